@@ -1,1 +1,5 @@
-"""Throughput programs. Each compares with a peer or a ceiling measured in the same run."""
+"""Benchmarks against peers and ceilings: `python -m benchmarks.NAME`. benchmarks.harness is what they share."""
+
+from accel_rl.system.process import before_torch
+
+before_torch()

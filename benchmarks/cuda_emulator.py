@@ -10,41 +10,58 @@
     emulation    random actions, drawn before        inference    a network acts        training    an algorithm learns
     device       games on the learner's device       workers      games on all CPU cores, by this project's emulator
 
-All settings of a game and a number of environments take turns. Rates are emulated frames (4 an env step) a second,
-medians of the rounds. Time to score, in Table 3, is `experiments.dalton:table_3`'s.
+All loads and engines of a game and a number of environments take turns. Rates are emulated frames (4 an env step) a
+second. Time to score, in Table 3, is `experiments.dalton:table_3`'s.
 
 Ours are the networks: the paper's text gives 4 million parameters and no layers. Inference is by the two convolutions
 of Mnih et al. 2016 (0.66 million at 84x84), training by each algorithm's default, with horizons of 5 for PPO and DQN.
 """
 
-import contextlib
 import itertools
 import statistics
 import sys
 import tempfile
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import torch
+
+from accel_rl.config.resolved import Resolved, resolve
+from accel_rl.config.train import default_config
+from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.runners.plan import resolve_device
+from accel_rl.samplers.device_engine import make_device_game
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, nearest
-from benchmarks.emulation import ENGINES, LOADS, Setting, built, by_step, peak_memory
-from benchmarks.emulator_trace import chosen
-from benchmarks.gpu.bench import Bench
-from benchmarks.gpu.sizes import FULL
-from benchmarks.interleave import Bar, interleave
-from benchmarks.program import program
+from accel_rl.system.devices import Device, runtime
+from accel_rl.system.placement import place_processes
+from benchmarks.harness import program
+from benchmarks.harness.agents import make_agent
+from benchmarks.harness.games import chosen
+from benchmarks.harness.program import Benchmark, Build, Case
+from benchmarks.harness.sampling import Sampling
+from benchmarks.harness.table import table
+from benchmarks.harness.training import FOREVER, Training
+from benchmarks.harness.turns import Measure, synchronize
 
-ENVS = (32, 128, 512, 2048, 8192)
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow", "impala")
+LOADS = ("emulation", "inference", "training")
+ENGINES = ("device", "workers")
+FRAMES = 4  # emulated frames of an env step
+WARM_UP = 6
+"""Rollouts before a measurement: until they are captured, for each of the two buffers."""
+WARM_CYCLES = 4
+BLOCK = 20  # steps of a row of --by-step
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(program.Options):
     games: tuple[str, ...] = ("breakout",)
     """Atari games, or all57."""
-    envs: tuple[Count, ...] = ENVS
+    envs: tuple[Count, ...] = (32, 128, 512, 2048, 8192)
     """Numbers of environments."""
     engines: tuple[str, ...] = ENGINES
     """Where games are emulated: device, workers."""
@@ -60,108 +77,158 @@ class Options:
     """Picture: 84x84 or 104x80."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
-    seconds: float = 2.0
-    """Length of one measurement."""
-    rounds: Count = 5
-    """Turns of each setting."""
-    json: str = ""
-    """File for all measurements, in JSON."""
+
+    TINY: ClassVar[dict[str, Any]] = {"envs": (4,), "horizon": 2}
+
+    def check(self) -> None:
+        super().check()
+        chosen(",".join(self.games))
+        self.one_of("engines", ENGINES)
+        self.one_of("loads", LOADS)
+        self.one_of("algorithms", ALGORITHMS)
+        self.one_of("frame", ("84x84", "104x80"))
+        self.at_least(1, "horizon", "envs")
+        self.at_least(0, "by_step")
+        resolve_device(self.device)
 
 
-def check(o: Options) -> None:
-    chosen(",".join(o.games))
-    for name, values, allowed in (
-        ("engines", o.engines, ENGINES), ("loads", o.loads, LOADS), ("algorithms", o.algorithms, ALGORITHMS),
-    ):  # fmt: skip
-        for value in values:
-            if value not in allowed:
-                raise ConfigError(f"--{name} {value}: must be one of {', '.join(allowed)}{nearest(value, allowed)}")
-    if o.frame not in ("84x84", "104x80"):
-        raise ConfigError(f"--frame {o.frame}: must be 84x84 or 104x80")
-    for name, number in (("rounds", o.rounds), ("horizon", o.horizon), *(("envs", n) for n in o.envs)):
-        if number < 1:
-            raise ConfigError(f"--{name} {number}: must be at least 1")
-    if not o.seconds > 0:
-        raise ConfigError(f"--seconds {o.seconds}: must be above 0")
-    if o.by_step < 0:
-        raise ConfigError(f"--by-step {o.by_step}: must be 0 or more")
-    resolve_device(o.device)
+@dataclass(frozen=True)
+class Load:
+    """What is measured. algorithm: the one that trains; its defaults sample otherwise."""
+
+    game: str
+    envs: int
+    engine: str = "device"
+    kind: str = "emulation"
+    algorithm: str = "a2c"
+    horizon: int = 5
+    frame: str = "84x84"
+    decorrelation_steps: int = 300
+
+    def config(self, device: str) -> Resolved:
+        """Return the settings of a run."""
+        base, engine = default_config(self.algorithm), self.engine
+        algo: Any = base.algo
+        if hasattr(algo, "replay"):
+            size = max(50_000, 4 * self.envs * self.horizon)
+            algo = replace(algo, replay=replace(algo.replay, size=size, start=max(1_000, self.envs * self.horizon)))
+        groups = 2 if self.envs % 2 == 0 and Device(device).queues_work else 1
+        cores = place_processes(device=device).workers
+        workers = max(n for n in range(1, cores + 1) if self.envs % (n * groups) == 0 or n == 1)
+        sampler = replace(
+            base.sampler, envs=self.envs, horizon=self.horizon, engine=engine, groups=groups,
+            workers=None if engine == "device" else workers, decorrelation_steps=self.decorrelation_steps,
+        )  # fmt: skip
+        config = replace(
+            base, env=replace(base.env, game=self.game, frame=self.frame), algo=algo, sampler=sampler,
+            evaluation=replace(base.evaluation, interval=0), env_steps=FOREVER, device=device,
+        )  # fmt: skip
+        return resolve(config)
+
+    def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
+        """Build it, warm; returns (its measurement of frames/s, peak MiB on the GPU)."""
+        peak_memory(device)
+        config = self.config(device)
+        if self.kind == "training":
+            training = Training(config, folder, WARM_CYCLES)
+            stack.callback(training.close)
+            measure: Any = training.training
+        else:
+            sampling = Sampling(config)
+            stack.callback(sampling.close)
+            agent = make_agent("none" if self.kind == "emulation" else "a3c", sampling.spec, device)
+            sampling.collect(agent, WARM_UP)
+            measure = partial(sampling.rate, agent)
+        return lambda seconds: FRAMES * measure(seconds), peak_memory(device)
 
 
-def settings(o: Options, game: str, envs: int) -> dict[str, Setting]:
-    """The settings that take turns, by name."""
-    found = {}
-    for load, engine in itertools.product(o.loads, o.engines):
-        for algorithm in o.algorithms if load == "training" else ("a2c",):
-            what = algorithm if load == "training" else load
-            name = f"{game}, {envs}, {what}, {engine}"
-            found[name] = Setting(game, envs, engine, load, algorithm, o.horizon, o.frame)
-    return found
+def peak_memory(device: str) -> float | None:
+    """Return the most MiB of a GPU that tensors took since the last call; None on another device."""
+    if not device.startswith("cuda"):
+        return None
+    torch.cuda.init()  # without which there are no statistics to reset
+    peak = torch.cuda.max_memory_allocated(device) / 2**20
+    runtime(device).reset_peak_memory_stats(device)
+    return peak
 
 
-def measure(o: Options) -> dict[str, Any]:
-    device, games = resolve_device(o.device), chosen(",".join(o.games))
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(device, replace(FULL, warm_cycles=4), Path(folder), 1e9)
-        if o.by_step:
-            sizes = {f"{g}, {n}": (g, n) for g in games for n in o.envs}
-            return {
-                "device": device,
-                "by_step": {k: by_step(g, n, o.by_step, 20, bench) for k, (g, n) in sizes.items()},
-            }
-        total = sum(len(settings(o, g, n)) for g in games for n in o.envs) * o.rounds
-        bar, rows = Bar(total, "frames/s"), []
-        for game, envs in itertools.product(games, o.envs):
-            with contextlib.ExitStack() as stack:
-                parts, memory = {}, {}
-                for name, setting in settings(o, game, envs).items():
-                    peak_memory(device)
-                    parts[name] = stack.enter_context(built(setting, replace_folder(bench, len(rows))))
-                    memory[name] = peak_memory(device)
-                found = interleave({n: lambda w=w: w(o.seconds) for n, w in parts.items()}, o.rounds, bar)  # type: ignore[misc]
-            for name, setting in settings(o, game, envs).items():
-                what = setting.algorithm if setting.load == "training" else setting.load
-                rows.append({"game": game, "envs": envs, "load": what, "engine": setting.engine,
-                             "frames_per_s": found[name], "gpu_memory_bytes": memory[name]})  # fmt: skip
-        bar.close()
-    return {"device": device, "rates": rows}
+def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[dict[str, float]]:
+    """Play from one start state in all environments (Figure 3); returns frames/s and resets of each block of steps.
+
+    On a CPU also the iterations of a warp for each iteration of a lane: 1 where all lanes run the same instructions.
+    """
+    config = Load(game, envs).config(device)
+    device_game = make_device_game(config.env, True, True, device)
+    batch, out = DeviceEnvs(device_game, [0] * envs), DeviceStep.empty(envs, device_game)
+    generator, n_actions = torch.Generator().manual_seed(0), config.spec.n_actions
+    actions = torch.randint(n_actions, (steps, envs), generator=generator).to(device_game.device)
+    batch.begin(out)
+    rows = []
+    for first in range(0, steps, block):
+        ended, warps, lanes = torch.zeros((), dtype=torch.int64, device=device_game.device), 0, 0
+        synchronize(device)
+        begin = time.perf_counter()
+        played = actions[first : first + block]
+        for action in played:
+            if Device(device).queues_work:
+                batch.step(action, out)
+            else:
+                of_warps, of_lanes = batch.step_counting(action, out)
+                warps, lanes = warps + of_warps, lanes + of_lanes
+            ended += out.ended.sum()
+        synchronize(device)
+        frames = FRAMES * envs * len(played)
+        row = {"step": first, "frames_per_s": frames / (time.perf_counter() - begin), "resets": float(ended)}
+        rows.append(row | ({"divergence": warps * min(32, envs) / lanes} if lanes else {}))
+    return rows
 
 
-def replace_folder(bench: Bench, number: int) -> Bench:
-    """Give each training a folder of its own."""
-    folder = bench.folder / str(number)
-    folder.mkdir(exist_ok=True)
-    return replace(bench, folder=folder)
+def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
+    """Build all loads and engines with one game and number of environments."""
+    device, folder = resolve_device(o.device), Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    variants: dict[str, Measure] = {}
+    memory = {}
+    for kind, engine in itertools.product(o.loads, o.engines):
+        for algorithm in o.algorithms if kind == "training" else ("a2c",):
+            name = f"{algorithm if kind == 'training' else kind}, {engine}"
+            load = Load(game, envs, engine, kind, algorithm, o.horizon, o.frame)
+            variants[name], memory[name] = load.build(device, folder / name.replace(", ", "-"), stack)
+    return Case({"game": game, "envs": envs}, variants, compared=False, columns=lambda _: {"GPU memory, MiB": memory})
 
 
-def report(o: Options, result: dict[str, Any]) -> list[str]:
-    if "by_step" in result:
-        return [line for name, rows in result["by_step"].items() for line in _by_step_lines(name, rows)]
-    rows, lines = result["rates"], [f"emulated frames a second on {result['device']}, of {len(o.games)} games:"]
-    lines.append(f"{'load':<12}{'engine':<10}{'envs':>7}{'least':>12}{'25 %':>12}{'median':>12}{'75 %':>12}{'most':>12}"
-                 f"{'an env':>10}{'GPU MiB':>10}")  # fmt: skip
-    for load, engine, envs in dict.fromkeys((r["load"], r["engine"], r["envs"]) for r in rows):
-        here = [r for r in rows if (r["load"], r["engine"], r["envs"]) == (load, engine, envs)]
-        rates = sorted(statistics.median(r["frames_per_s"]) for r in here)
-        quartiles = statistics.quantiles(rates, n=4, method="inclusive") if len(rates) > 1 else rates * 3
-        shown = (rates[0], *quartiles, rates[-1])
-        memory = [r["gpu_memory_bytes"] for r in here if r["gpu_memory_bytes"]]
-        lines.append(f"{load:<12}{engine:<10}{envs:>7}" + "".join(f"{x:>12,.0f}" for x in shown)
-                     + f"{quartiles[1] / envs:>10,.1f}{max(memory) / 2**20 if memory else 0:>10,.0f}")  # fmt: skip
-    return lines
+def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
+    """Return the blocks of --by-step; the rate is that of the last block."""
+    blocks: list[list[dict[str, float]]] = []
+
+    def play(seconds: float) -> float:
+        blocks.append(by_step(game, envs, o.by_step, BLOCK, resolve_device(o.device)))
+        return blocks[-1][-1]["frames_per_s"]
+
+    return Case({"game": game, "envs": envs}, {"last block": play}, figures=lambda _: {"by_step": blocks[-1]})
 
 
-def _by_step_lines(name: str, rows: list[dict[str, float]]) -> list[str]:
-    lines = [f"{name} environments from one start state", f"{'step':>6}{'frames/s':>12}{'resets':>8}{'divergence':>12}"]
-    for r in rows:
-        divergence = f"{r['divergence']:.2f}" if "divergence" in r else "-"
-        lines.append(f"{r['step']:>6.0f}{r['frames_per_s']:>12,.0f}{r['resets']:>8.0f}{divergence:>12}")
-    return lines
+def cases(o: Options) -> list[Build]:
+    build = steps_case if o.by_step else case
+    return [partial(build, o, game, envs) for game in chosen(",".join(o.games)) for envs in o.envs]
 
 
-def main(argv: list[str]) -> int:
-    return program("cuda_emulator", __doc__, Options, argv, check, measure, report)
+def lines(o: Options, result: dict[str, Any]) -> list[str]:
+    """Return the distribution over several games by load, engine and number of environments, or the blocks of steps."""
+    results, rows = result["results"], []
+    if o.by_step:
+        columns = ("step", "frames_per_s", "resets", "divergence")
+        rows = [[r["game"], r["envs"], *(b.get(c) for c in columns)] for r in results for b in r["by_step"]]
+        return ["", *table(("game", "envs", *columns), rows)]
+    if len({r["game"] for r in results}) == 1:
+        return []
+    for name, envs in dict.fromkeys((name, r["envs"]) for r in results for name in r["median"]):
+        rates = [r["median"][name] for r in results if r["envs"] == envs]
+        quartiles = statistics.quantiles(rates, n=4, method="inclusive")
+        rows.append([name, envs, min(rates), *quartiles, max(rates), quartiles[1] / envs])
+    return ["", *table(("load", "envs", "least game", "25 %", "median", "75 %", "most", "an env"), rows)]
 
+
+main = Benchmark("cuda_emulator", __doc__, Options, cases, "frames/s", lines).main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

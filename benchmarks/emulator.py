@@ -1,13 +1,12 @@
 """Speed of agent steps on one core, per game: the emulator, its plain core, ale-py, AtariVectorEnv and EnvPool.
 
-    python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--steps 60] [--rounds 5] [--machines fast]
+    python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--repeats 5] [--machines fast]
 
     fast     EmulatorBatch: frame skip 4, 84x84                fast 104x80   the same with every second pixel
     plain    the same by the plain core                        ale           AtariEnv, one after another in Python
     vector   AtariVectorEnv, one thread, as many environments  envpool       EnvPool likewise, if it is installed
 
-All take turns, round by round, with random actions; resets count. Speed is in frames (4 per step) per second of the
-process's CPU time, the median of the rounds. A ratio is the median of the rounds' ratios to `vector`.
+All take turns, with random actions; resets count. Speed is in frames (4 per step) per second of the process's CPU time.
 """
 
 import importlib.util
@@ -15,151 +14,123 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, nearest
-from benchmarks.emulator_trace import chosen
-from benchmarks.peer_envs import EnvPool, Shape
-from benchmarks.program import program
+from accel_rl.system.errors import ConfigError
+from benchmarks.harness import program
+from benchmarks.harness.games import chosen
+from benchmarks.harness.peer_envs import AleVector, EnvPool, Peer, Shape
+from benchmarks.harness.program import Benchmark, Build, Case
 
-Play = Callable[[int], None]
+Act = Callable[[np.ndarray], Any]
+"""Steps a batch. Actions [envs]."""
+VECTOR = "vector"
+STEPS = 16  # between two readings of the clock
 
 
-def ours(game: str, envs: int, frame: str, backend: str, fast: bool = True) -> Play:
-    """Return a function that plays a batch of our emulator, with resets, for some steps."""
+def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> tuple[Act, int]:
+    """Return the step of a batch of our emulator, with resets, and the number of actions."""
     config = EnvConfig(game=game, protocol="mnih2015", frame=frame, life_loss_ends_return=False, backend=backend)
     batch = make_batch(resolve_env(config), list(range(envs)), training=True)
     for env in batch.envs if not fast else []:
         env.core.set_fast(False)  # type: ignore[attr-defined]
-    out, rng = Step.empty(envs, batch.spec), np.random.default_rng(0)
+    out = Step.empty(envs, batch.spec)
     batch.reset(out)
 
-    def play(steps: int) -> None:
-        for action in rng.integers(batch.spec.n_actions, size=(steps, envs)):
-            batch.send(action)
-            batch.recv(out)
+    def act(action: np.ndarray) -> None:
+        batch.send(action)
+        batch.recv(out)
 
-    return play
-
-
-def vector(game: str, envs: int) -> Play:
-    from ale_py import ALEInterface, LoggerMode
-    from ale_py.vector_env import AtariVectorEnv
-
-    ALEInterface.setLoggerMode(LoggerMode.Error)
-    env = AtariVectorEnv(
-        game, num_envs=envs, num_threads=1, episodic_life=False, use_fire_reset=False, reward_clipping=False
-    )
-    rng = np.random.default_rng(0)
-    env.reset(seed=0)
-
-    def play(steps: int) -> None:
-        for action in rng.integers(env.single_action_space.n, size=(steps, envs)):  # type: ignore[attr-defined]
-            env.step(action)
-
-    return play
+    return act, batch.spec.n_actions
 
 
-def envpool(game: str, envs: int) -> Play:
-    peer = EnvPool(Shape(game, envs, envs, cores=1, height=84, width=84))
-    rng = np.random.default_rng(0)
-
-    def play(steps: int) -> None:
-        for action in rng.integers(peer.n_actions(), size=(steps, envs)):
-            peer.step(action)
-
-    return play
+def peer(make: type[Peer], game: str, envs: int) -> tuple[Act, int]:
+    """Return the step of a vector environment of another package on one thread, and the number of actions."""
+    env = make(Shape(game, envs, envs, cores=1, height=84, width=84))
+    return env.step, env.n_actions()
 
 
-MAKE: dict[str, Callable[[str, int], Play]] = {
-    "fast": lambda game, envs: ours(game, envs, "84x84", "emulator"),
-    "fast 104x80": lambda game, envs: ours(game, envs, "104x80", "emulator"),
-    "plain": lambda game, envs: ours(game, envs, "84x84", "emulator", fast=False),
-    "ale": lambda game, envs: ours(game, envs, "84x84", "ale"),
-    "vector": vector,
-    "envpool": envpool,
+MAKE: dict[str, Callable[[str, int], tuple[Act, int]]] = {
+    "fast": partial(ours, "84x84", "emulator"),
+    "fast 104x80": partial(ours, "104x80", "emulator"),
+    "plain": partial(ours, "84x84", "emulator", fast=False),
+    "ale": partial(ours, "84x84", "ale"),
+    VECTOR: partial(peer, AleVector),
+    "envpool": partial(peer, EnvPool),
 }
 
 
-def speeds_of(game: str, names: list[str], envs: int, steps: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Measure frames/s of each machine, and its ratio to `vector`."""
-    plays = {name: MAKE[name](game, envs) for name in names}
-    for play in plays.values():
-        play(10)
-    speeds: dict[str, list[float]] = {name: [] for name in plays}
-    for _ in range(rounds):
-        for name, play in plays.items():
-            start = time.process_time()
-            play(steps)
-            speeds[name].append(4 * envs * steps / (time.process_time() - start))
-    return {
-        name: {
-            "frames_per_s": statistics.median(speed),
-            "ratio": statistics.median(s / v for s, v in zip(speed, speeds["vector"], strict=True)),
-        }
-        for name, speed in speeds.items()
-    }
+def installed() -> list[str]:
+    """Return the machines that can be measured."""
+    return [name for name in MAKE if name != "envpool" or importlib.util.find_spec(name)]
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(program.Options):
     games: str = "all57"
     """all57, all, or names with commas."""
     envs: Count = 4
     """Number of environments of a batch."""
-    steps: Count = 60
-    """Agent steps of each environment in one turn."""
-    rounds: Count = 5
-    """Number of measurements of each variant, in turns; medians are reported."""
     machines: tuple[str, ...] = ()
     """Machines to measure in addition to `vector`: fast, "fast 104x80", plain, ale, envpool. Default: all installed."""
-    json: str = ""
-    """Also write everything to this file."""
 
+    TINY: ClassVar[dict[str, Any]] = {"games": "pong"}
 
-def check(o: Options) -> None:
-    chosen(o.games)
-    for name in o.machines:
-        if name not in MAKE:
-            raise ConfigError(f"--machines {name}: one of {', '.join(MAKE)}{nearest(name, list(MAKE))}")
-        if name not in installed():
+    def check(self) -> None:
+        super().check()
+        chosen(self.games)
+        self.one_of("machines", tuple(MAKE))
+        for name in set(self.machines) - set(installed()):
             raise ConfigError(f"--machines {name}: not installed (pip install {name})")
 
 
-def installed() -> list[str]:
-    return [name for name in MAKE if name != "envpool" or importlib.util.find_spec(name)]
+def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
+    """Measure frames per second of CPU time. Actions [steps, envs], repeated."""
+    frames, start = 0, time.process_time()
+    while (used := time.process_time() - start) < seconds:
+        for action in actions:
+            act(action)
+        frames += 4 * actions.size
+    return frames / used
 
 
-def measure(o: Options) -> dict[str, Any]:
-    names = [name for name in installed() if name == "vector" or name in (o.machines or installed())]
-    rows = {}
-    for game in chosen(o.games):
-        rows[game] = row = speeds_of(game, names, o.envs, o.steps, o.rounds)
-        text = "  ".join(f"{name} {row[name]['frames_per_s']:7.0f} ({row[name]['ratio']:.2f})" for name in names)
-        print(f"{game:18} {text}", flush=True)
-    return {"games": rows}
+def case(o: Options, game: str, stack: ExitStack) -> Case:
+    """Build the machines with a game."""
+    variants = {}
+    for name in installed():
+        if name == VECTOR or name in (o.machines or installed()):
+            act, n_actions = MAKE[name](game, o.envs)
+            actions = np.random.default_rng(0).integers(n_actions, size=(STEPS, o.envs))
+            variants[name] = partial(frames_per_s, act, actions)
+            variants[name](0.01)
+    return Case({"game": game}, variants, subject=VECTOR)
 
 
-def report(_: Options, result: dict[str, Any]) -> list[str]:
-    rows, lines = result["games"], []
-    for name in next(iter(rows.values())):
-        ratios = sorted((row[name]["ratio"], game) for game, row in rows.items())
-        least = ", ".join(f"{game} {ratio:.2f}" for ratio, game in ratios[:3])
-        median = statistics.median(ratio for ratio, _ in ratios)
-        frames = statistics.median(row[name]["frames_per_s"] for row in rows.values())
-        lines.append(f"{name:12} median {frames:8,.0f} frames/s, {median:5.2f} x vector; least: {least}")
-    return lines
+def cases(o: Options) -> list[Build]:
+    return [partial(case, o, game) for game in chosen(o.games)]
 
 
-def main(argv: list[str]) -> int:
-    return program("emulator", __doc__, Options, argv, check, measure, report)
+def lines(_: Options, result: dict[str, Any]) -> list[str]:
+    """Return a line for each machine: median over the games, and the games with the least ratios to `vector`."""
+    results, found = result["results"], [""]
+    for name in results[0]["ratios"]:
+        ratios = sorted((1 / r["ratios"][name]["median_by_turn"], r["game"]) for r in results)
+        least = ", ".join(f"{game} {value:.2f}" for value, game in ratios[:3])
+        median = statistics.median(value for value, _ in ratios)
+        frames = statistics.median(r["median"][name] for r in results)
+        found.append(f"{name:12} median {frames:8,.0f} frames/s, {median:5.2f} x vector; least: {least}")
+    return found
 
+
+main = Benchmark("emulator", __doc__, Options, cases, "frames/s", lines).main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

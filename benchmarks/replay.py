@@ -1,52 +1,44 @@
 """Comparison of replays: transitions/s appended and drawn, bytes per transition.
 
 Each peer, and our replay on the host (and on a GPU if there is one), draws batches with both observations of each
-transition as complete stacks. Prioritized replays also write back new priorities. Turns are interleaved.
-
-With --train it also measures Table 1 of Parr 2017: a train step of DQN with the replay on the training device, relative
-to a replay in host memory, for pictures and for vectors of 27 floats, by batch size (without a GPU: host and host).
+transition as complete stacks. Prioritized replays also write back new priorities. All take turns. A train step with the
+replay on the training device and on the host (Parr 2017, table 1) is `benchmarks.gpu --part parr`.
 
     python -m benchmarks.replay --json OUT
 """
 
-import contextlib
+import copy
 import functools
 import importlib.util
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
 
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.process import before_torch
+import numpy as np
+import torch
 
-before_torch()
-
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-
-from accel_rl.algos.dqn import DQN, DQNConfig  # noqa: E402
-from accel_rl.data.rollout import Rollout  # noqa: E402
-from accel_rl.data.spec import EnvSpec  # noqa: E402
-from accel_rl.distributed.gradient_sync import Local  # noqa: E402
-from accel_rl.distributed.guarded_step import GuardedStep  # noqa: E402
-from accel_rl.optim.flat import FlatParameters  # noqa: E402
-from accel_rl.replays.config import ReplayConfig  # noqa: E402
-from accel_rl.replays.ring import NStep  # noqa: E402
-from accel_rl.system import hardware  # noqa: E402
-from accel_rl.system.counts import Count  # noqa: E402
-from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
-from benchmarks.peer_replays import EPISODE, PEERS, STACK, H, PeerReplay, W, priorities  # noqa: E402
-from benchmarks.program import program  # noqa: E402
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.replays.config import ReplayConfig
+from accel_rl.replays.ring import NStep
+from accel_rl.system import hardware
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError
+from benchmarks.harness import program
+from benchmarks.harness.peer_replays import EPISODE, PEERS, STACK, H, W, priorities
+from benchmarks.harness.program import Benchmark, Build, Case
+from benchmarks.harness.turns import rate
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
 VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # as many floats as in Parr 2017
 OURS = "accel_rl"
+KINDS = ("uniform", "prioritized")
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(program.Options):
     batch: tuple[int, ...] = (32, 512)
     """Batch sizes."""
     peers: tuple[str, ...] = tuple(PEERS)
@@ -59,30 +51,35 @@ class Options:
     """n of our replay's n-step returns (the peers have 1)."""
     seconds: float = 1.0
     """Minimum length of one measurement."""
-    repeats: Count = 5
-    """Number of measurements of each variant, in turns; medians are reported."""
     threads: Count = 0
     """Number of torch threads. 0: one per usable core."""
-    train: bool = False
-    """Also measure the train step with the replay on the device and on the host."""
-    json: str = ""
-    """Also write everything to this file."""
+
+    TINY: ClassVar[dict[str, Any]] = {"batch": (8,), "capacity": 2_000}
+
+    def check(self) -> None:
+        super().check()
+        self.one_of("peers", tuple(PEERS))
+        self.at_least(1, "batch", "simulators", "n_step")
+        self.at_least(0, "threads")
+        self.at_least(max(2 * EPISODE, 64 * self.simulators, 2 * max(self.batch)), "capacity")
+        if not self.batch:
+            raise ConfigError("--batch: at least one")
 
 
 class Ours:
-    """Our replay, filled by rollouts of 16 steps."""
+    """Our replay, filled by rollouts of T steps of B environments. device: of its frames. learner: of its batches."""
 
     T = 16
 
-    def __init__(self, o: Options, prioritized: bool, spec: EnvSpec = PICTURES, device: str = "cpu", learner: str = ""):
-        config = ReplayConfig(size=o.capacity, prioritized=prioritized, device=device)
-        self.replay = config.build(spec, o.simulators, NStep(o.n_step), learner or device, seed=0)
-        self._rollout = made_up(spec, self.T, o.simulators, device)
-        for _ in range(o.capacity // (self.T * o.simulators) + 1):
+    def __init__(self, capacity: int, B: int, n_step: int, prioritized: bool, device: str = "cpu", learner: str = ""):
+        config = ReplayConfig(size=capacity, prioritized=prioritized, device=device)
+        self.replay = config.build(PICTURES, B, NStep(n_step), learner or device, seed=0)
+        self._rollout = made_up(PICTURES, self.T, B, learner or device)
+        for _ in range(capacity // (self.T * B) + 1):
             self.append()
-        levels = getattr(self.replay.selection, "tree", None)
-        sums = sum(level.nbytes for level in levels.levels) if levels is not None else 0
-        self.bytes_each = (self.replay.ring.nbytes + sums) / o.capacity
+        tree = getattr(self.replay.selection, "tree", None)
+        sums = sum(level.nbytes for level in tree.levels) if tree is not None else 0
+        self.bytes_each = (self.replay.ring.nbytes + sums) / capacity
 
     def append(self) -> int:
         self.replay.append(self._rollout)
@@ -97,176 +94,89 @@ class Ours:
 
 @functools.cache
 def errors(N: int, device: torch.device) -> torch.Tensor:
+    """Return new priorities [N] on a device."""
     return torch.from_numpy(priorities(N)).float().to(device)
 
 
 def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
-    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average."""
+    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average.
+
+    On a device it has its cells in host memory, too, as samplers return it."""
     g = torch.Generator().manual_seed(0)
     shape = (spec.stack - 1 + T + 1, B, *spec.frame_shape)
-    if spec.is_image:
-        frames = torch.randint(0, 256, shape, dtype=torch.uint8, generator=g)
-    else:
-        frames = torch.randn(shape, generator=g)
+    pixels = partial(torch.randint, 0, 256, dtype=torch.uint8) if spec.is_image else torch.randn
+    frames = pixels(shape, generator=g)
     ended = torch.rand(T, B, generator=g) < 1 / EPISODE
     age = torch.full((T + 1, B), spec.oldest, dtype=torch.uint8)
     age[1:][ended] = 0
-    rollout = Rollout(
-        frames, frames[spec.stack :], age, torch.randint(0, 6, (T, B), generator=g), torch.ones(T, B), ended,
-        torch.zeros_like(ended), ended, torch.ones_like(ended), spec.stack,
+    no = torch.zeros_like(ended)
+    host = Rollout(
+        frames, frames[spec.stack :], age, torch.randint(0, 6, (T, B), generator=g), torch.ones(T, B), ended, no, ended,
+        ~no, spec.stack,
     )  # fmt: skip
+    if device == "cpu":
+        return host
+    rollout = copy.copy(host)
     for name in Rollout.__slots__:
-        value = getattr(rollout, name)
+        value = getattr(host, name)
         if isinstance(value, torch.Tensor):
             setattr(rollout, name, value.to(device))
+    rollout.host = host
     return rollout
 
 
-def rate(work: Callable[[], int], seconds: float) -> float:
-    """Measure transitions/s of `work`, which returns the number of transitions of a call."""
-    n, begin = work(), time.perf_counter()
-    n = 0
-    while (took := time.perf_counter() - begin) < seconds:
-        for _ in range(4):
-            n += work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-    return n / took
-
-
-def installed(names: tuple[str, ...]) -> list[str]:
-    missing = [n for n in names if importlib.util.find_spec(PEERS[n].package) is None]  # type: ignore[attr-defined]
-    if missing:
-        packages = " ".join(PEERS[n].package.replace("_", "-") for n in missing)  # type: ignore[attr-defined]
-        print(f"left out: {', '.join(missing)}, not installed (pip install {packages})", file=sys.stderr)
-    return [n for n in names if n not in missing]
-
-
-def replays(o: Options, kind: str, peers: list[str]) -> dict[str, PeerReplay]:
+@functools.lru_cache(maxsize=1)
+def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Build and fill our replays and the installed peers of a kind; returns ({name: replay}, {left out: reason})."""
     prioritized = kind == "prioritized"
-    found: dict[str, PeerReplay] = {OURS: Ours(o, prioritized)}
+    found: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
+    left_out: dict[str, str] = {}
     if hardware.gpu_count():
-        found[f"{OURS} on cuda"] = Ours(o, prioritized, device="cuda")
-    for name in peers:
-        if kind not in PEERS[name].kinds:  # type: ignore[attr-defined]
+        found[f"{OURS} on cuda"] = Ours(o.capacity, o.simulators, o.n_step, prioritized, "cuda")
+    for name in o.peers:
+        peer = PEERS[name]
+        if kind not in peer.kinds:
             continue
         try:
-            found[name] = PEERS[name](o.capacity, o.simulators, prioritized, np.random.default_rng(0))
+            if importlib.util.find_spec(peer.package) is None:
+                raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
+            found[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
         except RuntimeError as e:  # TorchRL's sums are built for one release of torch
-            print(f"left out: {name}, {kind}: {' '.join(str(e).split())}", file=sys.stderr)
-    return found
+            left_out[name] = " ".join(str(e).split())
+            print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
+    return found, left_out
 
 
-def compare(o: Options, kind: str, peers: list[str], bar: Bar) -> dict[str, Any]:
-    """Measure all replays of a kind in turns, at every batch size."""
-    there = replays(o, kind, peers)
-    result: dict[str, Any] = {"kind": kind, "bytes": {n: r.bytes_each for n, r in there.items()}}
-    appends = {n: (lambda r=r: rate(r.append, o.seconds)) for n, r in there.items()}
-    result["append"] = interleave(appends, o.repeats, bar, f"append, {kind}: ")
-    for N in o.batch:
-        draws = {n: drawing(r, kind, N, o.seconds) for n, r in there.items()}
-        result[f"sample {N}"] = interleave(draws, o.repeats, bar, f"sample {N}, {kind}: ")
-    return result
-
-
-def drawing(r: PeerReplay, kind: str, N: int, seconds: float) -> Callable[[], float]:
-    """Return a measurement of transitions/s drawn and, if prioritized, given new priorities."""
-
-    def work() -> int:
-        (r.sample_and_update if kind == "prioritized" else r.sample)(N)
-        return N
-
-    return lambda: rate(work, seconds)
-
-
-def train_step(o: Options, spec: EnvSpec, replay_device: str, learner: str, N: int) -> Callable[[], float]:
-    """Measure transitions/s of complete train steps of DQN: draw, loss, backward, optimizer."""
-    config = DQNConfig(
-        replay=ReplayConfig(size=o.capacity, start=0, device=replay_device), batch_size=N, network="nature"
-    )
-    algo = DQN(config, spec, T=Ours.T, B=o.simulators, device=learner)
-    flat = FlatParameters(algo.agent.model)
-    gradient_sync = Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), None))
-    algo.begin()
-    for _ in range(o.capacity // (Ours.T * o.simulators) + 1):
-        algo.replay.append(made_up(spec, Ours.T, o.simulators, learner))
-
-    def step() -> int:
-        loss = algo.loss(algo.replay.sample(N))
-        flat.backward(loss.total)
-        gradient_sync.step(1e-4, loss.total.detach())
-        return N
-
-    return lambda: rate(step, o.seconds)
-
-
-def parr(o: Options, bar: Bar) -> list[dict[str, Any]]:
-    """Measure Table 1 of Parr 2017: percent speed-up of a train step by a replay on the training device."""
-    learner, rows = ("cuda" if hardware.gpu_count() else "cpu"), []
-    for spec in (PICTURES, VECTORS):
-        for N in o.batch:
-            parts = {"device": train_step(o, spec, learner, learner, N), "host": train_step(o, spec, "cpu", learner, N)}
-            found = interleave(parts, o.repeats, bar, f"train {spec.name} {N}: ")
-            speedup = ratio(found["device"], found["host"])
-            rows.append({"observations": spec.name, "batch": N, "learner": learner, "measurements": found,
-                         "percent": 100 * (speedup["of_medians"] - 1)})  # fmt: skip
-    return rows
-
-
-def table(r: dict[str, Any]) -> list[str]:
-    """Format the table of one kind: medians, and the ratio of our replay to each peer."""
-    columns = ["append", *(k for k in r if k.startswith("sample"))]
-    lines = [f"{r['kind']:<18}{'bytes':>9}" + "".join(f"{c + ', /s':>19}" for c in columns)]
-    for name, size in r["bytes"].items():
-        cells = ""
-        for c in columns:
-            m = medians(r[c])
-            over = "" if name.startswith(OURS) else f" ({m[OURS] / m[name]:.1f}x)"
-            cells += f"{m[name]:>11,.0f}{over:>8}"
-        lines.append(f"  {name:<16}{size:>9,.0f}{cells}")
-    return lines
-
-
-def check(o: Options) -> None:
-    for name in o.peers:
-        if name not in PEERS:
-            raise ConfigError(f"--peers {name}: must be of {', '.join(PEERS)}{nearest(name, PEERS)}")
-    if min(o.repeats, o.simulators, o.n_step, *o.batch) < 1 or not o.seconds > 0 or o.threads < 0:
-        raise ConfigError(
-            f"--repeats {o.repeats} --simulators {o.simulators} --n-step {o.n_step} --batch {o.batch} "
-            f"--seconds {o.seconds} --threads {o.threads}: at least 1, seconds above 0, threads 0 or more"
-        )
-    if o.capacity < max(2 * EPISODE, 64 * o.simulators, 2 * max(o.batch)):
-        least = max(2 * EPISODE, 64 * o.simulators, 2 * max(o.batch))
-        raise ConfigError(f"--capacity {o.capacity}: must be at least {least}")
-
-
-def run(o: Options) -> dict[str, Any]:
-    peers = installed(o.peers)
+def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
+    """Return appends (N None), or draws of N, which also give new priorities if the replays are prioritized."""
     torch.set_num_threads(o.threads or len(hardware.allowed_cores()))
-    ours = 2 if hardware.gpu_count() else 1
-    kinds = [(k, ours + sum(k in PEERS[p].kinds for p in peers)) for k in ("uniform", "prioritized")]  # type: ignore[attr-defined]
-    steps = sum(n for _, n in kinds) * (1 + len(o.batch)) + (4 * len(o.batch) if o.train else 0)
-    with contextlib.closing(Bar(o.repeats * steps)) as bar:
-        results = [compare(o, kind, peers, bar) for kind, _ in kinds]
-        return {"results": results, "train": parr(replace(o, n_step=1), bar) if o.train else []}
+    found, left_out = replays(o, kind)
+    variants = {}
+    for name, replay in found.items():
+        work = replay.append if N is None else partial(drawing, replay, kind, N)
+        device = "cuda" if name.endswith("cuda") else "cpu"
+        work()
+        variants[name] = partial(rate, work, device=device)
+    sizes = {name: replay.bytes_each for name, replay in found.items()}
+    labels = {"kind": kind, "work": "append" if N is None else f"sample {N}"}
+    return Case(labels, variants, columns=lambda _: {"bytes": sizes}, left_out=left_out)
 
 
-def report(o: Options, result: dict[str, Any]) -> list[str]:
-    return [
-        *(line for r in result["results"] for line in table(r)),
-        f"the bound on bytes is {1.02 * (H * W + 16):,.0f}; factors are ours against the peer",
-        *(
-            f"train step, {row['observations']}, batch {row['batch']}, on {row['learner']}: {row['percent']:+.1f} % "
-            "by a replay on the device"
-            for row in result["train"]
-        ),
-    ]
+def drawing(replay: Any, kind: str, N: int) -> int:
+    """Draw a batch; returns the number of transitions."""
+    (replay.sample_and_update if kind == "prioritized" else replay.sample)(N)
+    return N
 
 
-def main(argv: list[str]) -> int:
-    return program("replay", __doc__, Options, argv, check, run, report)
+def cases(o: Options) -> list[Build]:
+    return [partial(case, o, kind, N) for kind in KINDS for N in (None, *o.batch)]
 
+
+def lines(o: Options, result: dict[str, Any]) -> list[str]:
+    return ["", f"the bound on bytes of a transition is {1.02 * (H * W + 16):,.0f}"]
+
+
+main = Benchmark("replay", __doc__, Options, cases, "transitions/s", lines).main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -1,51 +1,49 @@
 """Sampler-only throughput against its own parts, measured in one run.
 
-    ale_act_only      ale-py's `act` four times, no screen is read, a process on each core
     environment_only  the environments with screen reads and preprocessing, a process on each core
     inference_only    inference at the batch of one group (of all groups where each has its own thread), with the
                       fastest number of torch threads. It calls the agent; the sampler replays captured inference
     sampling          the sampler: workers step, the action server acts
     bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
-The parts take turns; medians. Several values of an option are a sweep over all combinations. The samplers of one game
-are then measured once more in turns with each other (benchmarks/sampler_turns.py):
+All take turns. Several values of an option are a sweep over all combinations; the samplers of one game and number of
+workers run at the same time and take turns.
 
     python -m benchmarks.sampler --game breakout --json OUT
-    python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c --plot OUT.png
+    python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
 
 The net `none` takes random actions without inference. No learner runs, so sampling never pauses at rollout boundaries.
---together synchronises all workers every --horizon steps; sweep --horizon to see what that costs. `benchmarks.scaling
---tables 1` measures ranks with and without a barrier across them. The last lines say where the time of a step went
-(benchmarks/breakdown.py).
+--together synchronises all workers every --horizon steps; sweep --horizon to see what that costs. The sweep
+`experiments.stooke:table_1` measures ranks with and without a barrier across them.
 """
 
 import itertools
 import statistics
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
 
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.process import before_torch
+from accel_rl.config.resolved import resolve
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import EnvConfig, resolve_env
+from accel_rl.runners.plan import resolve_device
+from accel_rl.runners.trained_policy import check_policy
+from accel_rl.system import hardware
+from accel_rl.system.counts import Count
+from benchmarks.harness import program
+from benchmarks.harness.agents import NAMES, NETS, make_agent
+from benchmarks.harness.bare import Bare
+from benchmarks.harness.program import Benchmark, Build, Case
+from benchmarks.harness.sampling import Inference, Sampling, cores_of, sampling_config
+from benchmarks.harness.turns import Measure, Measurements, ratio
 
-before_torch()
-
-from accel_rl.runners.plan import resolve_device  # noqa: E402
-from accel_rl.runners.trained_policy import check_policy  # noqa: E402
-from accel_rl.system.counts import Count  # noqa: E402
-from benchmarks import breakdown, memory, one_core, sampler_turns  # noqa: E402
-from benchmarks.agents import check_net, make_agent  # noqa: E402
-from benchmarks.bare import KINDS, Bare  # noqa: E402
-from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
-from benchmarks.machine import cpu_ticks, machine  # noqa: E402
-from benchmarks.ours import Ours, Setting, cores_of  # noqa: E402
-from benchmarks.program import program  # noqa: E402
-from benchmarks.sampler_report import figure, report, table  # noqa: E402
+SWEPT = ("envs_per_worker", "groups", "horizon", "reset")
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(program.Options):
     game: tuple[str, ...] = ("breakout",)
     """Atari games."""
     workers: tuple[int, ...] = ()
@@ -71,163 +69,136 @@ class Options:
     frame: str = "104x80"
     """Picture: 104x80, 104x80-mean or 84x84."""
     backend: str = "auto"
-    """Emulator: auto, ale or emulator. ale_act_only uses ale-py in any case."""
+    """Emulator: auto, ale or emulator."""
     decorrelation_steps: Count = 300
     """Maximum number of random actions at the start of each environment."""
     seconds: float = 4.0
     """Length of one measurement."""
-    repeats: Count = 5
-    """Measurements of each part; medians are reported."""
     device: str = "cpu"
     """Device of the network."""
-    json: str = ""
-    """Also write everything to this file."""
-    plot: str = ""
-    """Also draw steps/s per core against environments per core (Stooke & Abbeel, figure 2) into this PNG."""
+
+    TINY: ClassVar[dict[str, Any]] = {"envs_per_worker": (2,), "horizon": (2,), "decorrelation_steps": 0}
+
+    def check(self) -> None:
+        super().check()
+        self.at_least(1, "workers", "envs_per_worker", "groups", "horizon")
+        self.one_of("nets", NETS)
+        if self.policy:
+            check_policy("--policy", self.policy)
+        resolve_device(self.device)
+        for config in (c for samplers in self.samplers().values() for c in samplers.values()):
+            resolve(config)
+
+    def samplers(self) -> dict[tuple[str, int | None], dict[str, TrainConfig]]:
+        """Return {(game, workers): {name: settings}} of all combinations. A name holds the values that vary."""
+        found: dict[tuple[str, int | None], dict[str, TrainConfig]] = {}
+        values = [getattr(self, name) or (None,) for name in SWEPT]
+        for game, workers in itertools.product(self.game, self.workers or (None,)):
+            found[game, workers] = {}
+            for combination in itertools.product(*values):
+                setting = dict(zip(SWEPT, combination, strict=True))
+                varying = [f"{k.replace('_', ' ')} {setting[k]}" for k in SWEPT if len(getattr(self, k)) > 1]
+                found[game, workers][", ".join(varying)] = sampling_config(
+                    game, workers=workers, frame=self.frame, backend=self.backend, device=self.device,
+                    decorrelation_steps=self.decorrelation_steps, **setting,
+                )  # fmt: skip
+        return found
 
 
-def settings(o: Options) -> list[Setting]:
-    """Return every combination of the options, game by game."""
-    sweep = itertools.product(o.game, o.workers or (None,), o.envs_per_worker, o.groups or (None,), o.horizon, o.reset)
-    return [
-        Setting(
-            game,
-            envs,
-            workers,
-            groups,
-            horizon,
-            reset,
-            o.frame,
-            o.device,
-            o.decorrelation_steps,
-            backend=o.backend,
-            together=o.together,
-        )
-        for game, workers, envs, groups, horizon, reset in sweep
-    ]
+def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack: ExitStack) -> Case:
+    """Build the samplers of a game, and their parts."""
+    samplers = {name: Sampling(config) for name, config in configs.items()}
+    for s in samplers.values():
+        stack.callback(s.close)
+    first = next(iter(samplers.values()))
+    bare = Bare(first.config.env.to_dict(), cores_of(first.placement))
+    stack.callback(bare.close)
+    variants: dict[str, Measure] = {}
+    busy: dict[str, list[float]] = {}
+    for name, s in samplers.items():
+        agent = make_agent(net, s.spec, s.placement.device, o.policy)
+        s.collect(agent)
+        title = f"sampling, {name}" if name else "sampling"
+        busy[title] = []
+        variants[title] = partial(sampling, o, s, agent, busy[title])
+        if net != "none":
+            inference = Inference(s.sampler, agent, s.placement.torch_threads)
+            variants[title.replace("sampling", "inference_only")] = inference.rate
+    variants["environment_only"] = bare.measure
+
+    named = dict(zip(busy, samplers.values(), strict=True))
+
+    def columns(found: Measurements) -> program.Columns:
+        def shares(part: str) -> dict[str, float]:
+            parts = {title: found.get(title.replace("sampling", part), found.get(part)) for title in named}
+            return {title: ratio(found[title], values)["of_medians"] for title, values in parts.items() if values}
+
+        return {
+            "environments": {title: s.grouping.B for title, s in named.items()},
+            "workers busy": {title: statistics.median(values) for title, values in busy.items() if values},
+            "MiB": {title: sum(s.memory()) for title, s in named.items()},
+            "MiB, bound": {title: s.memory_bound() for title, s in named.items()},
+            "late resets": {title: s.sampler.engine.late_resets() for title, s in named.items()},
+        } | {f"/ {part}": shares(part) for part in ("environment_only", "bound") if len(named) > 1}
+
+    def figures(found: Measurements) -> dict[str, Any]:
+        settings = {
+            title: {"B": s.grouping.B, "groups": s.grouping.groups, "T": s.sampler.T, "reset": s.config.sampler.reset}
+            for title, s in named.items()
+        }
+        return {"cores": bare.cores, "samplers": settings}
+
+    labels: dict[str, Any] = {"game": game, "actions": NAMES[net], "workers": first.placement.workers}
+    return Case(labels, variants, derive=bounds, columns=columns, figures=figures, compared=len(named) == 1)
 
 
-def check(o: Options) -> None:
-    """Raise ConfigError, one line, for impossible options."""
-    if o.repeats < 1 or not o.seconds > 0:
-        raise ConfigError(f"--repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
-    if min((*o.workers, *o.envs_per_worker, *o.groups, *o.horizon)) < 1:
-        raise ConfigError("--workers, --envs-per-worker, --groups and --horizon: each must be at least 1")
-    if o.plot and not Path(o.plot).absolute().parent.is_dir():
-        raise ConfigError(f"--plot {o.plot}: there is no folder {Path(o.plot).absolute().parent}")
-    for net in o.nets:
-        check_net(net)
-    if o.policy:
-        check_policy("--policy", o.policy)
-    resolve_device(o.device)
-    for setting in settings(o):
-        setting.check()
+def sampling(o: Options, s: Sampling, agent: Any, busy: list[float], seconds: float) -> float:
+    """Measure the sampler."""
+    if o.together:
+        return s.rate(agent, seconds)
+    found = s.free(agent, seconds)
+    busy.append(s.busy)
+    return found
 
 
-def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str, Any]:
-    """Measure one sampler with one network and its parts, in turns."""
-    agent, threads = make_agent(net, ours.spec, ours.placement.device, o.policy), ours.placement.torch_threads
-    act_threads = breakdown.best_threads(ours.sampler, agent, threads)
-    inference_us, copy_us, busy = [], [], []
-
-    def acting() -> float:
-        rate, us = breakdown.per_observation(ours.sampler, agent, o.seconds, act_threads)
-        inference_us.append(us)
-        return rate
-
-    def sampling() -> float:
-        if agent.needs_obs:
-            copy_us.append(breakdown.per_observation(ours.sampler, None, o.seconds / 8, threads)[1])
-        rate = ours.measure(o.seconds, agent)
-        busy.append(ours.busy)
-        return rate
-
-    ours.warm_up(agent)
-    ours.reset_clocks()
-    bare.reset_clocks()
-    parts = {kind: lambda kind=kind: bare.measure(o.seconds, kind) for kind in KINDS}
-    parts |= ({} if net == "none" else {"inference_only": acting}) | {"sampling": sampling}
-    total, stolen = cpu_ticks()
-    label = f"{ours.setting.game}, {ours.setting.envs_per_worker} environments per worker, {net}: "
-    found = interleave(parts, o.repeats, bar, label)
-    total_after, stolen_after = cpu_ticks()
-
-    m = medians(found)
-    alone = found.get("inference_only", [float("inf")] * o.repeats)  # random actions need no inference
-    bounds = [1 / (1 / e + 1 / i) for e, i in zip(found["environment_only"], alone, strict=True)]
-    m |= {"bound": 1 / (1 / m["environment_only"] + 1 / statistics.median(alone)), "busy": statistics.median(busy)}
-    under = {f"sampling/{kind}": found[kind] for kind in KINDS} | {"sampling/bound": bounds}
-    time = breakdown.breakdown(
-        cores=bare.cores,
-        rate=m["sampling"],
-        steps=ours.steps,
-        cpu=ours.cpu,
-        emulation_us=statistics.median(bare.cpu_us["environment_only"]),
-        ale_act_us=statistics.median(bare.cpu_us["ale_act_only"]),
-        inference_us=statistics.median(inference_us) if inference_us else 0.0,
-        copy_us=statistics.median(copy_us) if copy_us else 0.0,
-    )
+def bounds(found: Measurements) -> Measurements:
+    """Return the bound of each sampler that infers, turn by turn."""
+    alone = found["environment_only"]
     return {
-        **ours.describe(),
-        "net": net,
-        "cores": bare.cores,
-        "inference_threads": act_threads,
-        "measurements": found,
-        "median": m,
-        "ratios": {name: ratio(found["sampling"], values) for name, values in under.items()},
-        "breakdown": time,
-        "memory": memory.of(ours),
-        "late_resets": ours.sampler.engine.late_resets(),
-        "stolen": (stolen_after - stolen) / max(total_after - total, 1),
+        name.replace("inference_only", "bound"): [1 / (1 / e + 1 / i) for e, i in zip(alone, values, strict=True)]
+        for name, values in found.items()
+        if name.startswith("inference_only")
     }
 
 
-def run(o: Options) -> dict[str, Any]:
-    cases = settings(o)
-    groups = [list(same) for _, same in itertools.groupby(cases, key=lambda s: (s.game, s.workers))]
-    beside = len(groups[0]) > 1 and all(sampler_turns.fit(group) for group in groups)
-    parts = sum(3 if net == "none" else 4 for net in o.nets) + beside * len(o.nets)
-    threads = one_core.first_core() if o.one_core else ()
-    bar, results, turns = Bar((parts * len(cases) + min(2, len(threads))) * o.repeats), [], []
-    try:
-        for group in groups:
-            bare = Bare(asdict(group[0].env()), cores_of(group[0].plan().placement))
-            try:
-                for setting in group:
-                    ours = Ours(setting)
-                    try:
-                        results += [measure(o, ours, bare, net, bar) for net in o.nets]
-                    finally:
-                        ours.close()
-            finally:
-                bare.close()
-            if beside:
-                turns += sampler_turns.in_turns(group, o.nets, o.seconds, o.repeats, bar, o.policy)
-        env = asdict(cases[0].env())
-        alone = one_core.measure(env, threads, o.seconds, o.repeats, bar) if threads else {}
-    finally:
-        bar.close()
-    return {"results": results, "in_turns": turns if beside else None, "one_core": alone}
+def one_core(o: Options, stack: ExitStack) -> Case:
+    """Build the reference lines of figure 2: a process on one core, and one on each of its hyperthreads."""
+    threads = first_core()
+    processes = {"process": threads[:1]} | ({"hyperthreads": threads} if len(threads) > 1 else {})
+    env = resolve_env(EnvConfig(game=o.game[0], frame=o.frame, backend=o.backend)).to_dict()
+    variants = {}
+    for name, cores in processes.items():
+        bare = Bare(env, cores)
+        stack.callback(bare.close)
+        variants[name] = bare.measure
+    return Case({"game": o.game[0], "actions": "one core, no inference", "workers": None}, variants)
 
 
-def show(o: Options, result: dict[str, Any]) -> list[str]:
-    m, found = machine(), result["results"]
-    if o.plot:
-        figure(found, Path(o.plot), {k: statistics.median(v) for k, v in result["one_core"].items()})
-    head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; env steps/s, medians of {o.repeats} x {o.seconds:g} s"
-    rest = table(found) if len(found) > 1 else []
-    if result["in_turns"] is not None:
-        rest += [line for turns in result["in_turns"] for line in sampler_turns.lines(turns)]
-    elif len({r["game"] for r in found}) * len(o.nets) < len(found):
-        rest += ["", "not measured in turns: together these samplers would take more than half of the free memory"]
-    for name, rates in result["one_core"].items():
-        rest += ["", f"one core of {o.game[0]}, no inference, {name}: {statistics.median(rates):,.0f} env steps/s"]
-    return [head, *(line for r in found for line in report(r)), *rest]
+def first_core() -> tuple[int, ...]:
+    """Return the hyperthreads of the first usable core, that core first. Prints a line if there is only one."""
+    core = min(hardware.usable_cores())
+    threads = (core, *(t for t in hardware.hyperthreads(core) if t != core))
+    if len(threads) == 1:
+        hardware.say_once(f"core {threads[0]} has no second hyperthread: figure 2's dotted line is left out")
+    return threads
 
 
-def main(argv: list[str]) -> int:
-    return program("sampler", __doc__, Options, argv, check, run, show)
+def cases(o: Options) -> list[Build]:
+    builds: list[Build] = [partial(case, o, game, net, c) for (game, _), c in o.samplers().items() for net in o.nets]
+    return builds + ([partial(one_core, o)] if o.one_core else [])
 
+
+main = Benchmark("sampler", __doc__, Options, cases).main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

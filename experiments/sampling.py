@@ -1,15 +1,14 @@
 """Stooke & Abbeel 2018, section 5.2: sampling speed with a trained A3C-Net on Breakout.
 
 figure_2: env steps/s per core against simulators per core, on one GPU. Trains a policy first, or uses --policy RUN.
-table_1: 8 learners, synchronized every five steps (sync) or independent (async). The same as a sweep of training runs:
-`python -m launch.sweep experiments.stooke:table_1`.
+Table 1, of 8 learners, is a sweep: `python -m launch.sweep experiments.stooke:table_1`.
 
     python -m experiments.sampling figure_2 --device cuda --out sampling.png
-    python -m experiments.sampling table_1 --gpus 0,1,2,3,4,5,6,7
 
 `--scale 0.1` measures for a tenth as long.
 """
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals
-from accel_rl.papers.stooke.sampling_only import LEARNERS, SIMULATORS
 from accel_rl.runners.trained_policy import check_policy
 from accel_rl.system import child, hardware
 from accel_rl.system.command import ended
@@ -28,27 +26,25 @@ from accel_rl.system.errors import ConfigError, RunError, nearest
 
 CORES = (1, 2, 4, 8, 16)  # of figure 2's curves
 PER_CORE = (2, 4, 8, 16, 32, 64)  # simulators; two groups need two
-EXPERIMENTS = ("figure_2", "table_1")
+EXPERIMENT = "figure_2"
 
 
 @dataclass(frozen=True)
 class Options:
     device: str = "cpu"
-    """figure_2: device of the network (the paper: a P100)."""
-    gpus: str = ""
-    """table_1: GPUs, such as 0,1,2,3. Default: none."""
-    ranks: Count = LEARNERS
-    """table_1: number of learners."""
+    """Device of the network (the paper: a P100)."""
     scale: float = 1.0
     """Factor on the length of the measurements, and of the training before figure_2."""
+    games: tuple[str, ...] = ("breakout",)
+    """Games, a panel for each."""
     workers: tuple[int, ...] = ()
-    """figure_2: number of worker processes of each curve. Default: 1, 2, 4, 8 and 16, up to the number of cores."""
+    """Number of worker processes of each curve. Default: 1, 2, 4, 8 and 16, up to the number of cores."""
     policy: str = ""
-    """figure_2: folder of an A2C or PPO run on Breakout; its newest checkpoint acts. Default: train a policy first."""
+    """Folder of an A2C or PPO run on Breakout; its newest checkpoint acts. Default: train a policy first."""
     train_steps: Count = 1_000_000
-    """figure_2, without --policy: env steps of A2C's training. 0: use an untrained network."""
+    """Without --policy: env steps of A2C's training. 0: use an untrained network."""
     out: str = ""
-    """figure_2: draw the figure into this PNG file."""
+    """Draw the figure into this PNG file."""
 
 
 def check(o: Options) -> None:
@@ -57,8 +53,8 @@ def check(o: Options) -> None:
         raise ConfigError(f"--scale {o.scale}: must be above 0 and at most 1")
     if o.train_steps < 0:
         raise ConfigError(f"--train-steps {o.train_steps}: must be 0 or more")
-    if o.ranks < 1 or any(n % (2 * o.ranks) for n in SIMULATORS):
-        raise ConfigError(f"--ranks {o.ranks}: {', '.join(map(str, SIMULATORS))} simulators must divide by 2 x ranks")
+    if o.out and not Path(o.out).absolute().parent.is_dir():
+        raise ConfigError(f"--out {o.out}: there is no folder {Path(o.out).absolute().parent}")
     if o.policy:
         check_policy("--policy", o.policy)
 
@@ -66,16 +62,10 @@ def check(o: Options) -> None:
 def figure_2(o: Options, policy: str) -> list[str]:
     """Return the arguments of `benchmarks.sampler` for Figure 2."""
     workers = o.workers or tuple(n for n in CORES if n <= len(hardware.allowed_cores()))
-    words = ["--game", "breakout", "--nets", "a3c", "--device", o.device, "--horizon", "20", "--one-core"]
+    words = ["--game", *o.games, "--nets", "a3c", "--device", o.device, "--horizon", "20", "--one-core"]
     words += ["--seconds", str(4.0 * o.scale), "--workers", *map(str, workers)]
     words += ["--envs-per-worker", *map(str, PER_CORE)]
-    return words + (["--policy", policy] if policy else []) + (["--plot", o.out] if o.out else [])
-
-
-def table_1(o: Options) -> list[str]:
-    """Return the arguments of `benchmarks.scaling` for Table 1."""
-    words = ["--tables", "1", "--ranks", str(o.ranks), "--simulators", *map(str, SIMULATORS)]
-    return words + ["--seconds", str(30.0 * o.scale)] + (["--gpus", o.gpus] if o.gpus else [])
+    return words + (["--policy", policy] if policy else [])
 
 
 @contextmanager
@@ -87,7 +77,7 @@ def trained(o: Options) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "policy"
-        words = ["train", "a2c", "--game", "breakout", "--env-steps", steps, "--evaluation.interval", 0]
+        words = ["train", "a2c", "--game", o.games[0], "--env-steps", steps, "--evaluation.interval", 0]
         words += ["--device", o.device, "--run-dir", run]
         if code := subprocess.run(child.command("accel_rl", *map(str, words)), env=child.environment()).returncode:
             raise RunError(f"the training of the policy ended with exit code {code}")
@@ -100,21 +90,21 @@ def main(argv: list[str]) -> int:
 
 
 def sampling(argv: list[str]) -> int:
-    words, options = positionals(argv, [" or ".join(EXPERIMENTS)], "python -m experiments.sampling")
-    o = parse(Options, options, "python -m experiments.sampling figure_2|table_1", __doc__ or "")
-    if words[0] not in EXPERIMENTS:
-        raise ConfigError(
-            f"{words[0]!r} is unknown: must be {' or '.join(EXPERIMENTS)}{nearest(words[0], EXPERIMENTS)}"
-        )
+    words, options = positionals(argv, [EXPERIMENT], "python -m experiments.sampling")
+    o = parse(Options, options, "python -m experiments.sampling figure_2", __doc__ or "")
+    if words[0] != EXPERIMENT:
+        raise ConfigError(f"{words[0]!r} is unknown: must be {EXPERIMENT}{nearest(words[0], [EXPERIMENT])}")
     check(o)
-    if words[0] == "table_1":
-        from benchmarks.scaling import main as measure_ranks
-
-        return measure_ranks(table_1(o))
     from benchmarks.sampler import main as measure
 
-    with trained(o) as policy:
-        return measure(figure_2(o, policy))
+    with trained(o) as policy, tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "sampling.json"
+        code = measure([*figure_2(o, policy), "--json", str(file)])
+        if o.out and not code:
+            from experiments.sampling_figure import figure
+
+            figure(json.loads(file.read_text())["results"], Path(o.out))
+    return code
 
 
 if __name__ == "__main__":

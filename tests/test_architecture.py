@@ -40,7 +40,7 @@ RANK = {room: i for i, floor in enumerate(FLOORS) for room in floor}
 
 # Modules that may be imported only by the files listed, as prefixes.
 CONFINED = {
-    "multiprocessing": ("benchmarks/emulator_trace.py",),
+    "multiprocessing": (),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
         "accel_rl/gorila/ray_session.py", "accel_rl/system/child.py", "accel_rl/system/hardware.py",

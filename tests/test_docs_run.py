@@ -55,6 +55,7 @@ PLANNED = {
     "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",
     "python -m launch.sweep": "hours: planned by --dry-run; see test_a_sweep_is_run_and_resumed",
     "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
+    "python -m tests.emulator.trace": "an hour; tests/benchmarks runs it at a small size",
     "accel-rl bench": "tests/cli/test_programs.py runs it",
 }
 # Commands that are not touched here.
@@ -200,18 +201,18 @@ def test_it_is_planned(line, here, capsys):
         if words[2] != "runs/search":
             check_search(find(words[2]), options)
     else:
-        benchmark(words[3:], words[2].removeprefix("benchmarks."))
+        benchmark(words[3:], words[2])
 
 
 def benchmark(argv: list[str], module: str) -> None:
     """Parse the options of a benchmark."""
-    if module == "gpu":
+    if module == "benchmarks.gpu":
         from benchmarks.gpu.options import parser
 
         parser().parse_args(argv)
         return
     try:
-        options = importlib.import_module(f"benchmarks.{module}").Options
+        options = importlib.import_module(module).Options
     except ImportError as e:
         pytest.skip(f"needs the extra bench: {e}")
     assert dataclasses.is_dataclass(parse(options, argv, module, ""))

@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 
 from accel_rl.algos.dqn import DQNConfig
 from accel_rl.config import flags
-from accel_rl.config.arguments import parse
 from accel_rl.config.flags import with_setting
 from accel_rl.config.registry import find
 from accel_rl.config.resolved import resolve
@@ -275,6 +274,8 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
         words = ["--" + flag]
     else:
         words = ["--" + name, *text.split()]
+    from accel_rl.config.arguments import parse  # needs tyro, which the experiments themselves do without
+
     value: Any = parse(TrainConfig, words, "accel-rl sweep", "", config)
     for part in name.split("."):
         value = getattr(value, part)

@@ -145,10 +145,9 @@ def with_default_folder(argv: list[str]) -> list[str]:
         return argv
     words, _ = positionals(argv[:i] + argv[i + 1 :], ["the experiment (module:function)"], "accel-rl sweep")
     module, _, name = words[0].partition(":")
-    out = value_of(argv, "--out") or str(
-        Path("runs") / f"{module.removesuffix('.py').replace('/', '.').rpartition('.')[2]}-{name}"
-    )
-    rest = [a for a in argv[:i] + argv[i + 1 :]]
+    module = module.removesuffix(".py").replace("/", ".").rpartition(".")[2]
+    out = value_of(argv, "--out") or str(Path("runs") / f"{module}-{name}")
+    rest = argv[:i] + argv[i + 1 :]
     if not (Path(out).expanduser() / "sweep.json").exists():
         return [*rest, *([] if value_of(argv, "--out") else ["--out", out])]
     rest.remove(words[0])

@@ -13,20 +13,15 @@ import tempfile
 import time
 from pathlib import Path
 
+from accel_rl.models.precision import multiply_in
 from accel_rl.system import child
 from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.process import before_torch
-
-before_torch()
-
-from accel_rl.models.precision import multiply_in  # noqa: E402
-from benchmarks.gpu.bench import Bench, Result  # noqa: E402
-from benchmarks.gpu.extensions import build, missing  # noqa: E402
-from benchmarks.gpu.options import Options, parse  # noqa: E402
-from benchmarks.gpu.page import summary  # noqa: E402
-from benchmarks.gpu.parts import LONGEST, PARTS  # noqa: E402
-from benchmarks.gpu.results import Results  # noqa: E402
-from benchmarks.gpu.sizes import FULL, TINY  # noqa: E402
+from benchmarks.gpu.bench import Bench, Result
+from benchmarks.gpu.checks import build_extensions, missing_extensions
+from benchmarks.gpu.options import Options, parse
+from benchmarks.gpu.parts import LONGEST, PARTS
+from benchmarks.gpu.results import Results, section
+from benchmarks.gpu.sizes import FULL, TINY
 
 
 def measure(o: Options, name: str, results: Results) -> None:
@@ -66,8 +61,8 @@ def measure_apart(o: Options, name: str, results: Results) -> None:
 def run(o: Options) -> int:
     """Run the parts; returns the exit code, 1 if one of them failed."""
     if o.build:
-        build()
-    if not o.is_child and (line := missing()):
+        build_extensions()
+    if not o.is_child and (line := missing_extensions()):
         print(line, file=sys.stderr, flush=True)
     results, begin = Results(o.out, o.device), time.monotonic()
     before, left, failed = results.parts(), [], []
@@ -80,7 +75,7 @@ def run(o: Options) -> int:
         print(f"{name}: {PARTS[name].does} ({o.seconds_of(name):.0f} s)", file=sys.stderr, flush=True)
         (measure_apart if o.separate else measure)(o, name, results)
         result = results.parts()[name]
-        print("\n".join(summary(name, result)), flush=True)
+        print("\n".join(section(name, result)), flush=True)
         failed += [name] if result.get("error") else []
     print(f"written: {results.json} and {results.page}")
     if left:

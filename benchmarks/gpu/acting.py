@@ -1,83 +1,65 @@
 """Sampling without a learner, by network, number of environments and capture; random play is the ceiling."""
 
-import contextlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from accel_rl.config.resolved import fill_in
-from accel_rl.data.spec import EnvSpec
-from accel_rl.runners.build import build_sampler
-from accel_rl.runners.plan import RankPlan
-from accel_rl.samplers.sampler import Sampler
+import torch
+
 from accel_rl.system import events
-from accel_rl.system.process import tune_torch
-from benchmarks.agents import NAMES, make_agent
 from benchmarks.gpu.bench import Bench, Result
-from benchmarks.gpu.training import declare_parts, envs_near, settings
-from benchmarks.gpu.waits import host_waits
-from benchmarks.interleave import medians
+from benchmarks.gpu.training import envs_near, settings
+from benchmarks.harness.agents import NAMES, make_agent
+from benchmarks.harness.program import Case
+from benchmarks.harness.sampling import Sampling
+from benchmarks.harness.turns import Measure, synchronize
 
-COLUMNS = ("actions", "environments", "CUDA graph", "env steps/s", "share of random play", "host waits a served group")
 WARM_UP = 4
 """Rollouts until acting is captured, for each of the sampler's two buffers."""
+WAITS = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy")
 
 
 def measure(bench: Bench) -> Result:
-    result = Result(COLUMNS)
-    for i, envs in enumerate(bench.sizes.acting_envs):
-        _measure(bench, envs_near(envs, bench), 1 / (len(bench.sizes.acting_envs) - i), result)
+    """Measure every network and number of environments."""
+    notes: list[str] = []
+    result = bench.run([partial(case, bench, envs_near(n, bench), notes) for n in bench.sizes.acting_envs])
+    result.notes = [line for line in dict.fromkeys(notes) if "--sampler.no-capture" not in line]
     return result
 
 
-def _measure(bench: Bench, envs: int, share: float, result: Result) -> None:
-    notes: list[str] = []
-    with contextlib.ExitStack() as stack:
-        samplers = {capture: _sampler(bench, envs, capture, stack, notes) for capture in (True, False)}
-        parts: dict[tuple[str, bool], Callable[[float], float]] = {}
-        waits: dict[tuple[str, bool], float | None] = {}
-        for net in ("none", "a3c", "dqn"):
-            for capture, (sampler, spec) in samplers.items():
-                if net != "none" or capture:
-                    agent = make_agent(net, spec, bench.device)
-                    parts[net, capture] = partial(_acting, bench, sampler, agent)
-                    waits[net, capture] = None if net == "none" else _waits(bench, sampler, agent)
-        found = bench.turns({f"{NAMES[n]}, {envs}{' captured' * c}": work for (n, c), work in parts.items()}, share)
-    m = medians(found)
-    ceiling = m[f"{NAMES['none']}, {envs} captured"]
-    for (net, capture), each in waits.items():
-        rate = m[f"{NAMES[net]}, {envs}{' captured' * capture}"]
-        how = "-" if net == "none" else "yes" if capture else "no"
-        result.rows.append([NAMES[net], envs, how, rate, rate / ceiling, each])
-    result.notes += [line for line in dict.fromkeys(notes) if "--sampler.no-capture" not in line]
-    result.measurements |= found
-
-
-def _sampler(
-    bench: Bench, envs: int, capture: bool, stack: contextlib.ExitStack, notes: list[str]
-) -> tuple[Sampler, EnvSpec]:
-    chosen = settings(bench, "a2c", envs, bench.sizes.acting_horizon)
-    config = fill_in(replace(chosen, sampler=replace(chosen.sampler, capture=capture)))
-    plan = RankPlan.resolve(config)
-    tune_torch(plan.placement.torch_threads)
-    spec = config.spec
-    sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
+def case(bench: Bench, envs: int, notes: list[str], stack: ExitStack) -> Case:
+    """Build a sampler that captures acting and one that does not, and count the host's waits for the GPU."""
     stack.enter_context(events.written(notes.append, notes.append))
-    stack.callback(sampler.close)
-    declare_parts(bench, sampler)
-    return sampler, spec
+    variants: dict[str, Measure] = {}
+    waits: dict[str, float] = {}
+    for capture in (True, False):
+        config = settings(bench, "a2c", envs, bench.sizes.acting_horizon)
+        config = replace(config, sampler=replace(config.sampler, capture=capture))
+        sampling = Sampling(config)
+        stack.callback(sampling.close)
+        for net in ("none", "a3c", "dqn") if capture else ("a3c", "dqn"):
+            agent = make_agent(net, sampling.spec, bench.device)
+            name = NAMES[net] if net == "none" else f"{NAMES[net]}{', CUDA graph' * capture}"
+            variants[name] = partial(sampling.rate, agent, warm_up=WARM_UP)
+            if net != "none":
+                sampling.collect(agent, WARM_UP)
+                counted = host_waits(bench.device, partial(sampling.collect, agent, 2))
+                waits[name] = counted / (2 * sampling.sampler.T * sampling.grouping.groups)
+    return Case({"environments": envs}, variants, columns=lambda _: {"host waits a served group": waits})
 
 
-def _acting(bench: Bench, sampler: Sampler, agent: Any, seconds: float) -> float:
-    for _ in range(WARM_UP):
-        sampler.collect(agent)
-    return bench.rate(lambda: sampler.collect(agent).env_steps, seconds)
+def host_waits(device: str, work: Callable[[], object]) -> int:
+    """Count how often one call of `work` makes the host wait for the device, by the profiler's record of CUDA's calls
+    or by the simulated device's count."""
+    synchronize(device)
+    if device.startswith("sim"):
+        from tests import simulated_device
 
-
-def _waits(bench: Bench, sampler: Sampler, agent: Any) -> float:
-    """Count the host's waits for the GPU in two rollouts, a served group."""
-    for _ in range(WARM_UP):
-        sampler.collect(agent)
-    waits = host_waits(bench, lambda: [sampler.collect(agent) for _ in range(2)])
-    return waits / (2 * sampler.T * sampler.grouping.groups)
+        with simulated_device.counting() as waits:
+            work()
+        return sum(waits.values())
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        work()
+    return sum(1 for event in profile.events() if event.name in WAITS)

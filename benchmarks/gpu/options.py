@@ -2,7 +2,6 @@
 
 import argparse
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.system import hardware
@@ -12,15 +11,14 @@ from benchmarks.gpu.parts import LONGEST, PARTS
 RESULTS = Path(__file__).parents[1] / "results"
 
 
-@dataclass(frozen=True)
-class Options:
-    """Checked options. parts: in their order. seconds: of each part; None: its own. minutes: of all; None: no limit."""
+class Options(argparse.Namespace):
+    """The options, checked. seconds: of each part; None: its own. minutes: of all; None: no limit."""
 
-    parts: tuple[str, ...]
+    parts: tuple[str, ...]  # in their order
     device: str
     simulated: bool
     tiny: bool
-    separate: bool
+    separate: bool  # each part in a process of its own
     is_child: bool  # one part of another command
     rest: bool
     build: bool
@@ -36,6 +34,7 @@ class Options:
         return " ".join(["python -m benchmarks.gpu --part", name, *flags])
 
     def seconds_of(self, name: str) -> float:
+        """Return the time of a part."""
         part = PARTS[name]
         return self.seconds if self.seconds is not None else part.tiny if self.tiny else part.seconds
 
@@ -46,6 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser."""
     p = _Parser(prog="python -m benchmarks.gpu", description="Run the GPU's tests and measure everything on it.")
     p.add_argument("--part", nargs="+", default=None, metavar="NAME", help=f"parts to run: {', '.join(PARTS)}")
     p.add_argument("--list", action="store_true", help="list the parts with their seconds")
@@ -63,30 +63,26 @@ def parser() -> argparse.ArgumentParser:
 
 def parse(argv: list[str]) -> Options | None:
     """Return the options; None after --list. ConfigError, one line, for impossible ones."""
-    p = parser().parse_args(argv)
-    if p.list:
+    o = parser().parse_args(argv, Options())
+    if o.list:
         print("\n".join(f"{name:<9}{part.seconds:>5.0f} s  {part.does}" for name, part in PARTS.items()))
         return None
-    for name in p.part or ():
+    for name in o.part or ():
         if name not in PARTS:
             raise ConfigError(f"--part {name}: must be of {', '.join(PARTS)}{nearest(name, list(PARTS))}")
-    if p.seconds is not None and not 0 < p.seconds <= LONGEST:
-        raise ConfigError(f"--seconds {p.seconds:g}: must be above 0 and at most {LONGEST:.0f}")
-    if p.minutes is not None and not p.minutes > 0:
-        raise ConfigError(f"--minutes {p.minutes:g}: must be above 0")
-    device = _device(p.device, p.simulated)
-    if p.out and Path(p.out).exists() and not Path(p.out).is_dir():
-        raise ConfigError(f"--out {p.out}: is a file")
-    if not p.out and p.simulated:
-        p.out = tempfile.mkdtemp(prefix="accel_rl-gpu-")
-    parts = [name for name in PARTS if p.part is None or name in p.part]
-    if p.simulated:
-        parts = [name for name in parts if name != "tests"]
-    separate = p.processes == "each" or (p.processes is None and len(parts) > 1 and not p.tiny)
-    return Options(
-        tuple(parts), device, p.simulated, p.tiny, separate, p.processes == "one", p.rest, p.build, p.seconds,
-        p.minutes, Path(p.out) if p.out else RESULTS,
-    )  # fmt: skip
+    if o.seconds is not None and not 0 < o.seconds <= LONGEST:
+        raise ConfigError(f"--seconds {o.seconds:g}: must be above 0 and at most {LONGEST:.0f}")
+    if o.minutes is not None and not o.minutes > 0:
+        raise ConfigError(f"--minutes {o.minutes:g}: must be above 0")
+    o.device = _device(o.device, o.simulated)
+    if o.out and Path(o.out).is_file():
+        raise ConfigError(f"--out {o.out}: is a file")
+    o.out = Path(o.out or (tempfile.mkdtemp(prefix="accel_rl-gpu-") if o.simulated else RESULTS))
+    wanted = [name for name in PARTS if o.part is None or name in o.part]
+    o.parts = tuple(name for name in wanted if not (o.simulated and name == "tests"))
+    o.separate = o.processes == "each" or (o.processes is None and len(o.parts) > 1 and not o.tiny)
+    o.is_child = o.processes == "one"
+    return o
 
 
 def _device(device: str, simulated: bool) -> str:

@@ -4,18 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.gpu import (
-    acting,
-    daley,
-    emulation,
-    gpu_tests,
-    parr,
-    policy_gradients,
-    pong,
-    profiling,
-    q_learning,
-    replays,
-)
+from benchmarks.gpu import acting, checks, emulation, profiling, replays, training
 from benchmarks.gpu.bench import Bench, Result
 
 
@@ -29,20 +18,28 @@ class Part:
     tiny: float = 1.0
 
 
+def _policy_gradient(algorithm: str, does: str) -> Part:
+    return Part(does, partial(training.policy_gradient, algorithm=algorithm), 120)
+
+
+def _q_learning(algorithm: str, batch: str) -> Part:
+    title = "Rainbow" if algorithm == "rainbow" else algorithm.upper()
+    return Part(f"{title} with a batch of {batch}", partial(training.q_learning, algorithm=algorithm), 120)
+
+
 PARTS: dict[str, Part] = {
-    "tests": Part("pytest -m gpu", gpu_tests.measure, 300),
+    "tests": Part("pytest -m gpu", checks.measure, 300),
     "acting": Part("sampling with random play, A3C-Net and DQN-Net", acting.measure, 120),
     "emulation": Part("Atari on the GPU: emulation, inference, training", emulation.measure, 240),
-    "a2c": Part("A2C: whole training, sampling alone, learning alone", policy_gradients.a2c, 120),
-    "ppo": Part("PPO: the same", policy_gradients.ppo, 120),
-    "dqn": Part("DQN with a batch of 512", partial(q_learning.measure, algorithm="dqn"), 120),
-    "c51": Part("C51 with a batch of 2,048", partial(q_learning.measure, algorithm="c51"), 120),
-    "rainbow": Part("Rainbow with a batch of 512", partial(q_learning.measure, algorithm="rainbow"), 120),
-    "daley": Part("the 14 variants of Daley & Amato 2021", daley.measure, 240),
+    "a2c": _policy_gradient("a2c", "A2C: whole training, sampling alone, learning alone"),
+    "ppo": _policy_gradient("ppo", "PPO with 16 steps, 4 epochs and minibatches of 512: the same"),
+    "dqn": _q_learning("dqn", "512"),
+    "c51": _q_learning("c51", "2,048"),
+    "rainbow": _q_learning("rainbow", "512"),
+    "daley": Part("the 14 variants of Daley & Amato 2021", training.daley, 240),
     "replay": Part("draws and appends, against the bandwidth of a copy", replays.measure, 90),
-    "parr": Part("a train step with the replay on the device and on the host", parr.measure, 120),
+    "parr": Part("a train step with the replay on the device and on the host", replays.parr, 120),
     "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),
-    "pong": Part("wall clock of PPO to a score of 18 in Pong", pong.measure, 510),
 }
 LONGEST = 540.0
 """Seconds after which a part is ended."""

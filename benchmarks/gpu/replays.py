@@ -1,93 +1,70 @@
-"""Draws from replays on the device and on the host, against the memory bandwidth of a plain copy on the device."""
+"""Replays on the device and on the host: draws against the memory bandwidth of a plain copy on the device, and train
+steps (Parr 2017, table 1)."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from accel_rl.data.rollout import Rollout
-from accel_rl.replays.config import ReplayConfig
+from accel_rl.algos.algorithm import advance
+from accel_rl.data.spec import EnvSpec
 from accel_rl.replays.replay import Replay
-from accel_rl.replays.ring import NStep
+from accel_rl.runners.learner import Learner
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs
 from benchmarks.gpu.bench import Bench, Result
-from benchmarks.interleave import medians
-from benchmarks.replay import PICTURES, made_up
+from benchmarks.gpu.training import settings
+from benchmarks.harness.program import Case
+from benchmarks.harness.turns import Measurements, medians, rate, ratio
+from benchmarks.replay import PICTURES, VECTORS, Ours, drawing, made_up
 
-COLUMNS = ("replay", "frames on", "work", "batch", "transitions/s", "GB/s", "share of a plain copy's bandwidth")
-T, B = 16, 8
+COPY = "a plain copy, bytes"
+T, B = Ours.T, 8
 AT_ONCE = 8
 """Draws of one CUDA graph, as in training."""
 
 
-def rollout_on(device: str, spec: Any = PICTURES) -> Rollout:
-    """Return a made-up rollout on the device, with its cells in host memory, as samplers return it."""
-    host = made_up(spec, T, B, "cpu")
-    if device == "cpu":
-        return host
-    rollout = made_up(spec, T, B, device)
-    rollout.host = host
-    return rollout
-
-
-def filled(bench: Bench, where: str, prioritized: bool) -> tuple[Replay, Rollout]:
-    """Return a full replay whose frames lie on `where`, with batches on the bench's device, and a rollout."""
-    config = ReplayConfig(size=bench.sizes.capacity, prioritized=prioritized, device=where)
-    replay = config.build(PICTURES, B, NStep(1), bench.device, seed=0)
-    rollout = rollout_on(bench.device)
-    for _ in range(bench.sizes.capacity // (T * B) + 1):
-        replay.append(rollout)
-    return replay, rollout
-
-
 def measure(bench: Bench) -> Result:
-    device = bench.device
-    parts: dict[tuple[str, str, str, int], Callable[[float], float]] = {}
-    size = 0.0
-    for prioritized in (False, True):
-        kind = "prioritized" if prioritized else "uniform"
-        for where in dict.fromkeys((device, "cpu")):
-            replay, _ = filled(bench, where, prioritized)  # nothing is appended to it: captured draws stay valid
-            parts[kind, where, "append", T * B] = partial(
-                bench.rate, partial(_append, *filled(bench, where, prioritized))
-            )
-            for N in bench.sizes.draws:
-                size = size or _bytes(replay, N)
-                draw = partial(_draw, replay, N, torch.rand(N, device=device) if prioritized else None)
-                what = "draw and update" if prioritized else "draw"
-                parts[kind, where, what, N] = partial(bench.rate, draw)
-                if replay.is_capturable:
-                    parts[kind, where, f"{what}, captured", N] = partial(bench.rate, captured(replay, draw, N))
-    source = torch.zeros(bench.sizes.copied_bytes, dtype=torch.uint8, device=device)
-    copy = partial(bench.rate, partial(_copy, torch.empty_like(source), source))
-    found = bench.turns({" ".join(map(str, key)): work for key, work in parts.items()} | {"copy": copy})
-    m = medians(found)
-    rows: list[list[Any]] = []
-    for key in parts:
-        kind, where, what, N = key
-        rate = m[" ".join(map(str, key))]
-        moved = None if what == "append" else rate * size
-        share = None if moved is None or where != device else moved / m["copy"]
-        rows.append([kind, where, what, N, rate, None if moved is None else moved / 1e9, share])
-    notes = [
-        f"a plain copy on {device} moves {m['copy'] / 1e9:,.1f} GB/s, reads and writes together",
-        f"a transition of a batch moves {size:,.0f} bytes, each read once and written once",
+    """Measure appends and draws, uniform and prioritized, from Python and captured."""
+    result = bench.run([partial(case, bench)], "a second")
+    m = result.cases[0]["median"]
+    result.notes = [
+        f"a plain copy on {bench.device} moves {m[COPY] / 1e9:,.1f} GB/s, reads and writes together",
+        f"a transition of a batch moves {result.cases[0]['bytes']:,.0f} bytes, each read once and written once",
         f"{AT_ONCE} draws make one CUDA graph",
     ]
-    return Result(COLUMNS, rows, notes=notes, measurements=found)
+    return result
 
 
-def _append(replay: Replay, rollout: Rollout) -> int:
-    replay.append(rollout)
-    return T * B
+def case(bench: Bench, stack: ExitStack) -> Case:
+    """Build a replay of each kind on the device and on the host."""
+    device, size = bench.device, 0.0
+    parts: dict[str, Callable[[], float]] = {}
+    for prioritized in (False, True):
+        kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
+        for where in dict.fromkeys((device, "cpu")):
+            appended, drawn = (Ours(bench.sizes.capacity, B, 1, prioritized, where, device) for _ in range(2))
+            parts[f"{kind}, {where}, append"] = appended.append  # to another: captured draws stay valid
+            for N in bench.sizes.draws:
+                size = size or _bytes(drawn.replay, N)
+                draw = partial(drawing, drawn, kind, N)
+                parts[f"{kind}, {where}, {what} {N}"] = draw
+                if drawn.replay.is_capturable:
+                    parts[f"{kind}, {where}, {what} {N}, captured"] = _captured(drawn.replay, draw, N)
+    source = torch.zeros(bench.sizes.copied_bytes, dtype=torch.uint8, device=device)
+    parts[COPY] = partial(_copy, torch.empty_like(source), source)
 
+    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+        m = medians(found)
+        moved = {name: rate * size for name, rate in m.items() if "draw" in name}
+        share = {name: each / m[COPY] for name, each in moved.items() if f", {device}, " in name}
+        return {"GB/s": {n: each / 1e9 for n, each in moved.items()}, "share of a plain copy's bandwidth": share}
 
-def _draw(replay: Replay, N: int, errors: torch.Tensor | None) -> int:
-    batch = replay.sample(N)
-    if errors is not None:
-        replay.update(batch, errors)
-    return N
+    variants = {name: partial(rate, work, device=device) for name, work in parts.items()}
+    labels = {"replay of": PICTURES.name}
+    return Case(labels, variants, compared=False, columns=columns, figures=lambda _: {"bytes": size})
 
 
 def _copy(target: torch.Tensor, source: torch.Tensor) -> int:
@@ -101,7 +78,7 @@ def _bytes(replay: Replay, N: int) -> float:
     return sum(2 * getattr(batch, name).nbytes for name in batch.__slots__) / N
 
 
-def captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], int]:
+def _captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], int]:
     """Return a function that replays a CUDA graph of draws."""
     graphs = CudaGraphs(replay.device)
 
@@ -119,3 +96,48 @@ def captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], in
         return AT_ONCE * N
 
     return again
+
+
+def parr(bench: Bench) -> Result:
+    """Measure the speed-up of a train step of dueling DQN by a replay on the device, over a replay on the host.
+
+    A train step draws a batch, computes loss and gradient and makes the optimizer's step."""
+    sizes = [(spec, N) for spec in (PICTURES, VECTORS) for N in bench.sizes.parr_batches]
+    result = bench.run([partial(parr_case, bench, spec, N) for spec, N in sizes], "train steps/s")
+    result.notes.append("a replay on the host cannot be drawn from within a CUDA graph")
+    return result
+
+
+def parr_case(bench: Bench, spec: EnvSpec, N: int, stack: ExitStack) -> Case:
+    """Build a train step with each replay."""
+    places = {"host": ("cpu", False), "device": (bench.device, False), "device, captured": (bench.device, True)}
+    variants = {name: _train_step(bench, spec, N, *place) for name, place in places.items()}
+
+    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+        over = {name: ratio(found[name], found["host"])["of_medians"] for name in found}
+        return {"speed-up, percent": {name: 100 * (x - 1) for name, x in over.items()}}
+
+    return Case({"observations": spec.name, "batch": N}, variants, compared=False, columns=columns)
+
+
+def _train_step(bench: Bench, spec: EnvSpec, N: int, where: str, capture: bool) -> Callable[[float], float]:
+    """Return a measurement of train steps/s with a replay on `where`."""
+    network = {"network": bench.sizes.daley_network} if spec.is_image else {"hidden": 512}
+    config = settings(bench, "dqn", B, T, batch_size=N, dueling=True, **network)
+    algo: Any = config.algo
+    memory = replace(algo.replay, size=bench.sizes.capacity, start=0, device=where)
+    config = replace(config, algo=replace(algo, replay=memory), capture_updates=capture)
+    learner = Learner(config, spec, bench.device, seed=0)
+    learner.algo.begin()
+    rollout = made_up(spec, T, B, bench.device)
+    for _ in range(bench.sizes.capacity // (T * B) + 1):
+        advance(learner.algo, rollout.env_steps)
+        learner.algo.ingest(rollout)
+
+    def steps() -> int:
+        learner.algo.budget.set(bench.sizes.at_once)  # type: ignore[attr-defined]
+        return len(learner.learn())
+
+    for _ in range(4):
+        steps()
+    return partial(rate, steps, device=bench.device)

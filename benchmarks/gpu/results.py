@@ -1,4 +1,4 @@
-"""The file of results, to which every part adds its own."""
+"""The file of results, to which every part adds its own, and its page."""
 
 import json
 import os
@@ -9,8 +9,9 @@ from typing import Any
 
 from accel_rl.runners.run_folder import git_revision
 from accel_rl.system.devices import runtime
-from benchmarks.gpu.page import page
-from benchmarks.machine import machine
+from benchmarks.gpu.parts import PARTS
+from benchmarks.harness.program import machine
+from benchmarks.harness.table import cell, table
 
 
 class Results:
@@ -31,20 +32,15 @@ class Results:
 
     def put(self, name: str, result: dict[str, Any], seconds: float, command: str) -> None:
         """Add or replace a part, and write both files."""
-        about = {
-            "seconds": round(seconds, 1),
-            "command": command,
-            "date": time.strftime("%Y-%m-%d"),
-            "git": git_revision(),
-        }
-        self._write(self.parts() | {name: result | about})
+        about = {"seconds": round(seconds, 1), "command": command, "date": time.strftime("%Y-%m-%d")}
+        self._write(self.parts() | {name: result | about | {"git": git_revision()}})
 
     def drop(self, name: str) -> None:
         self._write({k: v for k, v in self.parts().items() if k != name})
 
     def _write(self, parts: dict[str, Any]) -> None:
-        whole = {"gpu": self.gpu, "machine": machine(), "parts": parts}
-        for path, text in ((self.json, json.dumps(whole, indent=1) + "\n"), (self.page, page(whole))):
+        content = {"gpu": self.gpu, "machine": machine(), "parts": parts}
+        for path, text in ((self.json, json.dumps(content, indent=1) + "\n"), (self.page, page(content))):
             temporary = path.with_name(f".{path.name}")
             temporary.write_text(text)
             os.replace(temporary, path)
@@ -56,16 +52,55 @@ def slug(name: str) -> str:
 
 
 def describe(device: str) -> dict[str, Any]:
-    """Return the GPU's name, memory, compute capability and software."""
+    """Return the GPU's name, memory, compute capability and software; None where the device is simulated."""
     import torch
 
+    names = ("memory_gib", "capability", "cuda", "cudnn")
     if device.startswith("sim"):
-        return {"name": "simulated", "memory_gib": None, "capability": None, "cuda": None, "cudnn": None}
-    properties = runtime(device).get_device_properties(device)
-    return {
-        "name": properties.name,
-        "memory_gib": round(properties.total_memory / 2**30, 1),
-        "capability": f"{properties.major}.{properties.minor}",
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
+        return {"name": "simulated"} | dict.fromkeys(names)
+    p = runtime(device).get_device_properties(device)
+    memory, software = round(p.total_memory / 2**30, 1), (torch.version.cuda, torch.backends.cudnn.version())
+    return {"name": p.name, **dict(zip(names, (memory, f"{p.major}.{p.minor}", *software), strict=True))}
+
+
+def page(content: dict[str, Any]) -> str:
+    """Return the page in Markdown: machine, and a section for each part."""
+    gpu, host, parts = content["gpu"], content["machine"], content["parts"]
+    facts = {
+        "GPU": gpu["name"],
+        "its memory": f"{gpu['memory_gib']} GiB" if gpu["memory_gib"] else None,
+        "compute capability": gpu["capability"],
+        "CUDA, cuDNN": f"{gpu['cuda']}, {gpu['cudnn']}",
+        "CPU": host["cpu"],
+        "cores": len(host["cores"]),
+        "cgroup's cores": host["cgroup_cpus"] or "no limit",
+        "versions": ", ".join(f"{k} {v}" for k, v in host["versions"].items() if v),
     }
+    lines = [
+        f"# GPU: {gpu['name']}",
+        "",
+        "Written by `python -m benchmarks.gpu`. Medians of measurements in turns.",
+        "",
+    ]
+    if gpu["name"] == "simulated":
+        lines += ["The device is simulated: no figure on this page says anything about speed.", ""]
+    lines += [*table(["", ""], list(facts.items())), ""]
+    return "\n".join(lines + [line for name in PARTS if name in parts for line in section(name, parts[name])])
+
+
+def section(name: str, result: dict[str, Any]) -> list[str]:
+    """Return a part's lines, of the page and for the terminal: its table, goals and notes."""
+    does = PARTS[name].does
+    about = f"{does[0].upper()}{does[1:]}. `{result['command']}`, {result['date']}, {result['seconds']:,.0f} s."
+    lines = [f"## {name}", "", about, ""]
+    if result.get("error"):
+        lines += [f"Failed: {result['error']}", ""]
+    if result.get("rows"):
+        lines += [*table(result["columns"], result["rows"]), ""]
+    goals = []
+    for g in result.get("goals", []):
+        bound = f"{'at least' if g['at_least'] else 'at most'} {cell(g['bound'])}"
+        goals.append([g["what"], g["value"], bound, "met" if g["met"] else "not met"])
+    lines += [*table(["goal", "measured", "bound", "met"], goals), ""] if goals else []
+    notes = [f"- {note}" for note in result.get("notes", [])]
+    return lines + ([*notes, ""] if notes else [])

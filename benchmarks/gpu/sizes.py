@@ -34,9 +34,6 @@ class Sizes:
     parr_batches: tuple[int, ...] = (16, 32, 64, 128, 256)
     copied_bytes: int = 2**30
     profiled: int = 50  # updates, and served groups
-    pong_envs: int = 64
-    pong_horizon: int = 128
-    pong_score: float = 18.0
     precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")  # besides float32
     rounds: int = 3  # turns of interleaved measurements
     shortest: float = 0.5  # seconds of one measurement
@@ -47,37 +44,9 @@ class Sizes:
 
 FULL = Sizes()
 TINY = Sizes(
-    acting_envs=(4,),
-    emulated_envs=(4,),
-    trained_envs=4,
-    emulated_steps=8,
-    acting_horizon=2,
-    policy_envs=4,
-    q_envs=4,
-    ppo_horizon=4,
-    ppo_minibatch=16,
-    batches=(("dqn", 8), ("c51", 8), ("rainbow", 8)),
-    q_network="a3c",
-    at_once=1,
-    intensity=1.0,
-    replay_size=400,
-    replay_start=40,
-    target_interval=16,
-    samplers=(2,),
-    daley_network="a3c",
-    period=16,
-    daley_start=40,
-    draws=(4,),
-    capacity=512,
-    parr_batches=(4,),
-    copied_bytes=2**16,
-    profiled=2,
-    pong_envs=4,
-    pong_horizon=8,
-    precisions=("bfloat16",),
-    rounds=1,
-    shortest=0.01,
-    warm_cycles=2,
-    decorrelation_steps=0,
-    in_process=True,
-)
+    acting_envs=(4,), acting_horizon=2, emulated_envs=(4,), trained_envs=4, emulated_steps=8, policy_envs=4, q_envs=4,
+    ppo_horizon=4, ppo_minibatch=16, batches=(("dqn", 8), ("c51", 8), ("rainbow", 8)), q_network="a3c", at_once=1,
+    intensity=1.0, replay_size=400, replay_start=40, target_interval=16, samplers=(2,), daley_network="a3c", period=16,
+    daley_start=40, draws=(4,), capacity=512, parr_batches=(4,), copied_bytes=2**16, profiled=2,
+    precisions=("bfloat16",), rounds=1, shortest=0.01, warm_cycles=2, decorrelation_steps=0, in_process=True,
+)  # fmt: skip

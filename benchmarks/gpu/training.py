@@ -1,173 +1,167 @@
-"""Training that is measured repeatedly: whole, sampling alone, learning alone, and its updates."""
+"""Training of every algorithm: captured or not, in several precisions, with both schedules; Daley's variants."""
 
-import os
-from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import torch
-
-from accel_rl.algos.replay_algorithm import ReplayAlgorithm
-from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.data.rollout import Rollout
-from accel_rl.models.precision import multiply_in
-from accel_rl.runners.concurrent import Concurrent
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
-from accel_rl.samplers.inference.resident import KNOWN
-from accel_rl.speed.cuda_graph import WARM_UP
+from accel_rl.papers.daley import FOURTEEN, VARIANTS, speed_test
+from accel_rl.papers.published import published_by
 from accel_rl.system.placement import place_processes
-from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.bench import Bench, Goal, Result
+from benchmarks.harness.program import Case
+from benchmarks.harness.training import FOREVER, Training
+from benchmarks.harness.turns import Measure, Measurements, medians
 
 GROUPS = 2
-FOREVER = 10**9
+CAPTURED, FROM_PYTHON, CONCURRENT = "captured updates", "updates from Python", "concurrent schedule"
+LEAST = {"a2c": 100_000.0, "ppo": 50_000.0, "dqn": 16_700.0, "c51": 15_400.0}
+"""Env steps/s that the best variant is to reach."""
+STEPS = 50_000_000
+DALEY_BOTH = 1_543.0
+"""Env steps/s of the fastest variant of Daley & Amato 2021: 8 samplers, both features."""
 
 
 def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
     """Return the number of environments nearest to `wanted` that every core steps an equal part of."""
-    parts = GROUPS if bench.sizes.in_process else GROUPS * workers(bench, concurrent)
-    return max(1, round(wanted / parts)) * parts
-
-
-def workers(bench: Bench, concurrent: bool = False) -> int:
-    return place_processes(device=bench.device, concurrent=concurrent).workers
+    workers = 1 if bench.sizes.in_process else place_processes(device=bench.device, concurrent=concurrent).workers
+    return max(1, round(wanted / (GROUPS * workers))) * GROUPS * workers
 
 
 def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None, **algo: Any) -> TrainConfig:
     """Return an algorithm's default settings for a measurement. algo: its settings that differ."""
     base = default_config(algorithm)
     sampler = replace(
-        base.sampler,
-        envs=envs,
-        groups=GROUPS,
-        horizon=horizon or base.sampler.horizon,
+        base.sampler, envs=envs, groups=GROUPS, horizon=horizon or base.sampler.horizon,
         decorrelation_steps=bench.sizes.decorrelation_steps,
         engine="in-process" if bench.sizes.in_process else "workers",
-    )
+    )  # fmt: skip
     return replace(
-        base,
-        env=replace(base.env, game=bench.game),
-        algo=replace(base.algo, **algo),
-        sampler=sampler,
-        evaluation=replace(base.evaluation, interval=0),
-        env_steps=FOREVER,
-        device=bench.device,
-    )
+        base, env=replace(base.env, game=bench.game), algo=replace(base.algo, **algo), sampler=sampler,
+        evaluation=replace(base.evaluation, interval=0), env_steps=FOREVER, device=bench.device,
+    )  # fmt: skip
 
 
-def declare_parts(bench: Bench, sampler: Any) -> None:
-    """Tell the simulated device that streams use different environments' parts of a rollout's memory."""
-    if bench.device.startswith("sim"):
-        from tests import simulated_device
-
-        names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
-        simulated_device.in_parts(*(getattr(r, name) for r in sampler.server.rollouts for name in names))
+def build(bench: Bench, name: str, config: TrainConfig) -> Training:
+    """Build a warm run."""
+    folder = bench.folder / name.replace(" ", "-")
+    return Training(config, folder, bench.sizes.warm_cycles, bench.sizes.at_once)
 
 
-class Again:
-    """In place of a sampler: returns one rollout again and again."""
-
-    def __init__(self, rollout: Rollout):
-        self._rollout = rollout
-
-    def collect(self, agent: Any) -> Rollout:
-        return self._rollout
-
-    def check(self) -> None:
-        pass
+def policy_gradient(bench: Bench, algorithm: str) -> Result:
+    """Measure A2C or PPO."""
+    sizes, envs = bench.sizes, envs_near(bench.sizes.policy_envs, bench)
+    if algorithm == "a2c":
+        return measure(bench, "a2c", settings(bench, "a2c", envs))
+    return measure(bench, "ppo", settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch))
 
 
-class Training:
-    """A run's trainer, warm: updates have begun and are captured."""
+def q_settings(bench: Bench, algorithm: str, concurrent: bool = False) -> TrainConfig:
+    """Return the settings of DQN, C51 or Rainbow with the batch of Stooke & Abbeel 2018, table 3."""
+    sizes, envs = bench.sizes, envs_near(bench.sizes.q_envs, bench, concurrent)
+    config = settings(
+        bench, algorithm, envs, batch_size=dict(sizes.batches)[algorithm], target_interval=sizes.target_interval,
+        intensity=sizes.intensity, network=sizes.q_network,
+    )  # fmt: skip
+    algo: Any = config.algo
+    algo = replace(algo, replay=replace(algo.replay, size=sizes.replay_size, start=sizes.replay_start))
+    if not concurrent:
+        return replace(config, algo=algo)
+    each = config.T * envs
+    period = max(1, round(sizes.target_interval / each)) * each
+    sampler = replace(config.sampler, horizon=config.T)
+    return replace(config, algo=replace(algo, target_interval=period), sampler=sampler, schedule="concurrent")
 
-    def __init__(self, bench: Bench, name: str, given: TrainConfig):
-        config = resolve(given)
-        self.bench, self.config, self.updates_per_s = bench, config, 0.0
-        self._cores = os.sched_getaffinity(0)
-        folder = RunFolder.create(bench.folder / name.replace(" ", "-"), config)
-        self._events = folder.path / "events.log"
-        try:
-            self.trainer = Trainer(config, RankPlan.resolve(config), folder)
-        finally:
-            self.placement_cores = os.sched_getaffinity(0)
-            os.sched_setaffinity(0, self._cores)
-        self.learner, self.schedule, self.sampler = self.trainer.learner, self.trainer.schedule, self.trainer.sampler
-        declare_parts(bench, self.sampler)
-        self.sampler.start()
-        while not self.learner.updates:  # the start of a replay is random play
-            self._cycle()
-        for _ in range(bench.sizes.warm_cycles):
-            self._cycle()
-        self._rollout = self.sampler.collect(self.agent)
 
-    @property
-    def agent(self) -> Any:
-        return self.schedule.behaviour if isinstance(self.schedule, Concurrent) else self.learner.algo.agent
+def q_learning(bench: Bench, algorithm: str) -> Result:
+    """Measure DQN, C51 or Rainbow with both schedules."""
+    more = {CONCURRENT: q_settings(bench, algorithm, concurrent=True)}
+    return measure(bench, algorithm, q_settings(bench, algorithm), more)
 
-    def _cycle(self) -> int:
-        return self.schedule.cycle(FOREVER)[0]
 
-    def _settled(self, work: Callable[[], float], seconds: float, warm_up: int = 0) -> float:
-        """Measure with this trainer's affinity, threads and precision. warm_up: calls before."""
-        os.sched_setaffinity(0, self.placement_cores)
-        multiply_in(self.config.precision, self.bench.device)
-        torch.set_num_threads(self.trainer.plan.placement.torch_threads)
-        try:
-            for _ in range(warm_up):
-                work()
-            return self.bench.rate(work, seconds)
-        finally:
-            os.sched_setaffinity(0, self._cores)
+def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainConfig] | None = None) -> Result:
+    """Measure the variants of a configuration, and `more`, in turns."""
+    configs = {CAPTURED: config, FROM_PYTHON: replace(config, capture_updates=False)}
+    configs |= {precision: replace(config, precision=precision) for precision in bench.sizes.precisions}
+    configs |= more or {}
+    notes: list[str] = []
+    result = bench.run([partial(case, bench, name, configs, notes)], "a second")
+    result.notes = notes
+    m = result.cases[0]["median"]
+    slower = min(m["sampling alone, env steps"], m["learning alone, env steps"])
+    training = {variant: m[f"{variant}, env steps"] for variant in configs}
+    reached = max(training[variant] for variant in (CAPTURED, *(more or ())))
+    title = f"{name}: training below the slower of sampling and learning, percent"
+    result.goals.append(Goal(title, 100 * (1 - reached / slower), 10.0, at_least=False))
+    if name in LEAST:
+        best = max(training, key=lambda variant: training[variant])
+        result.goals.append(Goal(f"{name}: env steps/s, best variant ({best})", training[best], LEAST[name]))
+    return result
 
-    def training(self, seconds: float) -> float:
-        """Measure env steps/s of sampling and learning. Sets `updates_per_s`."""
-        before, steps = self.learner.updates, 0
 
-        def cycle() -> int:
-            nonlocal steps
-            steps += (n := self._cycle())
-            return n
+def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[str], stack: ExitStack) -> Case:
+    """Build the variants: whole training, updates alone, and for the first also sampling and learning alone."""
+    variants: dict[str, Measure] = {}
+    built: dict[str, Training] = {}
+    updates_per_s: dict[str, list[float]] = {f"{variant}, env steps": [] for variant in configs}
 
-        rate = self._settled(cycle, seconds, warm_up=1)
-        self.updates_per_s = (self.learner.updates - before) * rate / max(1, steps)
-        return rate
+    def training(run: Training, rates: list[float], seconds: float) -> float:
+        found = run.training(seconds)
+        rates.append(run.updates_per_s)
+        return found
 
-    def sampling(self, seconds: float) -> float:
-        """Measure env steps/s of sampling alone."""
-        return self._settled(lambda: self.sampler.collect(self.agent).env_steps, seconds)
+    for variant, config in configs.items():
+        run = built[variant] = build(bench, f"{name} {variant}", config)
+        stack.callback(run.close)
+        steps = f"{variant}, env steps"
+        variants[steps] = partial(training, run, updates_per_s[steps])
+        variants[f"{variant}, updates alone"] = run.updates
+    variants["sampling alone, env steps"] = built[CAPTURED].sampling
+    variants["learning alone, env steps"] = built[CAPTURED].learning
 
-    def learning(self, seconds: float) -> float:
-        """Measure the env steps/s that learning alone keeps up with. Every cycle gets the same rollout."""
-        schedule: Any = self.schedule
-        real, schedule.sampler = schedule.sampler, Again(self._rollout)
-        try:
-            return self._settled(self._cycle, seconds, warm_up=WARM_UP)
-        finally:
-            schedule.sampler = real
+    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+        notes.extend(f"{variant}: {line}" for variant, run in built.items() for line in run.notes())
+        alone = {name: 1e6 / rate for name, rate in medians(found).items() if name.endswith("updates alone")}
+        return {"updates/s in training": medians(updates_per_s), "us an update": alone}
 
-    def updates(self, seconds: float) -> float:
-        """Measure updates/s alone."""
-        algo = self.learner.algo
-        if not isinstance(algo, ReplayAlgorithm):
-            algo.ingest(self._rollout)
+    return Case({"environments": configs[CAPTURED].sampler.envs}, variants, compared=False, columns=columns)
 
-        def update() -> int:
-            if isinstance(algo, ReplayAlgorithm):
-                algo.budget.set(self.bench.sizes.at_once)
-            return len(self.learner.learn())
 
-        return self._settled(update, seconds, warm_up=WARM_UP + 1)
+def daley(bench: Bench) -> Result:
+    """Measure whole training of the 14 variants of Daley & Amato 2021 in turns, each in worker processes."""
+    notes: list[str] = []
+    result = bench.run([partial(daley_case, bench, notes)])
+    result.notes = list(dict.fromkeys(notes))
+    name = f"{max(bench.sizes.samplers)} both"
+    rate = result.cases[0]["median"].get(name)
+    result.goals += [Goal(f"Daley & Amato, {name}: env steps/s", rate, 10 * DALEY_BOTH)] if rate else []
+    return result
 
-    def notes(self) -> list[str]:
-        """Return the run's events, without their times: what is not captured, and why."""
-        if not self._events.exists():
-            return []
-        lines = (line[20:] for line in self._events.read_text().splitlines())
-        return list(dict.fromkeys(line for line in lines if "--no-capture-updates" not in line))
 
-    def close(self) -> None:
-        self.schedule.close()
-        self.learner.close()
-        self.sampler.close()
+def daley_case(bench: Bench, notes: list[str], stack: ExitStack) -> Case:
+    """Build all variants, with a smaller replay than the paper's."""
+    sizes, published = bench.sizes, published_by("daley")["table_3"]["threads"]
+    built: dict[str, Training] = {}
+    paper: dict[str, float] = {}
+    for n, variant in FOURTEEN:
+        if n in sizes.samplers:
+            name, config = f"{n} {variant}", speed_test(n, variant)
+            algo: Any = config.algo
+            memory = replace(algo.replay, size=4 * sizes.daley_start, start=sizes.daley_start)
+            algo = replace(algo, replay=memory, target_interval=sizes.period, network=sizes.daley_network)
+            config = replace(config, algo=algo, device=bench.device, env_steps=FOREVER)
+            built[name] = build(bench, f"daley {name}", config)
+            stack.callback(built[name].close)
+            paper[name] = published[str(n)][VARIANTS.index(variant)]
+
+    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+        notes.extend(line for run in built.values() for line in run.notes())
+        rates = medians(found)
+        first = next(iter(rates.values()))
+        hours = {name: STEPS / rate / 3600 for name, rate in rates.items()}
+        speedup = {name: rate / first for name, rate in rates.items()}
+        return {"hours for 50 M": hours, "speed-up": speedup, "the paper's": paper}
+
+    variants = {name: run.training for name, run in built.items()}
+    return Case({"game": "pong"}, variants, compared=False, columns=columns)

@@ -13,6 +13,7 @@ from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.impala import IMPALA, IMPALAConfig
 from accel_rl.algos.ppo import PPO, PPOConfig
+from accel_rl.algos.pqn import PQN, PQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
 from accel_rl.replays.config import ReplayConfig
 
@@ -25,6 +26,7 @@ ALGORITHMS: dict[str, tuple[type[Algorithm], Any]] = {
     "a2c": (A2C, A2CConfig(**_CLIP, gae_lambda=0.9)),
     "ppo": (PPO, PPOConfig(**_CLIP, minibatch=11, epochs=2)),
     "impala": (IMPALA, IMPALAConfig(**_CLIP, window=6, batches=2, gae_lambda=0.9)),
+    "pqn": (PQN, PQNConfig(**_CLIP, minibatch=11, epochs=2)),
     "dqn": (DQN, DQNConfig(**_Q, **_ROOT)),
     "c51": (C51, C51Config(**_Q, atoms=7, v_min=-2.0, v_max=2.0)),
     "rainbow": (Rainbow, RainbowConfig(**_Q | {"replay": replace(REPLAY, prioritized=True)}, atoms=7, v_max=3.0)),
@@ -97,6 +99,7 @@ NO_LOSS = {
     "epsilon_unit": "acts",
     "epsilon_spread": "acts",
     "epsilon_evaluation": "evaluates",
+    "exploration": "acts",
     "replay.size": "how long a transition is kept: tests/replays/test_ring.py",
     "replay.device": "where the same numbers are computed: tests/replays/test_on_a_gpu.py",
 }

@@ -48,8 +48,8 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def recurrent(p, obs, first, state):
-    """obs [T, n, F], first [T, n], state [n, 2 units] -> logits [T, n, A], value [T, n], states [T, n, 2 units]."""
+def unrolled(p, obs, first, state):
+    """obs [T, n, F], first [T, n], state [n, 2 units] -> h [T, n, units], states [T, n, 2 units]."""
     h, c = np.split(state, 2, -1)
     states = []
     for t in range(len(obs)):
@@ -61,8 +61,19 @@ def recurrent(p, obs, first, state):
         h = sigmoid(o) * np.tanh(c)
         states.append(np.concatenate([h, c], -1))
     after = np.stack(states)
-    h = after[..., : after.shape[-1] // 2]
+    return after[..., : after.shape[-1] // 2], after
+
+
+def recurrent(p, obs, first, state):
+    """obs [T, n, F], first [T, n], state [n, 2 units] -> logits [T, n, A], value [T, n], states [T, n, 2 units]."""
+    h, after = unrolled(p, obs, first, state)
     return linear(p, "heads.policy", h), linear(p, "heads.value", h)[..., 0], after
+
+
+def recurrent_q(p, obs, first, state):
+    """obs [T, n, F], first [T, n], state [n, 2 units] -> q [T, n, A], states [T, n, 2 units]."""
+    h, after = unrolled(p, obs, first, state)
+    return linear(p, "value", h), after
 
 
 def stream_of(p, name, x, noise):

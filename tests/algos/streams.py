@@ -71,9 +71,11 @@ def act(agent, r: Rollout, state: torch.Tensor | None) -> torch.Tensor | None:
     """Record what acting would have recorded for these actions; returns the recurrent state after the last step."""
     if state is not None:
         r.state = state
-    logits, value, states = agent.forward(r.observations(0, r.T), r.memory())
+    *outputs, states = agent.forward(r.observations(0, r.T), r.memory())
+    value = outputs[1] if len(outputs) == 2 else outputs[0].amax(-1)
     r.recorded["value"] = value.view(r.T, r.B).clone()
-    r.recorded["log_prob"] = log_prob(logits, r.action.reshape(-1)).view(r.T, r.B)
+    if len(outputs) == 2:
+        r.recorded["log_prob"] = log_prob(outputs[0], r.action.reshape(-1)).view(r.T, r.B)
     for x in r.recorded.values():
         x[~r.valid] = NAN
     if states is not None:

@@ -15,6 +15,7 @@ import torch
 
 from accel_rl.algos.c51 import C51Config
 from accel_rl.algos.ppo import PPOConfig
+from accel_rl.algos.pqn import PQNConfig
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from tests.algos import oracle
 from tests.algos.made_up import ingest
@@ -59,7 +60,7 @@ class Played:
 
     def rule(self):
         c = self.config
-        if isinstance(c, PPOConfig):
+        if isinstance(c, PPOConfig | PQNConfig):
             return c.optimizer, 0.0, c.optimizer_eps
         by_batch = isinstance(c, C51Config) and "adam" in c.optimizer
         return c.optimizer, c.rmsprop_alpha, c.optimizer_eps / (c.batch_size if by_batch else 1)
@@ -121,7 +122,17 @@ def arrays(r):
 
 
 def forward(p, frames, first, state):
-    """frames [T, n, F] -> logits [T, n, A], value [T, n], states [T, n, Z] (None without an LSTM)."""
+    """frames [T, n, F] -> logits [T, n, A], value [T, n], states [T, n, Z] (None without an LSTM).
+
+    With a Q-network: its action values instead of logits, and their maximum as the value.
+    """
+    if "heads.policy.weight" not in p:
+        if state is not None:
+            q, states = oracle.recurrent_q(p, frames, first, state)
+        else:
+            q, states = oracle.q_network(p, frames.reshape(-1, frames.shape[-1]), ACTIONS), None
+            q = q.reshape(*frames.shape[:2], -1)
+        return q, q.max(-1), states
     if state is not None:
         return oracle.recurrent(p, frames, first, state)
     logits, value = oracle.actor_critic(p, frames.reshape(-1, frames.shape[-1]))
@@ -224,6 +235,28 @@ def play_ppo(played):
             played.check_update(batch, lambda p, both=both: both(p)[0], rate)
             stopped = bool(c.target_kl) and kl > 1.5 * c.target_kl
         assert made == len(want) or stopped
+        played.outcome.append(made)
+
+
+def play_pqn(played):
+    """Gallici et al. 2024, algorithm 1. With V = max_a q the lambda-return is V plus the advantage of GAE."""
+    c, algo = played.config, played.algo
+    rate = c.learning_rate * oracle.decayed(c.learning_rate_schedule, PROGRESS)
+    for k, r in phases(played):
+        a, _, target, state = advantages(played, r)
+        want = list(minibatches(played, a, k))
+        torch.manual_seed(k)
+        made = 0
+        for batch, drawn in zip(algo.batches(), want, strict=True):
+            cells = [cell for unit in drawn for cell in unit if a.valid[cell]]
+            t, b = np.array(cells, dtype=int).reshape(-1, 2).T
+
+            def loss_of(p, a=a, target=target, state=state, t=t, b=b):
+                q, _, _ = forward(p, a.frames[:-1], a.age[:-1] == 0, state)
+                return 0.5 * ((target[t, b] - q[t, b, a.action[t, b]]) ** 2).sum() / max(len(t), 1)
+
+            played.check_update(batch, loss_of, rate)
+            made += 1
         played.outcome.append(made)
 
 
@@ -396,7 +429,7 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
     priorities.update(drawn, got.error.double().numpy())
 
 
-PLAY = {"a2c": play_a2c, "ppo": play_ppo, "impala": play_impala}
+PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala}
 
 
 def play(algorithm, config):

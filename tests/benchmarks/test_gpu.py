@@ -13,12 +13,14 @@ from accel_rl.system import hardware
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import options
 from benchmarks.gpu.bench import Bench, Goal, Result
-from benchmarks.gpu.gpu_tests import counted, files
-from benchmarks.gpu.page import cell
+from benchmarks.gpu.checks import counted, files
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.profiling import covered
 from benchmarks.gpu.results import slug
 from benchmarks.gpu.sizes import TINY
+from benchmarks.harness.program import Case
+from benchmarks.harness.table import cell
+from benchmarks.harness.turns import rate
 
 ROOT = Path(__file__).parents[2]
 MISSING = (
@@ -64,9 +66,9 @@ def test_torch_numpy_and_ale_py_are_enough(tmp_path: Path, bare: str) -> None:
     for name, part in parts.items():
         assert part["rows"] and "error" not in part and part["command"].endswith(f"--part {name} --simulated --tiny")
         assert all(len(row) == len(part["columns"]) for row in part["rows"])
-        assert f"## {name}" in page and f"\n{name}: " in "\n" + done.stdout
+        assert f"## {name}" in page and f"## {name}" in done.stdout
     assert [g["bound"] for g in parts["a2c"]["goals"]] == [10.0, 100_000] and "not met" in page
-    waits = {row[-1] for row in parts["acting"]["rows"] if row[0] != "random actions"}
+    waits = {row[-1] for row in parts["acting"]["rows"] if row[1] != "random actions"}
     assert waits == {1.0}  # for its actions
     assert str(tmp_path) not in page.replace(str(tmp_path / "gpu-simulated"), "")
 
@@ -146,9 +148,12 @@ def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path, made
 
 def test_measurements_take_turns_within_their_time(tmp_path: Path) -> None:
     bench, order = Bench("cpu", replace(TINY, rounds=3), tmp_path, seconds=1e-9), []
-    found = bench.turns({name: lambda s, name=name: order.append(name) or s for name in "ab"})
-    assert order == ["a", "b"] and found == {"a": [TINY.shortest], "b": [TINY.shortest]}  # one turn in any case
-    assert bench.rate(lambda: 1.0, 0.0) > 0
+    case = Case({"x": 1}, {name: lambda s, name=name: order.append(name) or s for name in "ab"})
+    result = bench.run([lambda stack: case])
+    assert order == ["a", "b"]  # one turn in any case
+    assert result.cases[0]["measurements"] == {"a": [TINY.shortest], "b": [TINY.shortest]}
+    assert result.rows[0][:3] == [1, "a", TINY.shortest] and len(result.columns) == len(result.rows[0])
+    assert rate(lambda: 1.0, 0.0) > 0
 
 
 def test_small_functions() -> None:

@@ -1,6 +1,7 @@
 """The reference lines of figure 2: one core, by a process on it and by one on each of its hyperthreads."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,9 @@ import pytest
 from accel_rl.cli.main import main as accel_rl
 from accel_rl.system import hardware
 from accel_rl.system.hardware import allowed_cores
-from benchmarks import one_core, sampler
-from benchmarks.interleave import Bar
-from benchmarks.sampler_report import figure
-from tests.environments import env_of
+from benchmarks import sampler
+from benchmarks.harness.turns import in_turns
+from experiments.sampling_figure import figure
 
 
 @pytest.mark.parametrize(
@@ -23,20 +23,23 @@ def test_hyperthreads_of_a_core(tmp_path: Path, monkeypatch, text: str, core: in
     (folder / "thread_siblings_list").write_text(text)
     of_core = hardware.hyperthreads(core, tmp_path)
     monkeypatch.setattr(hardware, "hyperthreads", lambda core: of_core)
-    monkeypatch.setattr(one_core, "usable_cores", lambda: [core])
-    assert one_core.first_core() == found
+    monkeypatch.setattr(hardware, "usable_cores", lambda: [core])
+    assert sampler.first_core() == found
 
 
 def test_a_system_that_does_not_say(tmp_path: Path) -> None:
     assert hardware.hyperthreads(7, tmp_path) == (7,)
 
 
-def test_one_process_and_one_on_each_thread_take_turns() -> None:
+def test_one_process_and_one_on_each_thread_take_turns(monkeypatch) -> None:
     """Two logical processors stand for a core's two hyperthreads."""
-    env, threads = env_of(game="pong").to_dict(), allowed_cores()[:2]
-    found = one_core.measure(env, threads, 0.1, 2, Bar(4))
-    names = ["process", "hyperthreads"][: len(threads)]
-    assert list(found) == names and all(len(v) == 2 and min(v) > 0 for v in found.values())
+    threads = tuple(allowed_cores()[:2])
+    monkeypatch.setattr(sampler, "first_core", lambda: threads)
+    with ExitStack() as stack:
+        case = sampler.one_core(sampler.Options(game=("pong",)), stack)
+        found = in_turns(case.variants, 0.1, 2)
+    assert list(found) == ["process", "hyperthreads"][: len(threads)]
+    assert all(len(v) == 2 and min(v) > 0 for v in found.values())
 
 
 def test_the_figure_draws_both_lines(tmp_path: Path, monkeypatch) -> None:
@@ -46,18 +49,16 @@ def test_the_figure_draws_both_lines(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(
         matplotlib.axes.Axes, "axhline", lambda self, y, **k: drawn.update({k["linestyle"]: (y, k["label"])})
     )
-    case = {"game": "breakout", "net": "a3c", "workers": 1, "groups": 2, "horizon": 20, "together": False}
-    case |= {
-        "reset": "immediate",
-        "B": 4,
-        "cores": 1,
-        "median": {"sampling": 5.0, "environment_only": 9.0, "ale_act_only": 2.0},
-    }
-    figure([case], tmp_path / "with.png", {"process": 10.0, "hyperthreads": 13.0})
+    case = {"game": "breakout", "actions": "A3C-Net", "workers": 1, "cores": 1}
+    case["samplers"] = {"sampling": {"B": 4, "groups": 2, "T": 20, "reset": "immediate"}}
+    case["median"] = {"sampling": 5.0, "environment_only": 9.0}
+    core = {"game": "breakout", "median": {"process": 10.0, "hyperthreads": 13.0}}
+    figure([case, core], tmp_path / "with.png")
     assert {style: y for style, (y, _) in drawn.items()} == {"--": 10.0, ":": 13.0}
     assert "hyperthread" in drawn[":"][1]
+    drawn.clear()
     figure([case], tmp_path / "without.png")
-    assert {style: y for style, (y, _) in drawn.items()} == {"--": 9.0, ":": 2.0}
+    assert {style: y for style, (y, _) in drawn.items()} == {"--": 9.0}
 
 
 @pytest.mark.slow
@@ -70,7 +71,7 @@ def test_a_trained_policy_acts(tmp_path: Path, capsys) -> None:
     short = ["--game", "pong", "--envs-per-worker", "2", "--seconds", "0.1", "--repeats", "1", "--one-core"]
     short += ["--decorrelation-steps", "0", "--json", str(tmp_path / "out.json")]
     assert sampler.main([*short, "--policy", str(tmp_path / "a2c")]) == 0
-    assert "process" in json.loads((tmp_path / "out.json").read_text())["one_core"]
+    assert "process" in json.loads((tmp_path / "out.json").read_text())["results"][-1]["median"]
     capsys.readouterr()
     assert sampler.main([*short, "--policy", str(tmp_path / "dqn")]) == 2
-    assert "parameters" in capsys.readouterr().err
+    assert "the network has it as" in capsys.readouterr().err

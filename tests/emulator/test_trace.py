@@ -6,8 +6,8 @@ pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import games
-from benchmarks.emulator_pair import Run, trace
-from benchmarks.emulator_trace import mode_runs
+from tests.emulator.side_by_side import Run, trace
+from tests.emulator.trace import mode_runs
 
 QUICK = [
     "double_dunk",

@@ -156,7 +156,6 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
     for words, said in (
         (["figure_3"], "figure_2"),
         (["figure_2", "--policy", "/nowhere"], "--policy /nowhere: there is no checkpoint"),
-        (["table_1", "--ranks", "3"], "--ranks 3"),
         (["figure_2", "--scale", "2"], "--scale 2"),
     ):
         assert sampling.main(words) == 2 and said in capsys.readouterr().err
@@ -164,13 +163,6 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
 
 def test_table_1_is_measured_with_a_barrier_and_without():
     """By ranks, which meet every five steps where they are synchronous; one process alone has nothing to meet."""
-    from accel_rl.config.arguments import parse
-    from benchmarks.scaling import cases
-    from benchmarks.scaling_settings import Options
-
-    o = parse(Options, sampling.table_1(sampling.Options(scale=0.1)), "", "")
-    assert o.tables == (1,) and o.ranks == (8,) and o.simulators == (64, 128, 256, 512) and o.seconds == 3.0
-    assert [(row, column) for _, row, column in cases(o)][:2] == [("64", "sync"), ("64", "async")]
     for mode, update, envs in (("sync", "all-reduce", 64), ("async", "async", 8)):
         config = stooke.table_1(64, mode)
         assert (config.distributed.ranks, config.distributed.update, config.sampler.envs) == (8, update, envs)

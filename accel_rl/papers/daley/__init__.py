@@ -6,8 +6,8 @@
 | Table 4: the 49 games | `table_4`: `suite` (report it with --score best) |
 | Table 5: hyperparameters | `dqn` |
 
-`accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02`. Rates of the 14 variants within minutes:
-`python -m benchmarks.concurrent`.
+`accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02`. Rates of the 14 variants on a GPU, in turns:
+`python -m benchmarks.gpu --part daley`.
 """
 
 from dataclasses import replace

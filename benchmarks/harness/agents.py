@@ -10,23 +10,15 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
 from accel_rl.runners.trained_policy import load_policy
-from accel_rl.system.errors import ConfigError, nearest
 
 NETS = ("none", "a3c", "dqn")
 NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}
 
 
-def check_net(net: str) -> None:
-    """Raise ConfigError, one line, for an unknown net."""
-    if net not in NETS:
-        raise ConfigError(f"--nets {net}: must be one of {', '.join(NETS)}{nearest(net, NETS)}")
-
-
 def make_agent(net: str, spec: EnvSpec, device: str = "cpu", policy: str = "") -> Agent:
     """Make an agent with untrained weights, the same each time, or with the weights of the run in the folder `policy`.
 
-    ConfigError for an unknown net, or a run of another network."""
-    check_net(net)
+    net: of NETS. ConfigError for a run of another network."""
     torch.manual_seed(0)
     if net == "none":
         return RandomAgent(spec.n_actions)

@@ -54,6 +54,7 @@ def actions(policy: str, minimal: list[int], seed: int) -> Iterator[int]:
 
 
 def reference(run: Run) -> Any:
+    """Return ale-py with the run's settings."""
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -78,7 +79,8 @@ class SideBySide:
         self.ours = AtariEmulator(run.game, run.seed, run.sticky, run.mode, run.difficulty)
         self.actions = actions(run.policy, [a.value for a in self.ale.getMinimalActionSet()], run.seed)
         self.reset_every = run.frames // (run.resets + 1) + 1
-        self.frame, self.episodes, self.rewards = 0, 1, (0, 0)
+        self.frame, self.episodes = 0, 1
+        self.rewards = (0, 0)
 
     def step(self) -> int | None:
         """Run one frame; returns the action, or None if both were reset instead."""
@@ -93,37 +95,34 @@ class SideBySide:
         self.rewards = (self.ale.act(action), self.ours.act(action))
         return action
 
-
-def _differences(ale: Any, ours: AtariEmulator, rewards: tuple[int, int], screen: bool) -> Iterator[tuple[str, str]]:
-    theirs_ram, our_ram = ale.getRAM(), ours.ram()
-    if (theirs_ram != our_ram).any():
-        at = np.nonzero(theirs_ram != our_ram)[0]
-        shown = ", ".join(f"{128 + i:#x}: {our_ram[i]:#x} for {theirs_ram[i]:#x}" for i in at[:4])
-        yield "ram", f"{len(at)} bytes, {shown}"
-    if rewards[0] != rewards[1]:
-        yield "reward", f"{rewards[1]} for {rewards[0]}"
-    if ale.lives() != ours.lives:
-        yield "lives", f"{ours.lives} for {ale.lives()}"
-    if ale.game_over() != ours.game_over:
-        yield "over", f"{ours.game_over} for {ale.game_over()}"
-    if screen:
-        theirs, our = ale.getScreen(), ours.screen()
-        if theirs.shape != our.shape:
-            yield "screen", f"shape {our.shape} for {theirs.shape}"
-        elif (theirs != our).any():
-            y, x = np.nonzero(theirs != our)
-            yield (
-                "screen",
-                f"{len(y)} pixels, first ({y[0]}, {x[0]}): {our[y[0], x[0]]} for {theirs[y[0], x[0]]}",
-            )
+    def differences(self, screen: bool) -> Iterator[tuple[str, str]]:
+        """Yield (field, difference) of this frame. screen: compare it, too."""
+        ale, ours = self.ale, self.ours
+        scalars = {
+            "reward": self.rewards, "lives": (ale.lives(), ours.lives), "over": (ale.game_over(), ours.game_over)
+        }  # fmt: skip
+        theirs_ram, our_ram = ale.getRAM(), ours.ram()
+        if (theirs_ram != our_ram).any():
+            cells = np.nonzero(theirs_ram != our_ram)[0]
+            listed = ", ".join(f"{128 + i:#x}: {our_ram[i]:#x} for {theirs_ram[i]:#x}" for i in cells[:4])
+            yield "ram", f"{len(cells)} bytes, {listed}"
+        yield from ((name, f"{our} for {their}") for name, (their, our) in scalars.items() if our != their)
+        if screen:
+            theirs, our = ale.getScreen(), ours.screen()
+            if theirs.shape != our.shape:
+                yield "screen", f"shape {our.shape} for {theirs.shape}"
+            elif (theirs != our).any():
+                y, x = np.nonzero(theirs != our)
+                first = f"({y[0]}, {x[0]}): {our[y[0], x[0]]} for {theirs[y[0], x[0]]}"
+                yield "screen", f"{len(y)} pixels, first {first}"
 
 
 def trace(run: Run) -> Outcome:
     """Run both; stops at a difference in RAM, since later frames would differ, too."""
     out, pair = Outcome(run.game), SideBySide(run)
     while True:
-        for what, text in _differences(pair.ale, pair.ours, pair.rewards, pair.frame % run.screens == 0):
-            out.first.setdefault(what, f"frame {pair.frame}: {text}")
+        for name, text in pair.differences(pair.frame % run.screens == 0):
+            out.first.setdefault(name, f"frame {pair.frame}: {text}")
         if "ram" in out.first or pair.frame == run.frames:
             out.episodes = pair.episodes
             return out

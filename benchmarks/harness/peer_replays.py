@@ -1,12 +1,15 @@
 """Replays of other packages behind one interface, each set up as its manual describes.
 
 All are filled with pictures of 84x84 in stacks of four from `B` simulators; each peer stores frames as compactly as it
-can.
+can. A replay has `bytes_each`, the bytes of a transition, and
+
+    append() -> number of transitions      one step of every simulator
+    sample(N)                              observations before and after, actions, rewards, ends
+    sample_and_update(N)                   the same, and new priorities for them
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,18 +23,6 @@ def priorities(N: int) -> np.ndarray:
     return np.random.default_rng(0).random(N)
 
 
-class PeerReplay(Protocol):
-    """sample(N): observations before and after, actions, rewards, ends. update: new priorities of the last sample."""
-
-    bytes_each: float
-
-    def append(self) -> int:
-        """Append one step of every simulator; returns the number of transitions."""
-
-    def sample(self, N: int) -> None: ...
-    def sample_and_update(self, N: int) -> None: ...
-
-
 class SB3:
     """stable_baselines3.common.buffers.ReplayBuffer with optimize_memory_usage: complete stacks, each stored once."""
 
@@ -41,11 +32,10 @@ class SB3:
         from gymnasium.spaces import Box, Discrete
         from stable_baselines3.common.buffers import ReplayBuffer
 
-        self.buffer = ReplayBuffer(
+        self.buffer = b = ReplayBuffer(
             capacity, Box(0, 255, (STACK, H, W), np.uint8), Discrete(6), "cpu", B, optimize_memory_usage=True,
             handle_timeout_termination=False,
         )  # fmt: skip
-        b = self.buffer
         b.observations[:] = rng.integers(0, 256, (1, *b.observations.shape[1:]), dtype=np.uint8)
         b.rewards[:], b.full = 1.0, True
         self.step = (b.observations[0].copy(), b.observations[1].copy(), np.zeros(B), np.ones(B), np.zeros(B))
@@ -59,9 +49,6 @@ class SB3:
     def sample(self, N: int) -> None:
         self.buffer.sample(N)
 
-    def sample_and_update(self, N: int) -> None:
-        raise NotImplementedError("SB3 has no prioritized replay: `kinds` says so")
-
 
 class Tianshou:
     """tianshou.data.ReplayBuffer, stack_num=4, only the newest frame stored; PrioritizedReplayBuffer."""
@@ -72,11 +59,10 @@ class Tianshou:
         from tianshou.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
 
         options: dict[str, Any] = {"stack_num": STACK, "ignore_obs_next": True, "save_only_last_obs": True}
-        if prioritized:
-            options |= {"alpha": 0.5, "beta": 0.4}
+        options |= {"alpha": 0.5, "beta": 0.4} if prioritized else {}
         self.buffer = (PrioritizedReplayBuffer if prioritized else ReplayBuffer)(capacity, **options)
         frame = rng.integers(0, 256, (STACK, H, W), dtype=np.uint8)
-        self._at = 0
+        self._t = 0
         self._step = lambda end: Batch(
             obs=frame, act=0, rew=1.0, terminated=end, truncated=False, obs_next=frame, info={}, policy={}
         )
@@ -85,16 +71,16 @@ class Tianshou:
         self.bytes_each = sum(x.nbytes for x in _arrays(self.buffer._meta)) / capacity
 
     def append(self) -> int:
-        self._at += 1
-        self.buffer.add(self._step(self._at % EPISODE == 0))
+        self._t += 1
+        self.buffer.add(self._step(self._t % EPISODE == 0))
         return 1
 
     def sample(self, N: int) -> Any:
         return self.buffer.sample(N)
 
     def sample_and_update(self, N: int) -> None:
-        _, at = self.sample(N)
-        self.buffer.update_weight(at, priorities(N))
+        _, indices = self.sample(N)
+        self.buffer.update_weight(indices, priorities(N))
 
 
 class CPPRB:
@@ -113,24 +99,19 @@ class CPPRB:
         self.buffer = cls(capacity, fields, next_of="obs", stack_compress="obs", **more)
         frames = rng.integers(0, 256, (H, W, EPISODE + STACK), dtype=np.uint8)
         self._stacks = np.stack([frames[..., t : t + STACK] for t in range(EPISODE + 1)])
-        self._at = 0
-        while self.buffer.get_stored_size() < capacity - EPISODE:
-            self._episode()
-        self.bytes_each = H * W + 3 * 4  # one frame and three floats; the library does not show its arrays
+        self._t = 0
         self._beta: dict[str, Any] = {"beta": 0.4} if prioritized else {}
-
-    def _episode(self) -> None:
-        ones = np.ones(EPISODE)
-        done = np.zeros(EPISODE)
-        done[-1] = 1
-        self.buffer.add(obs=self._stacks[:-1], act=ones, rew=ones, next_obs=self._stacks[1:], done=done)
-        self.buffer.on_episode_end()
+        ones, done = np.ones(EPISODE), np.eye(1, EPISODE, EPISODE - 1)[0]
+        while self.buffer.get_stored_size() < capacity - EPISODE:
+            self.buffer.add(obs=self._stacks[:-1], act=ones, rew=ones, next_obs=self._stacks[1:], done=done)
+            self.buffer.on_episode_end()
+        self.bytes_each = H * W + 3 * 4  # one frame and three floats; the library does not show its arrays
 
     def append(self) -> int:
-        t = self._at % EPISODE
-        self._at += 1
-        self.buffer.add(obs=self._stacks[t], act=1, rew=1, next_obs=self._stacks[t + 1], done=t == EPISODE - 1)
-        if t == EPISODE - 1:
+        t, is_last = self._t % EPISODE, self._t % EPISODE == EPISODE - 1
+        self._t += 1
+        self.buffer.add(obs=self._stacks[t], act=1, rew=1, next_obs=self._stacks[t + 1], done=is_last)
+        if is_last:
             self.buffer.on_episode_end()
         return 1
 
@@ -155,16 +136,8 @@ class TorchRL:
         sampler: Any = PrioritizedSampler(capacity, alpha=0.5, beta=0.4) if prioritized else RandomSampler()
         self.buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(capacity), sampler=sampler, batch_size=32)
         frames = torch.from_numpy(rng.integers(0, 256, (B, STACK, H, W), dtype=np.uint8))
-        self._step = TensorDict(
-            {
-                "obs": frames,
-                "next_obs": frames.flip(0),
-                "act": torch.zeros(B),
-                "rew": torch.ones(B),
-                "done": torch.zeros(B),
-            },
-            [B],
-        )
+        step = {"obs": frames, "next_obs": frames.flip(0)} | {name: torch.ones(B) for name in ("act", "rew", "done")}
+        self._step = TensorDict(step, [B])
         for _ in range(capacity // B):
             self.append()
         self.bytes_each = sum(x.numel() * x.element_size() for x in self._step.values()) / B
@@ -183,7 +156,7 @@ class TorchRL:
         self.buffer.update_tensordict_priority(batch)
 
 
-PEERS: dict[str, Callable[..., PeerReplay]] = {"SB3": SB3, "Tianshou": Tianshou, "cpprb": CPPRB, "TorchRL": TorchRL}
+PEERS: dict[str, Any] = {"SB3": SB3, "Tianshou": Tianshou, "cpprb": CPPRB, "TorchRL": TorchRL}
 
 
 def _arrays(batch: Any) -> list[np.ndarray]:

@@ -44,7 +44,8 @@ class Peer:
         self._random = rng.integers(self.n_actions(), size=(256, self.batch))
 
     def make(self) -> Any:
-        raise NotImplementedError("each peer makes its own")
+        """Build the environment."""
+        raise NotImplementedError
 
     def begin(self) -> None:
         self.obs = self.env.reset()[0]
@@ -59,7 +60,7 @@ class Peer:
         """Return the stacks [batch, 4, H, W] uint8."""
         return self.obs
 
-    def measure(self, seconds: float, act: Act | None) -> float:
+    def measure(self, act: Act | None, seconds: float) -> float:
         """Measure env steps/s. act None: random actions, drawn beforehand."""
         n, begin = 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < seconds:
@@ -133,42 +134,32 @@ class EnvPoolAsync(EnvPool):
 
     def begin(self) -> None:
         self.env.async_reset()
-        self._receive()
+        self.obs, *_, self._info = self.env.recv()
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action.astype(np.int32), self._ids)
-        self._receive()
-
-    def _receive(self) -> None:
-        self.obs, *_, info = self.env.recv()
-        self._ids = info["env_id"]
-
-
-def gymnasium_env(game: str, height: int, width: int) -> Any:
-    """Build one preprocessed environment [H, W, 1], for peers that take a function for each environment."""
-    import ale_py
-    import cv2
-    import gymnasium
-    from gymnasium.wrappers import AtariPreprocessing
-
-    cv2.setNumThreads(1)
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    gymnasium.register_envs(ale_py)
-    env = gymnasium.make(f"ALE/{camel(game)}-v5", frameskip=1, repeat_action_probability=0.0)
-    return AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=(width, height), grayscale_newaxis=True)
+        self.env.send(action.astype(np.int32), self._info["env_id"])
+        self.obs, *_, self._info = self.env.recv()
 
 
 @dataclass(frozen=True)
 class MakeOne:
-    """A picklable function that builds an environment."""
+    """A picklable function that builds one preprocessed environment [H, W, 1], for peers that want one for each."""
 
     shape: Shape
     stacked: bool
 
     def __call__(self) -> Any:
-        from gymnasium.wrappers import FrameStackObservation
+        import ale_py
+        import cv2
+        import gymnasium
+        from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-        env = gymnasium_env(self.shape.game, self.shape.height, self.shape.width)
+        cv2.setNumThreads(1)
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        gymnasium.register_envs(ale_py)
+        env = gymnasium.make(f"ALE/{camel(self.shape.game)}-v5", frameskip=1, repeat_action_probability=0.0)
+        size = (self.shape.width, self.shape.height)
+        env = AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=size, grayscale_newaxis=True)
         return FrameStackObservation(env, 4) if self.stacked else env
 
 

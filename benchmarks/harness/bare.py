@@ -1,0 +1,65 @@
+"""The sampler's environments without a sampler, a process on each core: the upper bound of sampling.
+
+They emulate, read screens, preprocess and reset. `python -m benchmarks.harness.bare CONFIG_JSON` is one such process,
+see benchmarks/harness/served.py. A request is a number of seconds; the answer is [agent steps, seconds].
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from accel_rl.system import child
+from benchmarks.harness.served import Served
+
+
+def serve(config: dict[str, Any]) -> None:
+    """Answer requests until stdin ends."""
+    import numpy as np
+
+    from accel_rl.data.rollout_arrays import Step
+    from accel_rl.envs.make import ResolvedEnv, make_batch
+    from accel_rl.system.hardware import pin
+
+    pin([config["core"]])
+    batch = make_batch(ResolvedEnv(**config["env"]), config["seeds"], training=True)
+    out = Step.empty(batch.n, batch.spec)
+    batch.reset(out)
+    actions = np.random.default_rng(0).integers(batch.spec.n_actions, size=(4096, batch.n))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        i, begin, seconds = 0, time.perf_counter(), float(line)
+        while (took := time.perf_counter() - begin) < seconds:
+            batch.send(actions[i & 4095])
+            batch.recv(out)
+            i += 1
+        print(json.dumps([i * batch.n, took]), flush=True)
+
+
+class Bare:
+    """A process on each core, started once and measured any number of times."""
+
+    def __init__(self, env: dict[str, Any], cores: Sequence[int], envs_per_core: int = 4):
+        self.cores = len(cores)
+        environment = child.environment(packages=["benchmarks"])
+        self._processes = []
+        for i, core in enumerate(cores):
+            seeds = list(range(1000 * i, 1000 * i + envs_per_core))
+            command = child.command("benchmarks.harness.bare", json.dumps({"env": env, "core": core, "seeds": seeds}))
+            self._processes.append(Served("bare environments", command, environment))
+
+    def measure(self, seconds: float) -> float:
+        """Measure agent steps/s of all cores together."""
+        for process in self._processes:
+            process.send(seconds)
+        answers = [process.receive() for process in self._processes]
+        return sum(steps / took for steps, took in answers)
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.close()
+
+
+if __name__ == "__main__":
+    serve(json.loads(sys.argv[1]))

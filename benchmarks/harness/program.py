@@ -1,0 +1,216 @@
+"""The command of a benchmark: parse and check options, measure, print a table, write JSON.
+
+    Benchmark.main(argv) --> Options --> cases --> for each case: build its variants, measure them in turns, close them
+                                               --> medians, ratios to the subject, derived figures --> table, JSON
+
+A program whose result is no table of rates calls `program` with its own `measure` and `report`.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from accel_rl.runners.run_folder import versions
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError, RunError, nearest
+from accel_rl.system.hardware import allowed_cores, cgroup_cpus, cpu_name
+from benchmarks.harness.table import table
+from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, ratio
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of every benchmark in turns. TINY: defaults with --tiny."""
+
+    seconds: float = 2.0
+    """Minimum length of one measurement."""
+    repeats: Count = 5
+    """Number of measurements of each variant, in turns; medians are reported."""
+    tiny: bool = False
+    """Use the smallest sizes and one short turn, to try the command itself."""
+    json: str = ""
+    """Also write everything to this file."""
+
+    TINY: ClassVar[dict[str, Any]] = {}
+
+    def check(self) -> None:
+        if self.repeats < 1:
+            raise ConfigError(f"--repeats {self.repeats}: must be at least 1")
+        if not self.seconds > 0:
+            raise ConfigError(f"--seconds {self.seconds:g}: must be above 0")
+
+    def at_least(self, least: int, *names: str) -> None:
+        """Raise ConfigError if one of these options, or an element of it, is below `least`."""
+        for name in names:
+            value = getattr(self, name)
+            values = value if isinstance(value, tuple) else () if value is None else (value,)
+            if any(v < least for v in values):
+                text = " ".join(map(str, values))
+                raise ConfigError(f"--{name.replace('_', '-')} {text}: must be at least {least}")
+
+    def one_of(self, name: str, allowed: Sequence[str]) -> None:
+        """Raise ConfigError if the option, or an element of it, is not allowed."""
+        value = getattr(self, name)
+        for v in value if isinstance(value, tuple) else (value,):
+            if v not in allowed:
+                text = f"must be one of {', '.join(allowed)}{nearest(v, list(allowed))}"
+                raise ConfigError(f"--{name.replace('_', '-')} {v}: {text}")
+
+
+Chosen = TypeVar("Chosen", bound=Options)
+
+
+CaseResult = dict[str, Any]
+Columns = dict[str, dict[str, Any]]
+"""{column of the table: {variant: value}}"""
+
+
+@dataclass
+class Case:
+    """Variants that take turns."""
+
+    labels: dict[str, Any]
+    """What distinguishes the case from others, such as {"game": "pong"}: columns of the table."""
+    variants: dict[str, Measure]
+    subject: str = ""
+    """Variant whose ratios to the others are reported. Default: the first one."""
+    compared: bool = True
+    """Whether such ratios mean anything."""
+    derive: Callable[[Measurements], Measurements] = lambda found: {}
+    """Further series computed from the measurements, such as a bound: one value for each turn."""
+    columns: Callable[[Measurements], Columns] = lambda found: {}
+    """Further columns of the table."""
+    figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
+    """Further results of the case."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Variants that could not be built, with the reason."""
+
+    def measure(
+        self, seconds: float, repeats: int, unit: str, label: str = "", time_s: float = float("inf")
+    ) -> CaseResult:
+        """Measure in turns; returns labels, measurements, medians, ratios of the subject, columns and figures."""
+        label += "".join(f"{value}, " for value in self.labels.values())
+        found = in_turns(self.variants, seconds, repeats, unit, label, time_s)
+        found |= self.derive(found)
+        subject = self.subject or next(iter(found))
+        others = {name: values for name, values in found.items() if name != subject and self.compared}
+        return {
+            **self.labels,
+            "labels": list(self.labels),
+            "subject": subject,
+            "measurements": found,
+            "median": medians(found),
+            "ratios": {name: ratio(found[subject], values) for name, values in others.items()},
+            "columns": self.columns(found),
+            "left_out": self.left_out,
+            **self.figures(found),
+        }
+
+
+Build = Callable[[ExitStack], Case]
+"""Builds a case, warm; what must be closed goes on the stack."""
+
+
+@dataclass(frozen=True)
+class Benchmark(Generic[Chosen]):
+    """A benchmark in turns. name: of its module. cases: builds cases, one after the other. lines: after the table."""
+
+    name: str
+    doc: str | None
+    options: type[Chosen]
+    cases: Callable[[Chosen], list[Build]]
+    unit: str = "env steps/s"
+    lines: Callable[[Chosen, dict[str, Any]], list[str]] = lambda o, result: []
+
+    def main(self, argv: list[str]) -> int:
+        """Run the benchmark; returns the exit code."""
+        return program(
+            f"benchmarks.{self.name}", self.doc, self.options, argv, self.options.check, self.measure, self.report
+        )
+
+    def measure(self, o: Chosen) -> dict[str, Any]:
+        """Measure all cases. A case that raises RunError is recorded as wrong, and the others continue."""
+        results, wrong, builds = [], [], self.cases(o)
+        for i, build in enumerate(builds):
+            try:
+                with ExitStack() as stack:
+                    label = f"case {i + 1} of {len(builds)}, "
+                    results.append(build(stack).measure(o.seconds, o.repeats, self.unit, label))
+            except RunError as e:
+                wrong.append(str(e))
+        return {"results": results, "wrong": wrong}
+
+    def report(self, o: Chosen, result: dict[str, Any]) -> list[str]:
+        """Return machine and table, for people."""
+        m = machine()
+        head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; medians of {o.repeats} turns"
+        wrong = [f"wrong: {line}" for line in result["wrong"]]
+        return [head, "", *table(*rates(result["results"], self.unit)), *self.lines(o, result), *wrong]
+
+
+def rates(results: list[CaseResult], unit: str) -> tuple[list[str], list[list[Any]]]:
+    """Return (columns, rows) with a row for each variant of each case: median, the subject's ratio to it, and more."""
+    labels = list(dict.fromkeys(label for r in results for label in r["labels"]))
+    more = list(dict.fromkeys(column for r in results for column in r["columns"]))
+    subjects = list(dict.fromkeys(r["subject"] for r in results if r["ratios"]))
+    over = [f"{subjects[0] if len(subjects) == 1 else 'the first'} / it", "by turn"] if subjects else []
+    rows = []
+    for r in results:
+        for name, median in r["median"].items():
+            row = [*(r.get(label) for label in labels), name, median]
+            if over:
+                q = r["ratios"].get(name)
+                row += [q["of_medians"], f"{q['least']:.2f} to {q['most']:.2f}"] if q else [None, None]
+            rows.append(row + [r["columns"].get(column, {}).get(name) for column in more])
+    return [*labels, "variant", unit, *over, *more], rows
+
+
+Settings = TypeVar("Settings")
+
+
+def program(
+    name: str,
+    doc: str | None,
+    options: type[Settings],
+    argv: list[str],
+    check: Callable[[Settings], None],
+    measure: Callable[[Settings], dict[str, Any]],
+    report: Callable[[Settings, dict[str, Any]], list[str]],
+) -> int:
+    """Run a program. name: of its module. options: a dataclass with `json`, the file of the result, or "".
+
+    Returns the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a RunError or a
+    result with entries in `wrong`."""
+    from accel_rl.config.arguments import parse  # needs tyro, which `benchmarks.gpu` does without
+
+    try:
+        tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}
+        defaults = options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **tiny}) if tiny else None
+        o: Any = parse(options, argv, f"python -m {name}", doc or "", defaults)
+        check(o)
+        if o.json and not Path(o.json).absolute().parent.is_dir():
+            raise ConfigError(f"--json {o.json}: there is no folder {Path(o.json).absolute().parent}")
+        result = measure(o)
+    except (ConfigError, RunError) as e:
+        print(f"{name}: {e}", file=sys.stderr)
+        return 2 if isinstance(e, ConfigError) else 1
+    print("\n".join(report(o, result)))
+    if o.json:
+        command = " ".join(["python -m", name, *argv])
+        content = {"command": command, "options": asdict(o), "machine": machine(), **result}
+        Path(o.json).write_text(json.dumps(content, indent=1) + "\n")
+    return 1 if result.get("wrong") else 0
+
+
+def machine() -> dict[str, Any]:
+    """Return processor, usable cores, load, date and versions."""
+    return {
+        "cpu": cpu_name(), "cores": allowed_cores(), "cgroup_cpus": cgroup_cpus(), "load": os.getloadavg(),
+        "date": time.strftime("%Y-%m-%d"), "versions": versions(),
+    }  # fmt: skip

@@ -1,0 +1,144 @@
+"""A sampler that is measured repeatedly, with different agents."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from accel_rl.agents.agent import Agent
+from accel_rl.config.resolved import resolve
+from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.envs.sequential import RESETS
+from accel_rl.models.precision import Precision, autocast_for
+from accel_rl.runners.build import build_sampler
+from accel_rl.runners.plan import RankPlan, default_workers
+from accel_rl.samplers.memory_budget import bound
+from accel_rl.samplers.workers.pool import WorkerPool
+from accel_rl.system import process
+from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.placement import Placement
+from benchmarks.harness.turns import rate
+
+MIB = 2**20
+
+
+def sampling_config(
+    game: str,
+    envs_per_worker: int,
+    workers: int | None = None,
+    *,
+    reset: Any = "immediate",
+    frame: str = "104x80",
+    backend: str = "auto",
+    device: str = "cpu",
+    **sampler: Any,
+) -> TrainConfig:
+    """Return A2C's settings with this sampler. workers None: one per usable core. ConfigError for an unknown reset."""
+    if reset not in RESETS:
+        raise ConfigError(f"--reset {reset}: must be one of {', '.join(RESETS)}{nearest(reset, RESETS)}")
+    base, n = default_config("a2c"), workers or default_workers(device)
+    defaults: dict[str, Any] = {"horizon": 20, "decorrelation_steps": 300, "timeout_s": 60.0}
+    config = SamplerConfig(workers=n, envs=n * envs_per_worker, reset=reset, **defaults | sampler)
+    env = replace(base.env, game=game, frame=frame, backend=backend)
+    return replace(base, env=env, sampler=config, device=device)
+
+
+def cores_of(placement: Placement) -> list[int]:
+    """Return every core that a sampler uses, for workers or inference."""
+    return sorted({c for c in placement.worker_cores if c is not None} | set(placement.server_cores))
+
+
+def declare_parts(device: str, sampler: Any) -> None:
+    """Tell the simulated device that streams use different environments' parts of a rollout's memory."""
+    if device.startswith("sim"):
+        from accel_rl.samplers.inference.resident import KNOWN
+        from tests import simulated_device
+
+        names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
+        simulated_device.in_parts(*(getattr(r, name) for r in sampler.server.rollouts for name in names))
+
+
+class Sampling:
+    """A sampler built from a configuration."""
+
+    def __init__(self, given: TrainConfig):
+        self.config = config = resolve(given)
+        self.plan = RankPlan.resolve(config)
+        self.placement, self.grouping = self.plan.placement, self.plan.sampler.grouping
+        process.tune_torch(self.placement.torch_threads)
+        self.spec = config.spec
+        self.sampler: Any = build_sampler(self.plan.sampler, config.env, self.spec, config, seed=0, training=True)
+        declare_parts(self.plan.device, self.sampler)
+        self.busy = 0.0
+        """Share of the workers' time that environments took, in the last `free` measurement."""
+
+    def collect(self, agent: Agent, rollouts: int = 1) -> None:
+        """Collect rollouts that are not measured."""
+        for _ in range(rollouts):
+            self.sampler.collect(agent)
+
+    def rate(self, agent: Agent, seconds: float, warm_up: int = 0) -> float:
+        """Measure env steps/s of `collect`: all workers wait at the end of a rollout, as before an update."""
+        self.collect(agent, warm_up)
+        return rate(lambda: self.sampler.collect(agent).env_steps, seconds, self.plan.device)
+
+    def free(self, agent: Agent, seconds: float) -> float:
+        """Measure env steps/s without a pause at the end of a rollout; steps that a reset mode skips do not count."""
+        pool, n = self.sampler.engine, 0
+        assert isinstance(pool, WorkerPool)
+        before, begin = sum(pool.env_seconds()), time.perf_counter()
+        for rollout in self.sampler.rollouts(agent, fixed=True):
+            n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
+            if (took := time.perf_counter() - begin) >= seconds:
+                self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
+                break  # steps after this rollout do not count
+        return n / took
+
+    def memory(self) -> tuple[float, float]:
+        """Measure MiB: private memory of all workers, and shared memory of the rollouts."""
+        import psutil  # `benchmarks.gpu` does without
+
+        pool = self.sampler.engine
+        arrays = [getattr(buffer, name) for buffer in pool.buffers for name in buffer.__slots__ if name != "stack"]
+        private = sum(psutil.Process(pid).memory_full_info().uss for pid in pool.pids())
+        return private / MIB, sum(array.nbytes for array in arrays) / MIB
+
+    def memory_bound(self) -> float:
+        """Return the bound of `memory`, in MiB."""
+        limit = bound(self.spec, self.sampler.T, self.config.sampler.reset)
+        return limit.total(self.grouping.B, self.grouping.workers) / MIB
+
+    def close(self) -> None:
+        self.sampler.close()
+
+
+class Inference:
+    """Inference at the batch of one group, or of all groups if each has a thread, without sampling.
+
+    It runs with 1 or `threads` torch threads, whichever is faster, so that the bound is not too low."""
+
+    def __init__(self, sampler: Any, agent: Agent, threads: int, precision: Precision = "float32"):
+        self._agent, self._precision, self._restored = agent, precision, threads
+        b = slice(0, sampler.B) if sampler.grouping.dedicated_workers else sampler.grouping.group(0)
+        self._obs = sampler.server.rollouts[0].observations(0, b=b)
+        self._uniform = torch.rand(len(self._obs), device=self._obs.device)
+        rates = {n: self._rate(0.2, n) for n in (1, threads, 1, threads)}
+        self._threads = max(rates, key=lambda n: rates[n])
+
+    def rate(self, seconds: float) -> float:
+        """Measure observations/s."""
+        return self._rate(seconds, self._threads)
+
+    def _rate(self, seconds: float, threads: int) -> float:
+        torch.set_num_threads(threads)
+        with autocast_for(self._precision, self._obs.device):
+            found = rate(self._act, seconds)
+        torch.set_num_threads(self._restored)
+        return found
+
+    def _act(self) -> int:
+        self._agent.act(self._obs, self._uniform)[0].cpu()
+        return len(self._obs)

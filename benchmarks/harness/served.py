@@ -1,0 +1,60 @@
+"""A process that measures on request: a line with seconds on its stdin, a line of JSON on its stdout."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from accel_rl.system.errors import RunError
+
+
+class Served:
+    """A started process. It prints "ready" when it can measure."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None):
+        self._name = name
+        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115  # a full pipe would block the process
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True
+        )
+        try:
+            self._line()
+        except RunError:
+            self.close()
+            raise
+
+    def measure(self, seconds: float) -> float:
+        """Return the answer to a request."""
+        self.send(seconds)
+        return float(self.receive())
+
+    def send(self, seconds: float) -> None:
+        """Send a request."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+
+    def receive(self) -> Any:
+        """Return the answer to the oldest request. RunError if the process has ended."""
+        return json.loads(self._line())
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().strip()
+        if not line:
+            self._process.wait(30)
+            self._stderr.seek(0)
+            lines = self._stderr.read().strip().splitlines() or ["no message"]
+            raise RunError(f"the process of {self._name} ended: {lines[-1]}")
+        return line
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._stderr.close()

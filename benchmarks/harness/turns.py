@@ -1,0 +1,85 @@
+"""Measurements in turns, A B C A B C ..., so that changes of the machine's speed affect all variants."""
+
+import statistics
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from accel_rl.metrics.progress import human_time
+from accel_rl.system.devices import Device
+
+Measure = Callable[[float], float]
+"""Measures a rate for so many seconds."""
+Measurements = dict[str, list[float]]
+AHEAD = 2
+"""Number of calls that the host may be ahead of a GPU, so that a measurement ends soon after its time."""
+
+
+def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
+    """Call `work` for so many seconds, at least once; returns the sum of its results per second."""
+    waiting, gpu = deque[Any](), Device(device)
+    synchronize(device)
+    n, begin = 0.0, time.perf_counter()
+    while True:
+        n += work()
+        if gpu.queues_work:
+            event = gpu.runtime.Event()
+            event.record()
+            waiting.append(event)
+            if len(waiting) > AHEAD:
+                waiting.popleft().synchronize()
+        if time.perf_counter() - begin >= seconds:
+            break
+    synchronize(device)
+    return n / (time.perf_counter() - begin)
+
+
+def synchronize(device: str) -> None:
+    """Wait until the device has done its work."""
+    if Device(device).queues_work:
+        Device(device).runtime.synchronize()
+
+
+def in_turns(
+    variants: Mapping[str, Measure],
+    seconds: float,
+    repeats: int,
+    unit: str = "env steps/s",
+    label: str = "",
+    time_s: float = float("inf"),
+) -> Measurements:
+    """Measure the variants in turns, `repeats` times each for `seconds`; returns {name: its measurements, in order}.
+
+    Prints a line for each measurement to stderr. time_s: no turn begins that would probably end later; the first
+    turn is always made.
+    """
+    found: Measurements = {name: [] for name in variants}
+    begin, done, total = time.monotonic(), 0, repeats * len(variants)
+    for turn in range(repeats):
+        if turn and (time.monotonic() - begin) * (turn + 1) / turn > time_s:
+            break
+        for name, measure in variants.items():
+            found[name].append(measure(seconds))
+            done += 1
+            left = human_time((time.monotonic() - begin) / done * (total - done))
+            text = f"{label}{name}: {found[name][-1]:,.0f} {unit}"
+            print(f"  {done}/{total}  {text}  {left} left", file=sys.stderr, flush=True)
+    return found
+
+
+def medians(measurements: Mapping[str, list[float]]) -> dict[str, float]:
+    """Return {name: median}."""
+    return {name: statistics.median(values) for name, values in measurements.items() if values}
+
+
+def ratio(over: list[float], under: list[float]) -> dict[str, float]:
+    """Return the ratio of the medians, and median, least and greatest of the ratios turn by turn."""
+    by_turn = [a / b for a, b in zip(over, under, strict=True)]
+    return {
+        "of_medians": statistics.median(over) / statistics.median(under),
+        "median_by_turn": statistics.median(by_turn),
+        "least": min(by_turn),
+        "most": max(by_turn),
+    }
