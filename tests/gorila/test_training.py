@@ -7,13 +7,9 @@ import pytest
 import torch
 
 from accel_rl.config.gorila_settings import ParameterServerConfig
-from accel_rl.config.resolved import resolve
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import InProcess
-from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import Exchange, RankContext
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
 from tests.golden.runs import POLE, config
 from tests.gorila.made_up import EXACT
 
@@ -58,19 +54,9 @@ class OnShards(Exchange):
 
 
 @pytest.fixture
-def build(tmp_path):
-    def build(run, exchange=None, state=None):
-        run = resolve(run)
-        torch.manual_seed(0)
-        folder = RunFolder.create(tmp_path / str(len(built)), run)
-        built.append(Trainer(run, RankPlan.resolve(run), folder, state, RankContext(exchange=exchange or Exchange())))
-        built[-1]._open()
-        return built[-1]
-
-    built = []
-    yield build
-    for trainer in built:
-        trainer._close()
+def build(open_trainer):
+    """build(run, exchange, state): an open trainer of one rank."""
+    return lambda run, exchange=None, state=None: open_trainer(run, RankContext(exchange=exchange or Exchange()), state)
 
 
 def cycles(trainer, n=CYCLES):

@@ -5,13 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.resolved import resolve
 from accel_rl.config.train import default_config
-from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import Exchange, RankContext
-from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.separate import UPDATES_A_CYCLE
-from accel_rl.runners.trainer import Trainer
 
 
 class SharedReplay(Exchange):
@@ -28,28 +24,19 @@ def one_role(samples, learns, replay=None):
 
 
 @pytest.fixture
-def build(tmp_path):
-    def build(context):
-        config = default_config("dqn")
-        config = replace(
-            config,
-            env=replace(config.env, id="tests.catch:make"),
-            algo=replace(config.algo, network="a3c", replay=replace(config.algo.replay, size=2_000, start=0)),
-            sampler=replace(config.sampler, envs=4, engine="in-process"),
-            evaluation=replace(config.evaluation, interval=0),
-            env_steps=10_000,
-            torch_threads=1,
-        )
-        config = resolve(config)
-        folder = RunFolder.create(tmp_path / str(len(built)), config)
-        built.append(Trainer(config, RankPlan.resolve(config), folder, None, context))
-        built[-1]._open()
-        return built[-1]
-
-    built = []
-    yield build
-    for trainer in built:
-        trainer._close()
+def build(open_trainer):
+    """build(context): an open trainer of a rank that plays Catch."""
+    base = default_config("dqn")
+    config = replace(
+        base,
+        env=replace(base.env, id="tests.catch:make"),
+        algo=replace(base.algo, network="a3c", replay=replace(base.algo.replay, size=2_000, start=0)),
+        sampler=replace(base.sampler, envs=4, engine="in-process"),
+        evaluation=replace(base.evaluation, interval=0),
+        env_steps=10_000,
+        torch_threads=1,
+    )
+    return lambda context: open_trainer(config, context)
 
 
 def test_one_samples_and_another_learns(build):
