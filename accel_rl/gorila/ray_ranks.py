@@ -135,7 +135,7 @@ class RayStarter:
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """What a rank's process has done since the last look at it."""
+    """What a rank's process has done since the last poll."""
 
     code: int | None  # its exit code, negative for a signal; None while it runs
     output: bytes
@@ -160,7 +160,7 @@ class RankActor:
         return self._address, self._socket.getsockname()[1]
 
     def start(self, setup: dict[str, Any], environment: dict[str, str]) -> int:
-        """Start the rank; returns its process."""
+        """Start the rank; returns the id of its process."""
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         listening = None if self._socket is None else self._socket.fileno()
@@ -174,7 +174,7 @@ class RankActor:
         return self._rank.pid
 
     def poll(self) -> RankState:
-        """Look at the rank; does not wait."""
+        """Return the rank's state since the last poll, without waiting."""
         code, output = self._rank.code(), b""
         self._rank.poll()
         with contextlib.suppress(BlockingIOError):
@@ -185,7 +185,7 @@ class RankActor:
         return RankState(code, output, self._rank.ending(), self._rank.reply())
 
     def stop(self) -> None:
-        """Ask the rank to save and end."""
+        """Request that the rank saves and ends."""
         if self._rank.code() is None:
             self._rank.stop()
 
