@@ -49,7 +49,6 @@ RUNS: dict[str, TrainConfig] = {
         "pqn", POLE, horizon=16, minibatch=32, epochs=2, layer_norm="before", epsilon_spread=7.0
     ),
     "pqn, LSTM": config("pqn", POLE, horizon=8, minibatch=32, epochs=2, **LSTM),
-    "ppo, residual network": config("ppo", horizon=8, minibatch=32, epochs=1, network="impala", layer_norm="before"),
     "impala": config("impala", POLE, window=10, batches=2, horizon=5),
     "impala, LSTM": config("impala", POLE, window=10, batches=2, horizon=5, **LSTM),
     "dqn, pong": q("dqn", "pong"),
