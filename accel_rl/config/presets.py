@@ -96,7 +96,8 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epochs": 4,
                 "algo.epsilon_final": 0.01,
                 "algo.exploration": 0.1,
-                "algo.clip_grad_norm": 5.0,  # the source clips at 10 with the squared error; this project's loss has a factor 1/2
+                # the source clips at 10 with the squared error; this project's loss has a factor 1/2
+                "algo.clip_grad_norm": 5.0,
                 "algo.optimizer": "radam",
                 "algo.optimizer_eps": 1e-8,
                 "algo.network": "nature",
