@@ -47,7 +47,7 @@ class Learner:
         seed: int,
         exchange: Exchange | None = None,
     ):
-        """exchange: with other learners; None: there are none."""
+        """exchange: the exchange with other learners; None if there are none."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
@@ -74,12 +74,13 @@ class Learner:
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
     ) -> list[UpdateMetrics]:
-        """Make the updates of a phase; returns their metrics. On a GPU it does not wait for them.
+        """Make the updates of a phase; return their metrics. Does not wait for a GPU.
 
         between: called after each update. pause: called after `between`; True ends the phase early.
         """
         all_metrics: list[UpdateMetrics] = []
-        # a change of the mode takes 20 microseconds and more, so networks without one are left in eval mode
+        # switching the mode takes at least 20 microseconds, so networks that behave the same in both modes stay in eval
+        # mode
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
@@ -155,7 +156,7 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state. ConfigError, one line, if it is of another network or optimizer."""
+        """Load a state. ConfigError, one line, if it belongs to another network or optimizer."""
         self.load_trained(state)
         self.algo.load_state_dict(state["algo"])
         self.updates = state["updates"]
@@ -168,7 +169,7 @@ class Learner:
         return {"network": self.network(sync["parameters"]), "gradient_sync": others, "layout": self.flat.layout()}
 
     def load_trained(self, state: dict[str, Any]) -> None:
-        """Load the network and its optimizer. ConfigError, one line, if they are others."""
+        """Load the state of the network and its optimizer. ConfigError, one line, if it belongs to others."""
         load_network(self.algo.agent.model, state["network"], "the checkpoint")
         sync = {**state["gradient_sync"], "parameters": self.flat.vector(state["network"])}
         try:
@@ -179,12 +180,13 @@ class Learner:
         self.gradient_sync.load_state_dict(sync)
 
     def network(self, parameters: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the network's tensors by name. parameters [P]: take the place of those that are trained here."""
+        """Return the network's tensors by name. parameters [P]: values that replace this process's trained
+        parameters."""
         state = network_state(self.algo.agent.model)
         return state if parameters is None else {**state, **self.flat.by_name(parameters)}
 
     def agent_state(self) -> dict[str, Any]:
-        """Return what `load_agent` needs of the state."""
+        """Return the part of the state that `load_agent` needs."""
         return agent_state(self.algo.agent.state_dict(), self.network())
 
 
@@ -208,9 +210,9 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
 
 
 def load_agent(config: Resolved, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
-    """Return the agent of a checkpoint, for evaluation and videos. The caller's random numbers stay as they are.
+    """Return the agent of a checkpoint, for evaluation and videos. The caller's random generators are not changed.
 
-    ConfigError, one line, if the checkpoint is of another network.
+    ConfigError, one line, if the checkpoint belongs to another network.
     """
     with own_generator(device, seed=0):
         agent = build_algorithm(config, spec, device).agent

@@ -23,7 +23,7 @@ class Schedule(Protocol):
         """Whether the last cycle ended early. Its steps are not counted yet; the next call of `cycle` continues it."""
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Sample and learn; returns the env steps taken and the updates' metrics.
+        """Sample and learn; return the number of env steps and the updates' metrics.
 
         remaining: env steps until the end of the run.
         """
@@ -38,7 +38,7 @@ class Schedule(Protocol):
 class Lockstep:
     """Sample a rollout, learn from it, sample the next one.
 
-    The first learner's agent acts. A second learner, if there is one, learns after it from the same rollouts.
+    The first learner's agent acts. A second learner learns after the first one, from the same rollouts.
     """
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
@@ -52,7 +52,7 @@ class Lockstep:
         secondary: Learner | None = None,
         exchange: Exchange | None = None,
     ):
-        """exchange: with the learners of other ranks; None: there are none."""
+        """exchange: the exchange with the learners of other ranks; None if there are none."""
         self.sampler, self.learners = sampler, with_names(learner, secondary)
         self.exchange = exchange or Exchange()
 
@@ -68,7 +68,7 @@ class Lockstep:
         return rollout.env_steps, metrics
 
     def state_dict(self) -> None:
-        """Nothing to save between cycles."""
+        """Return None, because there is no state between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None

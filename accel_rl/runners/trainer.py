@@ -33,9 +33,10 @@ from accel_rl.system.errors import RunError
 
 
 class Trainer:
-    """Build the parts of a run and run them.
+    """Builds the parts of a run and runs them.
 
-    config, plan, run: of this rank. state: of the checkpoint to continue from. context: this rank's `RankContext`.
+    config, plan, run: those of this rank. state: state of the checkpoint to continue from. context: this rank's
+    `RankContext`.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Trainer:
         self.learner = Learner(
             config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
         )
-        if context.rank:  # the same parameters, other choices
+        if context.rank:  # ranks have the same parameters, but choose different actions
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         context.exchange.begin(self.learner.algo)
         self.secondary = self._build_secondary()
@@ -86,7 +87,8 @@ class Trainer:
         )
 
     def _build_secondary(self) -> Learner | None:
-        """Stooke & Abbeel 2018, section 5.4.2: from the same parameters, on the same replay, another batch."""
+        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). It starts from the first learner's
+        parameters and uses the same replay with another batch size."""
         c, algo, first = self.config.secondary, self.config.algo, self.learner.algo
         if not c.batch:
             return None
@@ -154,12 +156,12 @@ class Trainer:
             self._close()
 
     def _open(self) -> None:
-        """Restore the state, if there is one, and start the sampler."""
+        """Restore the state of a checkpoint, if there is one, and start the sampler."""
         self.saver.checkpoints.clean()
         if self._state is not None:
             self.saver.restore(self._state)
         self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
-        self._state = None  # a checkpoint's tensors need not stay in memory
+        self._state = None  # frees the checkpoint's tensors
         self.sampler.start()
         self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)
@@ -184,7 +186,8 @@ class Trainer:
         self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
-        """Note the divergence. No checkpoint is saved: parameters since the last checkpoint are not trusted."""
+        """Log the divergence, and return an error. No checkpoint is saved, because parameters since the last checkpoint
+        may be bad."""
         last = self.saver.last
         saved = (
             f"the last good checkpoint is at {last:,} env steps" if last is not None else "there is no checkpoint yet"
@@ -208,7 +211,7 @@ class Trainer:
                 evaluations = self._evaluate(stop)
             evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
-                return  # the run was asked to stop; the evaluation is played after the resume
+                return  # the run is stopping; the evaluation is played after the resume
             self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
         if evaluated or at.due(at.logged_at, config.log_interval(), done):
             self._verify()
@@ -218,14 +221,14 @@ class Trainer:
             self.saver.save()
 
     def _verify(self) -> None:
-        """Look at what a GPU noted by itself since the last row. RunError."""
+        """Check the counts that a GPU made since the last row. RunError."""
         for learner in self.learners:
             learner.gradient_sync.verify()
             if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
 
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
-        """Evaluate each learner's agent from the same starts of episodes; [] if the run was asked to stop."""
+        """Evaluate each learner's agent from the same starts of episodes; [] if the run received a request to stop."""
         config, at = self.config, self.at
         steps = config.evaluation.size(config.env_steps)
 

@@ -34,9 +34,11 @@ START_S = 600.0  # time for rank 0 to read a checkpoint with a large replay
 
 
 class OwnBatches(SingleProcess):
-    """The communicator of an asynchronous rank: batches are its own, schedules follow the env steps of all ranks.
+    """The communicator of an asynchronous rank. The rank does not share its batches; schedules follow the env steps of
+    all ranks.
 
-    On a cluster, schedules of updates follow those of all machines; else each rank counts its own.
+    On a cluster, schedules that count updates follow the updates of all machines; otherwise each rank counts its own
+    updates.
     """
 
     def __init__(self, counters: SharedCounters, rank: int, on_cluster: bool = False):
@@ -44,7 +46,7 @@ class OwnBatches(SingleProcess):
         self._own = self._counted = 0
 
     def begin(self, env_steps: int) -> None:
-        """Start counting. env_steps: the algorithm's own count so far."""
+        """Start counting. env_steps: the algorithm's count at this point."""
         self._own, self._counted = self._counters.of_rank(self._rank), env_steps
 
     def count(self, env_steps: int) -> CountedSteps:
@@ -68,8 +70,8 @@ class AsyncClock(Clock):
         until: int = 0,
         all_updates: int | None = None,
     ):
-        """watch: the other ranks' processes, if no `RankGroup` replaces lost ranks; the run then stops if a rank is
-        lost before `until` env steps. all_updates: the number of updates by all machines that ends the run; None: env
+        """watch: the other ranks' processes, if no `RankGroup` replaces lost ranks. The run then stops if a rank is
+        lost before `until` env steps. all_updates: number of updates by all machines at which the run ends; None if env
         steps end it."""
         self._counters, self._rank, self._totals = counters, rank, counters.totals()
         self._watch, self._until, self._all_updates = watch, until, all_updates
@@ -122,7 +124,7 @@ class AsyncExchange(Exchange):
         return LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self._rank)
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Connect to the central parameters. When the run begins, rank 0 publishes its own as the central ones.
+        """Connect to the central parameters. When a run begins, rank 0 publishes its parameters as the central ones.
 
         RunError if rank 0 is lost or does not begin within START_S.
         """
@@ -152,7 +154,8 @@ class AsyncExchange(Exchange):
 
 
 class AsyncBarrier(Barrier):
-    """No rank waits. Ranks save independently: parameters are central, all other state is the rank's own."""
+    """A barrier at which no rank waits. Ranks save independently: parameters are central, and all other state belongs
+    to a rank."""
 
     def __init__(self, rank: int):
         self._rank = rank
@@ -178,12 +181,12 @@ def async_context(
 
 
 def connect(store: Any, rank: int, config: Resolved) -> tuple[SharedCounters, int, Watch]:
-    """Share memory with ranks that no `RankGroup` has started: rank 0 creates it, the others open it. Returns the
-    counters, the descriptor of the central parameters, and the other ranks' processes.
+    """Share memory with ranks that were not started by a `RankGroup`: rank 0 creates the memory, and the others open
+    it. Returns the counters, the descriptor of the central parameters, and the other ranks' processes.
 
-    The memory is an anonymous memfd whose path rank 0 publishes in the store; the kernel frees it when the last
-    process exits. Returns once all ranks have opened the memory; each rank then monitors the processes of the
-    others. RunError after timeout_s; ConfigError if the ranks are not all on one machine.
+    The memory is an anonymous memfd. Rank 0 publishes its path in the store, and the kernel frees it when the last
+    process exits. Returns after all ranks have opened the memory; each rank then monitors the processes of the others.
+    RunError after timeout_s; ConfigError if the ranks are not all on one machine.
     """
     g, files = config.distributed, ("counters", "central")
     if rank == 0:
@@ -229,9 +232,10 @@ def train(
     central_fd: int,
     watch: Watch | None = None,
 ) -> Result:
-    """Train to the end of the run, beside the other ranks. RunError, also if one of those in `watch` was lost.
+    """Train to the end of the run, in parallel with the other ranks. RunError, also if a rank in `watch` was lost.
 
-    config, plan, folder: of this rank. env_steps: of the checkpoint that all ranks continue from; None for a new run.
+    config, plan, folder: those of this rank. env_steps: of the checkpoint that all ranks continue from; None for a new
+    run.
     """
     state = _newest_state(config, plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
     context = async_context(counters, central_fd, plan.rank, config, watch)
@@ -246,7 +250,7 @@ def train(
 def _newest_state(
     config: Resolved, rank: int, counters: SharedCounters, checkpoints: Checkpoints, env_steps: int | None
 ) -> dict[str, Any] | None:
-    """Load a rank's newest state; None if there is none. Ranks may have saved at different moments.
+    """Load a rank's newest state; None if it has none. Ranks may have saved at different times.
 
     env_steps: of the checkpoint that all ranks continue from; None for a new run.
     """
@@ -259,5 +263,5 @@ def _newest_state(
     if config.cluster != "gorila":
         return state
     counters.restore(rank, state["sampler"]["episodes"]["count"], state["learner"]["updates"])
-    now = counters.env_steps()  # a cluster run can continue from an earlier moment than its ranks saved at
+    now = counters.env_steps()  # a cluster run may continue from an earlier time than its ranks saved at
     return {**state, **{name: min(state[name], now) for name in ("env_steps", "logged_at")}}

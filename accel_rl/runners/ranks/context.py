@@ -1,8 +1,8 @@
-"""What a trainer needs of the other ranks, as three objects. Each base class is its form for a run of one rank.
+"""A trainer's connections to the other ranks, as three objects. The base classes are their forms for a run of one rank.
 
-clock        counts the env steps of all ranks, and decides when the run ends
-exchange     connects this rank's learner to the others: gradients, parameters, replay
-barrier      where ranks wait for rank 0, which evaluates and writes its checkpoint last
+clock counts the env steps of all ranks, and decides when the run ends exchange connects this rank's learner to the
+others: gradients, parameters, replay barrier where ranks wait for rank 0, which evaluates and writes its checkpoint
+last
 """
 
 from collections.abc import Iterator
@@ -22,18 +22,18 @@ class Clock:
     """Counts the env steps of the run, and decides when it ends."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        """Return the env steps of the run (of all ranks), after this rank took `taken` more.
+        """Return the env steps of the run (of all ranks), after `taken` further steps of this rank.
 
-        env_steps: the previous value. episodes, updates: of this rank so far.
+        env_steps: the previous value. episodes, updates: this rank's totals so far.
         """
         return env_steps + taken
 
     def progress(self, share: float) -> float:
-        """Return the fraction of the run that is done. share: of its env steps."""
+        """Return the completed fraction of the run. share: the completed fraction of its env steps."""
         return share
 
     def stops(self, asked: bool) -> bool:
-        """Whether the run ends now. asked: whether this rank was asked to stop."""
+        """Whether the run ends now. asked: whether this rank received a request to stop."""
         return asked
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
@@ -55,11 +55,11 @@ class Exchange:
         return True
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        """Build what synchronizes the gradients of a learner."""
+        """Build the gradient synchronization of a learner."""
         return Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
 
     def begin(self, algo: Algorithm) -> None:
-        """Give the algorithm what it learns from: its own replay, or one that ranks share."""
+        """Set the algorithm's replay: its own, or one that ranks share."""
         algo.begin()
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
@@ -71,7 +71,7 @@ class Exchange:
 
 
 class Barrier:
-    """Where ranks wait for each other."""
+    """The points at which ranks wait for each other."""
 
     def agreed(self, done: bool) -> bool:
         """Return rank 0's `done`: whether rank 0 completed its own work, such as an evaluation."""

@@ -3,8 +3,8 @@
     with RankGroup(run, starter, size) as group:      spawns every rank
         result = group.train()                        watches them to their end
 
-A starter decides where ranks run: `LocalStarter` on this machine, `RayStarter` on the machines of a Ray cluster.
-torchrun starts, watches and restarts ranks itself; each of them calls `torchrun.train`.
+A starter selects the machines of the ranks: `LocalStarter` this machine, `RayStarter` the machines of a Ray cluster.
+torchrun starts, watches and restarts ranks by itself; each of these ranks calls `torchrun.train`.
 """
 
 import sys
@@ -42,10 +42,10 @@ class RankHandle(Protocol):
         """The exit code, negative for a signal; None while the process runs."""
 
     def poll(self) -> None:
-        """Read what the rank has written so far."""
+        """Read the rank's new output."""
 
     def reply(self) -> dict[str, Any]:
-        """Return the result or error that the process wrote at its end; {} if there is none."""
+        """Return the result or error that the process wrote at its end; {} if it wrote none."""
 
     def stop(self) -> None:
         """Request that the process saves and ends."""
@@ -59,14 +59,14 @@ class RankHandle(Protocol):
     def kill(self) -> None: ...
 
     def close(self) -> None:
-        """Free what the handle holds. The process is killed."""
+        """Kill the process and free the handle's resources."""
 
 
 class Starter(Protocol):
     """Starts the processes of ranks."""
 
     settle_s: float
-    """Time after which a rank that ends because of another one's death has ended, and the death is noticed."""
+    """Seconds to wait after a rank's end for further ends, so that the death that caused them is found."""
 
     def start(self, ranks: Iterable[int]) -> Sequence[RankHandle]:
         """Start the processes of these ranks. RunError, ConfigError."""
@@ -75,9 +75,9 @@ class Starter(Protocol):
 
 
 class RankGroup:
-    """The processes of a run's ranks. One that fails ends the run, and so all of them.
+    """The processes of a run's ranks. If one fails, the run ends with all of them.
 
-    Ranks with `counters` are asynchronous: one that is killed is replaced while the others continue.
+    If there are `counters`, the ranks are asynchronous: a killed rank is replaced while the others continue.
     """
 
     def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
@@ -104,10 +104,10 @@ class RankGroup:
         self._starter.close()
 
     def train(self, watch: Callable[[], None] = lambda: None) -> Result:
-        """Watch all ranks to their end and return rank 0's result; pass a stop request on to them.
+        """Watch all ranks to their end and return rank 0's result; forward a stop request to them.
 
-        watch: called every POLL_S seconds. RankLost, RunError, ConfigError: of a rank that fails, that cannot be
-        replaced or that does not stop within STOP_S.
+        watch: called every POLL_S seconds. RankLost, RunError or ConfigError for a rank that fails, that cannot be
+        replaced, or that does not stop within STOP_S.
         """
         deadline = None
         with StopRequest() as stop:
@@ -171,9 +171,9 @@ class RankGroup:
 def train_with_restarts(
     config: Resolved, run: RunFolder, env_steps: int | None, build: Callable[[int | None], RankGroup]
 ) -> Result:
-    """Train, and start all ranks again from the newest checkpoint if one is lost, up to --distributed.max-restarts.
+    """Train. If a rank is lost, restart all ranks from the newest checkpoint, up to --distributed.max-restarts times.
 
-    build: builds a group that begins at these env steps. RunError, naming the rank at fault.
+    build: builds a group that begins at the given env steps. RunError, naming the rank at fault.
     """
     restarts = 0
     while True:

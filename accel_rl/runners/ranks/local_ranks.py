@@ -1,4 +1,4 @@
-"""Ranks on this machine, each in a process that inherits the memory that they share."""
+"""Ranks on this machine, in processes that inherit their shared memory."""
 
 import contextlib
 import json
@@ -30,8 +30,8 @@ def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None
 
 
 class LocalStarter:
-    """Starts ranks with the memory that they share: that of synchronous ranks is the file through which they connect,
-    that of asynchronous ones the counters and the central parameters."""
+    """Starts ranks with their shared memory. Synchronous ranks share the file through which they connect; asynchronous
+    ranks share the counters and the central parameters."""
 
     settle_s = 0.5
 
@@ -125,7 +125,8 @@ def launch(
 ) -> LocalRank:
     """Start a new interpreter for rank setup["rank"]. The process is not forked, and ends if this process ends.
 
-    fds: descriptors that it inherits. variables: of its environment. output: descriptor; default, this process's.
+    fds: descriptors that it inherits. variables: its environment variables. output: descriptor of its output, by
+    default this process's.
     """
     read, write = os.pipe()
     os.set_blocking(read, False)

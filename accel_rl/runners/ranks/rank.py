@@ -32,7 +32,7 @@ def _run_on_this_machine(setup: dict[str, Any]) -> dict[str, Any]:
     if config.distributed.is_async:
         counters = SharedCounters.attach(plan.size, config.log.window, setup["counters"])
         return async_context.train(config, plan, folder, env_steps, counters, setup["central"]).to_dict()
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one machine: nothing listens outside it
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # on one machine, so that no port is open to other machines
     store = file_store(setup["store"], plan.size)
     return sync_context.train(config, plan, folder, env_steps, store, plan.size).to_dict()
 
@@ -53,7 +53,7 @@ def main() -> None:
     die_with_parent(setup["parent_pid"])
     before_torch()
     if setup["rank"]:
-        warnings.simplefilter("ignore")  # rank 0 shows it
+        warnings.simplefilter("ignore")  # rank 0 prints the warnings
     else:
         warnings.showwarning = show_warning
     with StopRequest():  # Ctrl-C reaches this process as well as the group's, which also requests a stop

@@ -87,7 +87,7 @@ class SyncBarrier(Barrier):
 
     def __init__(self, store: Any, rank: int, size: int, timeout_s: float):
         self._store, self._rank, self._size, self._timeout_s = store, rank, size, timeout_s
-        self._turns = 0  # waits so far: the same on every rank
+        self._turns = 0  # number of waits so far, the same on every rank
         self._beaten = 0.0
 
     def agreed(self, done: bool) -> bool:
@@ -167,7 +167,7 @@ def join_ranks(
 ) -> Iterator[RankContext]:
     """Form the process group and yield this rank's context. RunError.
 
-    device: of this rank. local_ranks: number of ranks on this machine. shared: see `SyncExchange`.
+    device: the rank's device. local_ranks: number of ranks on this machine. shared: see `SyncExchange`.
     """
     g = config.distributed
     gpus = len(set(g.gpu_list)) or 1  # without --gpus, all ranks of a machine use --device
@@ -186,7 +186,7 @@ def train(
 ) -> Result:
     """Join the other ranks and train to the end of the run. RunError.
 
-    config, plan, folder: of this rank. env_steps: of the checkpoint to continue from; None: from the beginning. store,
+    config, plan, folder: those of this rank. env_steps: of the checkpoint to continue from; None for a new run. store,
     local_ranks: see `join_ranks`.
     """
     state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))

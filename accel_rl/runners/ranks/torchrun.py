@@ -40,7 +40,7 @@ class RankInfo:
     launcher: str = "torchrun"
     """Name of the program that started the ranks."""
     own_gpu: bool = False
-    """Whether the launcher gave this rank a GPU of its own, the only one that this process sees."""
+    """Whether the launcher assigned a GPU to this rank alone, the only GPU that this process sees."""
 
     def fit(self, config: TrainConfig) -> TrainConfig:
         """Return the settings with this number of ranks. ConfigError if the settings name a different number."""
@@ -52,7 +52,7 @@ class RankInfo:
         return replace(config, distributed=replace(g, ranks=self.size))
 
     def config(self, config: Resolved) -> Resolved:
-        """This rank's own settings."""
+        """Return this rank's own settings."""
         return rank_config(config, self.rank, self.local_rank, self.local_size)
 
     def plan(self, config: Resolved) -> RankPlan:
@@ -80,7 +80,8 @@ def train(
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result.
 
-    plan: of `config`. An existing run keeps its own settings; the plan is resolved again if they differ from `config`.
+    plan: the plan of `config`. An existing run keeps its settings; the plan is resolved again if they differ from
+    `config`.
     listening: see `environment_store`.
     """
     die_with_parent(os.getppid())  # if the agent is killed, its ranks end too
