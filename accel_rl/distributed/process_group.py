@@ -10,7 +10,9 @@ from typing import Any
 import psutil
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # imported before a group exists, because its default arguments would keep the current group and its threads alive
+
+# imported before a group exists, because its default arguments would keep the current group and its threads alive
+import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
 from accel_rl.system.devices import Device

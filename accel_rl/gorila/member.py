@@ -41,10 +41,10 @@ from accel_rl.system.errors import ConfigError, RunError
 
 
 class Member:
-    """What runs in the process of a member: a `Trainer` with another rank context, or `BundleRanks`."""
+    """The contents of a member's process: a `Trainer` with the context of a cluster, or `BundleRanks`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
-        """life: number of this process among those of the member, from 0."""
+        """life: number of this process among the member's processes, from 0."""
         self._setup, self._index, self._life, self._role = setup, index, life, role
 
     def place(self) -> Place:
@@ -53,7 +53,7 @@ class Member:
 
     def run(self, slot: int, slots: int) -> int:
         """Run to the end; returns the env steps of the run. slot, slots: see `member_config`."""
-        warnings.simplefilter("ignore")  # the driver shows them
+        warnings.simplefilter("ignore")  # the driver prints the warnings
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
         folder = self._folder()
@@ -74,15 +74,16 @@ class Member:
         )  # fmt: skip
 
     def _folder(self) -> RunFolder:
-        """Return this member's folder. It has no config.json: it is a part of a run, and not one by itself."""
+        """Return this member's folder. It has no config.json, because it is a part of a run."""
         path = self._setup.member_folder(self._index)
         path.mkdir(parents=True, exist_ok=True)
         return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
-        """Load this member's newest checkpoint. A damaged one is skipped, and the member's replay fills again.
+        """Load this member's newest checkpoint. A damaged one is skipped, and the member's replay is filled again.
 
-        env_steps: of the run. The checkpoint is of this moment then, also where the run continues from an earlier one.
+        env_steps: current env steps of the run. The checkpoint is renumbered to them, even if the run continues from an
+        earlier point.
         """
         checkpoints = Checkpoints(folder.path / "checkpoints")
         bring_back(checkpoints, env_steps)
@@ -98,9 +99,9 @@ class Member:
 
 
 def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
-    """Make the newest checkpoint one of this moment, if it is later, and remove other later ones.
+    """Renumber the newest checkpoint to `env_steps` if it is later, and remove other later ones.
 
-    env_steps: of the run, which may continue from an earlier checkpoint of the driver's.
+    env_steps: env steps of the run, which may continue from an earlier checkpoint of the driver.
     """
     later = [steps for steps in checkpoints.steps() if steps > env_steps]
     for i, steps in enumerate(reversed(later)):
@@ -111,7 +112,7 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 
 class ServerUpdates(SingleProcess):
-    """The communicator of a member: batches are its own, schedules of updates follow those of the shards."""
+    """The communicator of a member. It does not share its batches; schedules of updates follow the shards' updates."""
 
     sync: ShardedSync | None = None
 
@@ -133,8 +134,8 @@ class MemberExchange(Exchange):
         transport: Transport,
         replay: Callable[[Algorithm], RemoteReplay] | None = None,
     ):
-        """rank: of the member. transport: to the shards. replay: builds the client of the global replay; None: the
-        replay is local."""
+        """rank: number of the member. transport: connection to the shards. replay: builds the client of the global
+        replay; None for a local replay."""
         self._rank, self._config, self._transport, self._replay = rank, config, transport, replay
         self.communicator = ServerUpdates()
         self._refreshed = -1
@@ -168,15 +169,15 @@ class MemberExchange(Exchange):
 
 
 class MemberClock(Clock):
-    """Sends the member's work to the board, whose answers have the work of all members."""
+    """Sends the member's work to the board, and receives the work of all members in the answers."""
 
     def __init__(
         self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None = None
     ):
-        """state: of the checkpoint that this process continues from."""
+        """state: state of the checkpoint that this process continues from."""
         self._exchange, self._config, self._line = exchange, config, line
         self._env_steps = 0  # by this process
-        # what earlier processes of this member have done, which is part of its counts
+        # work of earlier processes of this member, which is part of its counts
         self._earlier = Work()
         if state is not None:
             sync = state["learner"]["gradient_sync"]
@@ -215,7 +216,8 @@ class MemberClock(Clock):
 
 
 class MemberBarrier(Barrier):
-    """Members do not wait for each other: parameters are the shards', all other state is the member's own."""
+    """A barrier at which members do not wait: the shards own the parameters, and all other state belongs to one
+    member."""
 
     def __init__(self, clock: MemberClock, line: BoardLine):
         self._clock, self._line = clock, line
@@ -225,7 +227,7 @@ class MemberBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """The board then has all that the checkpoint has, also at the end."""
+        """Context of a save, before which the board receives all work that the checkpoint contains."""
         if not self._line.lost:
             self._line.ask(*self._clock.last)
         yield
@@ -240,9 +242,10 @@ def member_context(
     role: Role = "bundle",
     replay: Callable[[Algorithm], RemoteReplay] | None = None,
 ) -> RankContext:
-    """Return the context of a member. It neither evaluates nor reports progress: the driver does.
+    """Return the context of a member. The driver evaluates and reports progress, so a member does neither.
 
-    rank: of the member; its seeds follow from it. state: see `MemberClock`. transport, replay: see `MemberExchange`.
+    rank: number of the member, which determines its seeds. state: see `MemberClock`. transport, replay: see
+    `MemberExchange`.
     """
     exchange = MemberExchange(rank, config, transport, replay)
     clock = MemberClock(exchange, config, line, state)
@@ -250,7 +253,7 @@ def member_context(
 
 
 class _Central(Exchange):
-    """The exchange of the process that owns a machine's central parameters and does not learn itself."""
+    """The exchange of the process that owns a machine's central parameters but does not learn."""
 
     sync: LockedChunks
 
@@ -263,11 +266,12 @@ class _Central(Exchange):
 
 
 class BundleRanks:
-    """Starts the ranks of a bundle, and stands between them and the cluster: it pushes their updates to the shards
-    (`Uplink`), reports their work to the board, and tells them of the other machines'."""
+    """Starts the ranks of a bundle, and connects them to the cluster: it pushes their updates to the shards (`Uplink`),
+    reports their work to the board, and forwards the counts of the other machines to them."""
 
     def __init__(self, config: Resolved, run: RunFolder, transport: Transport, line: BoardLine, index: int):
-        """config, run: of this bundle. transport: to the shards. index: of this bundle; its seeds follow from it."""
+        """config, run: those of this bundle. transport: connection to the shards. index: number of this bundle, which
+        determines its seeds."""
         torch.set_num_threads(1)
         config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
         self._config, self._line, self._start = config, line, line.ask(Work(), []).env_steps
@@ -287,7 +291,7 @@ class BundleRanks:
         self._look()
 
     def run(self) -> int:
-        """Run all ranks to their end; returns the env steps of the run. RunError, ConfigError: of a rank."""
+        """Run all ranks to their end; return the env steps of the run. Raises the RunError or ConfigError of a rank."""
         with self._group as group:
             env_steps = group.train(self._look).env_steps
             self._uplink.flush()

@@ -29,9 +29,10 @@ SETTLE_S = 40.0  # Ray finds a lost node by its heartbeats
 def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
     """Train from the run's newest checkpoint, or from the beginning. ConfigError, RunError naming the rank at fault.
 
-    ray: Ray's module, connected to a cluster. run: exists, and is the same folder on all nodes. strategy: fill one node
-    after the other, or distribute the ranks over all nodes. Each rank has a GPU of its own if the cluster has so many.
-    If a rank is lost, all end; up to --distributed.max-restarts times all start again from the checkpoint.
+    ray: Ray's module, connected to a cluster. run: an existing folder that is the same on all nodes. strategy: fill one
+    node after another, or distribute the ranks over all nodes. Each rank has its own GPU if the cluster has enough
+    GPUs. If a rank is lost, all ranks end; up to --distributed.max-restarts times all ranks restart from the
+    checkpoint.
     """
     check(config)
     size = config.distributed.size
@@ -56,7 +57,8 @@ def check(config: Resolved) -> None:
 
 
 class RayStarter:
-    """Places a rank's actor on each bundle of a placement group. If a rank is lost, all end: none is replaced."""
+    """Places a rank's actor on each bundle of a placement group. If a rank is lost, all ranks end, and none is
+    replaced."""
 
     settle_s = SETTLE_S
 
@@ -68,7 +70,7 @@ class RayStarter:
         self._actors: list[Any] = []
 
     def start(self, ranks: Iterable[int]) -> "list[RayRank]":
-        """Start all ranks, within the time that placement takes. RunError, ConfigError."""
+        """Start all ranks, within the time allowed for their placement. RunError, ConfigError."""
         assert list(ranks) == list(range(self._size))
         try:
             return self._start()
@@ -135,7 +137,7 @@ class RayStarter:
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """What a rank's process has done since the last poll."""
+    """The output and exit code of a rank's process since the last poll."""
 
     code: int | None  # its exit code, negative for a signal; None while it runs
     output: bytes
@@ -144,27 +146,27 @@ class RankState:
 
 
 class RankActor:
-    """What runs in an actor's process: it starts a process for one rank, which ends with the actor.
+    """The contents of an actor's process: it starts a process for one rank, which ends with the actor.
 
-    The rank is not the actor's own process, because it needs a main thread for signals, and may hang in a collective.
+    The rank needs a process of its own, because it needs a main thread for signals and may hang in a collective.
     """
 
     def __init__(self, address: str):
-        """address: of the actor's node."""
+        """address: address of the actor's node."""
         self._address = address
         self._socket: socket.socket | None = None
 
     def listen(self) -> tuple[str, int]:
-        """Open the port of the ranks' store; returns (address, port). Nothing listens on other addresses."""
+        """Open the port of the ranks' store on this node's address only; return (address, port)."""
         self._socket = socket.create_server((self._address, 0))
         return self._address, self._socket.getsockname()[1]
 
     def start(self, setup: dict[str, Any], environment: dict[str, str]) -> int:
-        """Start the rank; returns the id of its process."""
+        """Start the rank; returns its process."""
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         listening = None if self._socket is None else self._socket.fileno()
-        # Ray counts on one thread for each CPU of an actor; a rank decides that itself
+        # Ray sets one thread per CPU of an actor, but a rank plans its own threads
         own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         fds = () if listening is None else (listening,)
         try:
@@ -174,7 +176,7 @@ class RankActor:
         return self._rank.pid
 
     def poll(self) -> RankState:
-        """Return the rank's state since the last poll, without waiting."""
+        """Return the rank's state without waiting."""
         code, output = self._rank.code(), b""
         self._rank.poll()
         with contextlib.suppress(BlockingIOError):
@@ -185,16 +187,16 @@ class RankActor:
         return RankState(code, output, self._rank.ending(), self._rank.reply())
 
     def stop(self) -> None:
-        """Request that the rank saves and ends."""
+        """Request the rank to save and end."""
         if self._rank.code() is None:
             self._rank.stop()
 
 
 class RayRank:
-    """The driver's handle of a rank. The driver prints what the rank prints, its progress, on stderr."""
+    """The driver's handle of a rank. The driver prints the rank's output, which is its progress, on stderr."""
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
-        """actor: a `RankActor` whose rank has started. address: of its node."""
+        """actor: a `RankActor` whose rank has started. address: address of its node."""
         self.index, self.pid, self._ray, self._actor, self._address = index, pid, ray, actor, address
         self._poll = actor.poll.remote()
         self._state = RankState(None, b"", "")
@@ -226,7 +228,7 @@ class RayRank:
         self._ray.kill(self._actor)
 
     def close(self) -> None:
-        """Nothing is left to free: the rank ends with its actor."""
+        """Do nothing, because the rank ends with its actor."""
 
     def _read(self, timeout_s: float) -> None:
         ready, _ = self._ray.wait([self._poll], timeout=timeout_s)
