@@ -117,7 +117,9 @@ class _Order:
     @staticmethod
     @functools.cache
     def of(C: int, D: int, k: int, s: int, of_bytes: bool) -> "_Order":
-        taps, side, inner = (k // s) ** 2, k // s, s * s * C
+        taps = (k // s) ** 2
+        side = k // s
+        inner = s * s * C
         parts = torch.arange(D * C * k * k).view(D, C, side, s, side, s)
         cells = parts.permute((2, 4, 1, 3, 5, 0) if of_bytes else (2, 4, 3, 5, 1, 0)).reshape(taps, inner, D)
         blocks = -(-D // 32)

@@ -42,7 +42,9 @@ class Reporter:
     """Rows, progress and events of one rank. Only rank 0 displays progress."""
 
     def __init__(self, config: Resolved, run: RunFolder, context: RankContext):
-        self.config, self.run_folder, self.context = config, run, context
+        self.config = config
+        self.run_folder = run
+        self.context = context
         self.recorder = Recorder()
         self._progress: ProgressDisplay | None = None
         self._sinks: list[Sink] = []

@@ -135,17 +135,17 @@ def _text(value: Any) -> str:
 
 def versions() -> dict[str, Any]:
     """Return the versions that a result depends on."""
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "accel_rl": __version__,
         "python": platform.python_version(),
         "git": git_revision(),
     }
     for package in _PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            result[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = None
-    return found
+            result[package] = None
+    return result
 
 
 @cache
