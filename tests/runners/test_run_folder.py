@@ -131,7 +131,7 @@ def test_a_users_class_that_is_missing_names_the_folder_of_the_run(tmp_path, mon
     (run.path / "config.json").write_text(json.dumps({**values, "algorithm": "no_such_module:Mine"}))
     (run.path / "launches.json").write_text(json.dumps([{"folder": "/where/it/began"}]))
     with pytest.raises(
-        ConfigError, match="no module 'no_such_module' .*; the run was started in /where/it/began: "
+        ConfigError, match=r"no module 'no_such_module' .*; the run was started in /where/it/began: "
     ) as e:
         RunFolder.open(run.path)
     assert "\n" not in str(e.value)
