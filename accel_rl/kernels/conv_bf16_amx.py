@@ -1,4 +1,4 @@
-"""relu(convolution) in bfloat16, compiled for a CPU's tile registers (AMX)."""
+"""Convolutions, with or without a ReLU, in bfloat16, compiled for a CPU's tile registers (AMX)."""
 
 import functools
 from dataclasses import dataclass
@@ -39,20 +39,20 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     return module is not None and bool(module.has_amx())
 
 
-def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """relu(conv2d(x, weight, bias, stride, padding)); uint8 inputs are divided by 255.
+def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
+    """conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`. uint8 inputs are divided by 255.
 
     x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
     bfloat16, channels-last in memory. Factors are rounded to bfloat16; sums and the weight's gradient are float32.
     """
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
-    result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding)
+    result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding, relu)
     return result
 
 
 class _ConvBF16(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, relu: bool) -> Tensor:
         N, C, H, W = x.shape
         D, k = weight.shape[0], weight.shape[2]
         ctx.geometry, ctx.of_bytes = (C, H, W, D, k, s, p), x.dtype == torch.uint8
@@ -61,8 +61,8 @@ class _ConvBF16(torch.autograd.Function):
         (numbers, tiles), b = _packed(weight, s, ctx.of_bytes), bias.contiguous()
         tensors = x, x.stride(0), tiles, b, out
         kind = N, ctx.geometry, ctx.of_bytes
-        call(native.required(), "conv_bf16_amx", *kind, *tensors, torch.get_num_threads())
-        ctx.save_for_backward(x, out, numbers)
+        call(native.required(), "conv_bf16_amx", *kind, *tensors, relu, torch.get_num_threads())
+        ctx.save_for_backward(x, out if relu else None, numbers)
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -82,7 +82,7 @@ class _ConvBF16(torch.autograd.Function):
         d_weight = d_tiles[order.gradient].view(D, C, k, k)
         if ctx.of_bytes:
             d_weight.div_(255)
-        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None
+        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
 
 
 _last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # by a weight's address

@@ -1,4 +1,7 @@
-"""relu(convolution) in float32 by Winograd's algorithms, compiled for AVX-512: half the products, or fewer."""
+"""Convolutions, with or without a ReLU, in float32 by Winograd's algorithms, compiled for AVX-512.
+
+They need at most half the multiplications of the definition.
+"""
 
 from typing import Any
 
@@ -24,19 +27,20 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     return module is not None and bool(module.has_avx512())
 
 
-def conv_f32_winograd(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """relu(conv2d(x, weight, bias, stride, padding)), accurate to a few units in the last place of its largest terms.
+def conv_f32_winograd(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
+    """conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`. It is accurate to a few units in the
+    last place of its largest terms.
 
     x [N, C, H, W], weight [D, C, k, k], bias [D], all float32 -> [N, D, rows, columns], channels-last in memory.
     """
     x = x.contiguous(memory_format=torch.channels_last)
-    result: Tensor = _ConvF32.apply(x, weight, bias, stride, padding)
+    result: Tensor = _ConvF32.apply(x, weight, bias, stride, padding, relu)
     return result
 
 
 class _ConvF32(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, relu: bool) -> Tensor:
         N, C, H, W = x.shape
         D, _, k, _ = weight.shape
         ctx.geometry = C, H, W, D, k, s, p
@@ -44,8 +48,8 @@ class _ConvF32(torch.autograd.Function):
         out = torch.empty(shape)
         weight, bias = weight.contiguous(), bias.contiguous()
         tensors = x, weight, bias, out
-        call(native.required(), "conv_f32_winograd", N, ctx.geometry, *tensors, torch.get_num_threads())
-        ctx.save_for_backward(x, weight, out)
+        call(native.required(), "conv_f32_winograd", N, ctx.geometry, *tensors, relu, torch.get_num_threads())
+        ctx.save_for_backward(x, weight, out if relu else None)
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -58,4 +62,4 @@ class _ConvF32(torch.autograd.Function):
         d_weight, d_bias = torch.empty(weight.shape), torch.empty(D)
         tensors = x, grad, out, weight, d_x, d_weight, d_bias
         call(native.required(), "conv_f32_back", len(x), ctx.geometry, *tensors, torch.get_num_threads())
-        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None
+        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None

@@ -1,4 +1,4 @@
-"""relu(convolution) of uint8 frames, compiled for AVX-512: the first layer of a network."""
+"""A convolution of uint8 frames, with or without a ReLU, compiled for AVX-512: the first layer of a network."""
 
 from typing import Any
 
@@ -40,14 +40,14 @@ def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: in
     return module is not None and bool(module.has_avx512())
 
 
-def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor) -> Tensor:
-    """relu(conv2d(obs / 255, weight, bias, stride 4)).
+def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor, relu: bool = True) -> Tensor:
+    """conv2d(obs / 255, weight, bias, stride 4), followed by a ReLU with `relu`.
 
     obs [N, S, H, W] uint8, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in memory.
     """
     if isinstance(obs, FrameStacks):
-        return _of_frames(obs, weight, bias)
-    result: Tensor = _ConvU8.apply(in_planes(obs), weight, bias)
+        return _of_frames(obs, weight, bias, relu)
+    result: Tensor = _ConvU8.apply(in_planes(obs), weight, bias, relu)
     return result
 
 
@@ -57,21 +57,21 @@ def _output(size: tuple[int, ...], channels: int) -> Tensor:
     return torch.empty(n, rows, columns, channels)
 
 
-def _of_frames(obs: FrameStacks, weight: Tensor, bias: Tensor) -> Tensor:
+def _of_frames(obs: FrameStacks, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
     out = _output(obs.shape, len(bias))
     tensors = *obs.arguments(), weight.contiguous(), bias.contiguous(), out
-    call(native.required(), "conv_u8_frames", *obs.shape, len(bias), *tensors, torch.get_num_threads())
+    call(native.required(), "conv_u8_frames", *obs.shape, len(bias), *tensors, relu, torch.get_num_threads())
     return out.permute(0, 3, 1, 2)
 
 
 class _ConvU8(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
         ctx.size = *obs.shape, len(bias)
         out = _output(obs.shape, len(bias))
-        ctx.save_for_backward(obs, out)
+        ctx.save_for_backward(obs, out if relu else None)
         tensors = obs, obs.stride(0), weight.contiguous(), bias.contiguous(), out
-        call(native.required(), "conv_u8", *ctx.size, *tensors, torch.get_num_threads())
+        call(native.required(), "conv_u8", *ctx.size, *tensors, relu, torch.get_num_threads())
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -83,4 +83,4 @@ class _ConvU8(torch.autograd.Function):
         d_weight, d_bias = grad.new_empty(channels, stack, KERNEL, KERNEL), grad.new_empty(channels)
         tensors = obs, obs.stride(0), grad, out, d_weight, d_bias
         call(native.required(), "conv_u8_back", *ctx.size, *tensors, torch.get_num_threads())
-        return None, d_weight.div_(255), d_bias
+        return None, d_weight.div_(255), d_bias, None

@@ -5,47 +5,60 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from accel_rl.kernels.conv2d import conv2d
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.kernels.relu_conv2d import conv2d, relu_conv2d
 from accel_rl.models.layers import LayerNorm, Linear, NormedReLU, orthogonal_
 from accel_rl.models.precision import float32_if_small
 from accel_rl.system.errors import ConfigError
 
 
-class ReLUConv2d(nn.Conv2d):
-    """A square convolution and its ReLU; with `of_bytes`, of pixels 0 to 255 that count as 0 to 1."""
+class Conv2d(nn.Conv2d):
+    """A square convolution, followed by a ReLU with `with_relu`. With `of_bytes`, x is divided by 255."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, of_bytes: bool = False):
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int,
+        padding: int,
+        of_bytes: bool = False,
+        with_relu: bool = True,
+    ):
         super().__init__(inputs, outputs, kernel, stride=stride, padding=padding)
         self.of_bytes = of_bytes
+        self.with_relu = with_relu
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | FrameStacks) -> Tensor:
         assert self.bias is not None and not isinstance(self.padding, str)
-        return relu_conv2d(x, self.weight, self.bias, self.stride[0], self.padding[0], self.of_bytes)
+        return conv2d(x, self.weight, self.bias, self.stride[0], self.padding[0], self.of_bytes, self.with_relu)
 
 
-class NormConv2d(ReLUConv2d):
-    """A `ReLUConv2d` with a layer norm over all features of the output.
-
-    After the ReLU, the compiled convolutions can be used. Before the ReLU, torch computes the convolution, because they
-    end with the ReLU.
-    """
+class NormConv2d(Conv2d):
+    """A `Conv2d` with a layer norm over all features of the output, before or after the ReLU."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
         layer_norm: LayerNorm,
     ):  # fmt: skip
         """size: height and width of the output."""
-        super().__init__(inputs, outputs, kernel, stride, padding, of_bytes)
+        super().__init__(inputs, outputs, kernel, stride, padding, of_bytes, with_relu=layer_norm == "after")
         self.relu = NormedReLU((*size, outputs), layer_norm)
 
-    def forward(self, x: Tensor) -> Tensor:
-        if self.relu.after is not None:
-            y = super().forward(x)
-            return self.relu.after(y.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-        assert self.bias is not None and not isinstance(self.padding, str)
-        y = conv2d(x, self.weight, self.bias, self.stride[0], self.padding[0], self.of_bytes)
-        return self.relu(y.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    def forward(self, x: Tensor | FrameStacks) -> Tensor:
+        y = super().forward(x).permute(0, 2, 3, 1)
+        y = self.relu(y) if self.relu.after is None else self.relu.after(y)
+        return y.permute(0, 3, 1, 2)
+
+
+def convolution(
+    inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
+    layer_norm: LayerNorm,
+) -> Conv2d:  # fmt: skip
+    """Return a convolution with its ReLU and, unless `none`, its layer norm. size: height and width of the output."""
+    if layer_norm == "none":
+        return Conv2d(inputs, outputs, kernel, stride, padding, of_bytes)
+    return NormConv2d(inputs, outputs, kernel, stride, padding, size, of_bytes, layer_norm)
 
 
 def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
@@ -95,11 +108,7 @@ class ConvNet(nn.Module):
         convolutions: list[nn.Module] = []
         for i, (out, kernel, stride, padding) in enumerate(self.layers):
             size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
-            if layer_norm == "none":
-                layer = ReLUConv2d(channels, out, kernel, stride, padding, of_bytes=i == 0)
-            else:
-                layer = NormConv2d(channels, out, kernel, stride, padding, size, i == 0, layer_norm)
-            convolutions.append(layer)
+            convolutions.append(convolution(channels, out, kernel, stride, padding, size, i == 0, layer_norm))
             channels = out
         return convolutions, channels * math.prod(size)
 

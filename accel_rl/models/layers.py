@@ -6,8 +6,8 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from accel_rl.kernels.conv2d import relu_
 from accel_rl.kernels.linear import head_linear, hidden_linear
-from accel_rl.kernels.relu_conv2d import relu_
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 LayerNorm = Literal["none", "before", "after"]

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.kernels.relu_conv2d import conv2d
-from accel_rl.models.convolution import ConvNet
+from accel_rl.models.convolution import Conv2d, ConvNet, convolution
 from accel_rl.models.layers import LayerNorm, NormedReLU
 
 
@@ -17,14 +16,13 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, channels: int, size: tuple[int, int], layer_norm: LayerNorm):
         super().__init__()
-        self.conv_0 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.conv_1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv_0 = convolution(channels, channels, 3, 1, 1, size, False, layer_norm)
+        self.conv_1 = Conv2d(channels, channels, 3, 1, 1, with_relu=False)
         self.relu_0 = NormedReLU((channels, *size), layer_norm)
-        self.relu_1 = NormedReLU((channels, *size), layer_norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv_0(self.relu_0(x.clone()))  # a ReLU may overwrite its argument
-        return x + self.conv_1(self.relu_1(y))
+        y = self.relu_0(x.clone())  # a ReLU may overwrite its argument
+        return x + self.conv_1(self.conv_0(y))
 
 
 class Section(nn.Module):
@@ -38,15 +36,13 @@ class Section(nn.Module):
     ):
         """size: height and width of the output."""
         super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1)
+        self.conv = Conv2d(inputs, outputs, 3, 1, 1, of_bytes=is_first, with_relu=False)
         self.pool = nn.MaxPool2d(3, stride=2, padding=1)
         self.blocks = nn.Sequential(*(ResidualBlock(outputs, size, layer_norm) for _ in range(2)))
-        self.is_first = is_first
         self.is_last = is_last
 
     def forward(self, x: Tensor | FrameStacks) -> Tensor:
-        assert self.conv.bias is not None
-        y = self.blocks(self.pool(conv2d(x, self.conv.weight, self.conv.bias, 1, 1, of_bytes=self.is_first)))
+        y = self.blocks(self.pool(self.conv(x)))
         return torch.relu(y) if self.is_last else y
 
 

@@ -16,7 +16,7 @@ from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
-from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet, NatureNet, NormConv2d, ReLUConv2d
+from accel_rl.models.convolution import A3CNet, Conv2d, ConvNet, DQNNet, NatureNet, NormConv2d
 from accel_rl.models.layers import MLP, Head, Linear, NormedReLU
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
@@ -40,7 +40,7 @@ class Same:
 
 
 _MODULES: set[type[nn.Module]] = {
-    ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, ConvNet, A3CNet, DQNNet, NatureNet, ReLUConv2d,
+    ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, ConvNet, A3CNet, DQNNet, NatureNet, Conv2d,
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, NormedReLU,
 }  # fmt: skip

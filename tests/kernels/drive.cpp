@@ -61,14 +61,14 @@ void conv_u8_of(i64 N, i64 H, i64 W, i64 D) {
     for (const bool many : {false, true}) {
         const int threads = many ? 4 : 1;
         const Floats& o = many ? out4 : out;
-        conv_u8(N, S, H, W, D, pictures.at(), S * H * W, weight.at(), bias.at(), o.at(), threads);
+        conv_u8(N, S, H, W, D, pictures.at(), S * H * W, weight.at(), bias.at(), o.at(), true, threads);
         conv_u8_back(N, S, H, W, D, pictures.at(), S * H * W, grad.at(), o.at(), (many ? d_weight4 : d_weight).at(),
                      (many ? d_bias4 : d_bias).at(), threads);
     }
     same("conv_u8", out, out4), same("conv_u8_back", d_weight, d_weight4), same("conv_u8_back", d_bias, d_bias4);
     for (const bool many : {false, true})
         conv_u8_frames(N, S, H, W, D, frames.at(), 3 * H * W, H * W, t.at(), b.at(), age.at(), weight.at(), bias.at(),
-                       (many ? out4 : out).at(), many ? 4 : 1);
+                       (many ? out4 : out).at(), true, many ? 4 : 1);
     same("conv_u8_frames", out, out4);
 }
 
@@ -80,7 +80,7 @@ void conv_f32_of(i64 N, i64 C, i64 H, i64 W, i64 D, i64 k, i64 s, i64 p) {
     Floats d_weight(D * C * k * k), d_weight4(D * C * k * k), d_bias(D), d_bias4(D);
     for (const bool many : {false, true}) {
         const Floats& o = many ? out4 : out;
-        conv_f32_winograd(N, geometry, x.at(), weight.at(), bias.at(), o.at(), many ? 4 : 1);
+        conv_f32_winograd(N, geometry, x.at(), weight.at(), bias.at(), o.at(), true, many ? 4 : 1);
         conv_f32_back(N, geometry, x.at(), grad.at(), o.at(), weight.at(), (many ? d_x4 : d_x).at(),
                       (many ? d_weight4 : d_weight).at(), (many ? d_bias4 : d_bias).at(), many ? 4 : 1);
     }

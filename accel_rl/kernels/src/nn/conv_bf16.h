@@ -1,4 +1,4 @@
-// relu(convolution) in bfloat16 in AMX tile registers; conv_bf16_gradient.h has its gradients.
+// Convolutions, with or without a ReLU, in bfloat16 in AMX tile registers; conv_bf16_gradient.h has its gradients.
 //
 // A k x k kernel with stride s, where s divides k, is a K x K kernel, K = k / s, with stride 1 over cells of s x s pixels:
 //
@@ -8,7 +8,7 @@
 // outputs need neighbouring cells, so operands are read in place and no patch is copied. Each row has K - 1 surplus outputs,
 // which are not stored and whose gradient is 0.
 //
-//     output[q] = relu(bias + sum over taps of cells[q + tap] weight[tap])          rows of a: cells
+//     output[q] = max(least, bias + sum over taps of cells[q + tap] weight[tap])   rows of a: cells
 //
 #pragma once
 #include <algorithm>
@@ -123,10 +123,11 @@ ACCEL_TILES inline void fill_cells(const ConvBF16& l, const bf16* input, ConvBF1
     }
 }
 
-// weight: tiles b [taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co]
+// weight: tiles b [taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co], at least `least`: 0 with a ReLU
 template <class Number>
-ACCEL_TILES void relu_convolution(const ConvBF16& l, const Number* input, const bf16* weight, const float* bias, bf16* out,
-                                  ConvBF16Scratch& s) {
+ACCEL_TILES void convolution(const ConvBF16& l, const Number* input, const bf16* weight, const float* bias, float least,
+                             bf16* out, ConvBF16Scratch& s) {
+    const __m512 floor = _mm512_set1_ps(least);
     fill_cells(l, input, s);
     const i64 parts = l.C() / 32, channels = l.Co / 16;
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];
@@ -149,7 +150,7 @@ ACCEL_TILES void relu_convolution(const ConvBF16& l, const Number* input, const 
                     const i64 place = s.outs[size_t(q + m)];
                     if (place < 0) continue;
                     const __m512 sum = _mm512_load_ps(s.sums + (m / 16 * 2 + n) * 256 + m % 16 * 16);
-                    put(_mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(sum, b)), out + place + (c + n) * 16);  // keeps NaN
+                    put(_mm512_max_ps(floor, _mm512_add_ps(sum, b)), out + place + (c + n) * 16);  // keeps NaN
                 }
             }
         }

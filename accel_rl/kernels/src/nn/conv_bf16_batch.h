@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <list>
 #include <vector>
 
@@ -32,12 +33,14 @@ inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
 
 template <class Number>
 void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64 stride, const bf16* weight, const float* bias,
-                       bf16* out, int threads) {
+                       bf16* out, bool relu, int threads) {
+    const float least = relu ? 0.0f : -std::numeric_limits<float>::infinity();
     const ConvBF16 layer = conv_bf16_of(geometry);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         ConvBF16Scratch& scratch = scratch_of(geometry, 0);
         const TileRegisters registers;
-        for (i64 i = from; i < to; i++) relu_convolution(layer, input + i * stride, weight, bias, out + i * layer.out(), scratch);
+        for (i64 i = from; i < to; i++)
+            convolution(layer, input + i * stride, weight, bias, least, out + i * layer.out(), scratch);
     };
     share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
 }
@@ -60,9 +63,9 @@ void tile_convolutions_back(i64 N, const Geometry& geometry, const Number* input
                 const i64 n = std::min(together, end - i);
                 const Number* inputs[8];
                 for (i64 j = 0; j < n; j++) inputs[j] = input + (i + j) * stride;
-                relu_convolution_back(layer, n, inputs, at<const bf16>(grad) + i * layer.out(),
-                                      at<const bf16>(out) + i * layer.out(), at<const bf16>(weight),
-                                      d_input ? at<bf16>(d_input) + i * layer.in() : nullptr, sum, sum + tiles, scratch);
+                convolution_back(layer, n, inputs, at<const bf16>(grad) + i * layer.out(),
+                                 out ? at<const bf16>(out) + i * layer.out() : nullptr, at<const bf16>(weight),
+                                 d_input ? at<bf16>(d_input) + i * layer.in() : nullptr, sum, sum + tiles, scratch);
             }
         }
     };
@@ -83,14 +86,15 @@ void tile_convolutions_back(const Any&...) {}
 
 // input: `stride` numbers apart, bytes [4, H, W] or bfloat16 [H, W, Ci] -> out [N, rows, columns, Co] bfloat16.
 inline void conv_bf16_amx(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
-                          address out, int threads) {
+                          address out, bool relu, int threads) {
     const auto all = [&](const auto* numbers) {
-        tile_convolutions(N, geometry, numbers, stride, at<const bf16>(weight), at<const float>(bias), at<bf16>(out), threads);
+        tile_convolutions(N, geometry, numbers, stride, at<const bf16>(weight), at<const float>(bias), at<bf16>(out), relu,
+                          threads);
     };
     bytes ? all(at<const std::uint8_t>(input)) : all(at<const bf16>(input));
 }
 
-// -> d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c], d_bias [Co] float32; d_input [N, H, W, Ci] bfloat16 unless 0.
+// -> d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c], d_bias [Co] float32; d_input [N, H, W, Ci] bfloat16 unless 0. out is 0 without a ReLU.
 inline void conv_bf16_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
                            address weight, address d_input, address d_weight, address d_bias, int threads) {
     if (bytes)

@@ -1,4 +1,4 @@
-// The gradients of relu(convolution) in bfloat16 in AMX tile registers; cells and outputs are numbered as in conv_bf16.h.
+// The gradients of convolutions, with or without a ReLU, in bfloat16 in AMX tile registers; cells and outputs are numbered as in conv_bf16.h.
 //
 //     d cells[c] = sum over taps of d output[c - tap] weight[tap]'        rows of a: outputs' gradients
 //     d weight[tap]' = sum over q of d output[q]' cells[q + tap]          rows of a: a channel's gradients
@@ -9,7 +9,7 @@ namespace accel {
 
 #if ACCEL_HAS_TILES
 
-// grad, out [rows, columns, Co] -> the gradient before the ReLU, in cell order after `reach` zeros; also summed into bias [Co]
+// grad, out [rows, columns, Co], null without a ReLU -> the gradient before the ReLU, in cell order after `reach` zeros; also summed into bias [Co]
 ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const bf16* out, float* bias, bf16* cells) {
     for (i64 c = 0; c < l.Co; c += 16) {
         __m512 sum = _mm512_loadu_ps(bias + c);
@@ -17,8 +17,11 @@ ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const b
             bf16* to = cells + (l.reach() + y * l.width()) * l.Co + c;
             const i64 from = y * l.columns() * l.Co + c;
             for (i64 i = 0; i < l.columns() * l.Co; i += l.Co, to += l.Co) {
-                const __m256i o = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(out + from + i));
-                const __m256i g = _mm256_maskz_loadu_epi16(_mm256_cmpgt_epi16_mask(o, _mm256_setzero_si256()), grad + from + i);
+                __mmask16 on = __mmask16(-1);
+                if (out)
+                    on = _mm256_cmpgt_epi16_mask(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(out + from + i)),
+                                                 _mm256_setzero_si256());
+                const __m256i g = _mm256_maskz_loadu_epi16(on, grad + from + i);
                 _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), g);
                 sum = _mm512_add_ps(sum, widened(g));
             }
@@ -120,11 +123,10 @@ ACCEL_TILES inline void weight_gradient(const ConvBF16& l, i64 n, float* weight,
 
 // Adds the gradients of pictures [from, to) to weight and bias; writes d_input where there is one.
 template <class Number>
-ACCEL_TILES void relu_convolution_back(const ConvBF16& l, i64 pictures, const Number* const* input, const bf16* grad,
-                                       const bf16* out, const bf16* weight, bf16* d_input, float* d_weight, float* d_bias,
-                                       ConvBF16Scratch& s) {
+ACCEL_TILES void convolution_back(const ConvBF16& l, i64 pictures, const Number* const* input, const bf16* grad, const bf16* out,
+                                  const bf16* weight, bf16* d_input, float* d_weight, float* d_bias, ConvBF16Scratch& s) {
     for (i64 i = 0; i < pictures; i++) {
-        before_relu(l, grad + i * l.out(), out + i * l.out(), d_bias, s.grad.data());
+        before_relu(l, grad + i * l.out(), out ? out + i * l.out() : nullptr, d_bias, s.grad.data());
         if (d_input) input_gradient(l, s.grad.data(), weight, d_input + i * l.in(), s);
         turn(l, s.grad.data() + l.reach() * l.Co, s.across.data() + i * l.outputs() * l.Co);
         fill_cells(l, input[i], s);

@@ -1,4 +1,4 @@
-// relu(convolution) of channels-last float32 pictures and its gradients, by Winograd's algorithms (winograd.h). Each block of s x s
+// Convolutions, with or without a ReLU, of channels-last float32 pictures and their gradients, by Winograd's algorithms (winograd.h). Each block of s x s
 // pixels counts as one pixel of s s C channels, so that a kernel of k = r s pixels has r x r taps and stride 1.
 //
 //     picture --to points--> [n n][tiles][s s C]  x  [n n][s s C][D]  =  [n n][tiles][D] --to values--> outputs, a tile m x m

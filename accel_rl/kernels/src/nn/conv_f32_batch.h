@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "../address.h"
@@ -80,10 +81,11 @@ void take_in(const Input& input, const Steps<typename Input::Number>& steps, i64
         steps.input_points(input.layer, input.bordered(i, bordered), input.at(i + 1), input.bytes(), points, plane);
 }
 
-// weight [D, C, k, k], divided by `divisor`, bias [D] -> out [N, rows, columns, D].
+// weight [D, C, k, k], divided by `divisor`, bias [D] -> out [N, rows, columns, D], after a ReLU if `relu`.
 template <class Input>
-void relu_convolutions(i64 N, const Geometry& geometry, const Input& input, const float* weight, float divisor, const float* bias,
-                       float* out, int threads) {
+void convolutions(i64 N, const Geometry& geometry, const Input& input, const float* weight, float divisor, const float* bias,
+                  float* out, bool relu, int threads) {
+    const float least = relu ? 0.0f : -std::numeric_limits<float>::infinity();
     const ConvF32& layer = input.layer;
     const Steps<typename Input::Number> steps(layer);
     const i64 points = layer.points(), tiles = layer.tiles();
@@ -107,17 +109,18 @@ void relu_convolutions(i64 N, const Geometry& geometry, const Input& input, cons
                 steps.to_output(x + p * block.of_input, n * tiles, layer.channels(), weights + p * layer.weights(), layer.D,
                                 y + p * block.of_output);
             for (i64 i = 0; i < n; i++)
-                steps.output_values(layer, y + i * tiles * layer.D, block.of_output, bias, out + (from + i) * layer.output());
+                steps.output_values(layer, y + i * tiles * layer.D, block.of_output, bias, least,
+                                    out + (from + i) * layer.output());
         }
     };
     share(N, threads, part, block.most);
 }
 
-// grad, out [N, rows, columns, D], weight [D, C, k, k] -> d_weight as weight, d_bias [D], and d_input as the input unless null.
+// grad and, after a ReLU, out [N, rows, columns, D], else null; weight [D, C, k, k] -> d_weight as weight, d_bias [D], and d_input as the input unless null.
 // The batch is summed in parts that do not depend on the number of threads, so neither do the bits.
 template <class Input>
-void relu_convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,
-                            float* d_weight, float* d_bias, int threads) {
+void convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,
+                       float* d_weight, float* d_bias, int threads) {
     const ConvF32& layer = input.layer;
     const Steps<typename Input::Number> steps(layer);
     const i64 points = layer.points(), tiles = layer.tiles(), channels = layer.channels(), D = layer.D;
@@ -146,8 +149,9 @@ void relu_convolutions_back(i64 N, const Input& input, const float* grad, const 
                 n = std::min(block.most, to - from);
                 take_in(input, steps, from, n, reinterpret_cast<typename Input::Number*>(bordered), x, block.of_input);
                 for (i64 i = 0; i < n; i++)
-                    steps.output_points(layer, grad + (from + i) * layer.output(), out + (from + i) * layer.output(),
-                                        y + i * tiles * D, block.of_output, sum + layer.all_weights());
+                    steps.output_points(layer, grad + (from + i) * layer.output(),
+                                        out ? out + (from + i) * layer.output() : nullptr, y + i * tiles * D, block.of_output,
+                                        sum + layer.all_weights());
                 for (i64 q = 0; q < points; q++) {
                     float* const of_x = x + q * block.of_input;
                     const float* const of_y = y + q * block.of_output;
@@ -173,17 +177,16 @@ void relu_convolutions_back(i64 N, const Input& input, const float* grad, const 
 
 // input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
 inline void conv_f32_winograd(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
-                              int threads) {
-    relu_convolutions(N, geometry, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
-                      at<const float>(bias), at<float>(out), threads);
+                              bool relu, int threads) {
+    convolutions(N, geometry, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
+                 at<const float>(bias), at<float>(out), relu, threads);
 }
 
-// -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
+// -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0. out is 0 without a ReLU.
 inline void conv_f32_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
                           address d_input, address d_weight, address d_bias, int threads) {
-    relu_convolutions_back(N, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(grad),
-                           at<const float>(out), at<const float>(weight), at<float>(d_input), at<float>(d_weight),
-                           at<float>(d_bias), threads);
+    convolutions_back(N, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(grad), at<const float>(out),
+                      at<const float>(weight), at<float>(d_input), at<float>(d_weight), at<float>(d_bias), threads);
 }
 
 #endif

@@ -54,10 +54,12 @@ ACCEL_AVX512 void input_values(const ConvF32& l, const float* points, std::int64
     }
 }
 
-// points [n n][plane] of the outputs' tiles -> relu -> out [rows, columns, D]
+// points [n n][plane] of the outputs' tiles -> out [rows, columns, D], at least `least`: 0 with a ReLU, -infinity without.
 template <int R>
-ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int64_t plane, const float* bias, float* out) {
+ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int64_t plane, const float* bias, float least,
+                                float* out) {
     constexpr int n = Winograd<R>::points, m = Winograd<R>::outputs;
+    const __m512 floor = _mm512_set1_ps(least);
     for (std::int64_t top = 0; top < l.rows; top += m) {
         for (std::int64_t left = 0; left < l.columns; left += m) {
             const std::int64_t high = std::min<std::int64_t>(m, l.rows - top), wide = std::min<std::int64_t>(m, l.columns - left);
@@ -70,13 +72,14 @@ ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int6
                 for (std::int64_t i = 0; i < high; i++)
                     for (std::int64_t j = 0; j < wide; j++)  // keeps NaN
                         _mm512_storeu_ps(out + ((top + i) * l.columns + left + j) * l.D + d,
-                                         _mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(y[i][j], b)));
+                                         _mm512_max_ps(floor, _mm512_add_ps(y[i][j], b)));
             }
         }
     }
 }
 
-// The gradient where the ReLU is active, else 0 -> points; its sums over positions are added to bias [D].
+// The gradient where out > 0, else 0, or the whole gradient if out is null -> points; its sums over positions are added to
+// bias [D].
 template <int R>
 ACCEL_AVX512 void output_points(const ConvF32& l, const float* grad, const float* out, float* points, std::int64_t plane,
                                 float* bias) {
@@ -90,7 +93,8 @@ ACCEL_AVX512 void output_points(const ConvF32& l, const float* grad, const float
                         x[i][j] = _mm512_setzero_ps();
                         if (top + i >= l.rows || left + j >= l.columns) continue;
                         const std::int64_t at = ((top + i) * l.columns + left + j) * l.D + d;
-                        const __mmask16 on = _mm512_cmp_ps_mask(_mm512_loadu_ps(out + at), _mm512_setzero_ps(), _CMP_GT_OQ);
+                        const __mmask16 on =
+                            out ? _mm512_cmp_ps_mask(_mm512_loadu_ps(out + at), _mm512_setzero_ps(), _CMP_GT_OQ) : __mmask16(-1);
                         x[i][j] = _mm512_maskz_loadu_ps(on, grad + at);
                         sum = _mm512_add_ps(sum, x[i][j]);
                     }

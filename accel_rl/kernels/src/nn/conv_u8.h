@@ -1,4 +1,4 @@
-// relu(convolution) of uint8 frames, 8 x 8 with stride 4, and its gradient: the first layer of a network.
+// A convolution, with or without a ReLU, of uint8 frames, 8 x 8 with stride 4, and its gradient: the first layer of a network.
 //
 //     picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a 2 x 2 convolution (conv_f32.h)
 //
@@ -79,27 +79,26 @@ struct Stacks {
 
 // pictures [N, S, H, W] uint8, `stride` bytes apart, weight [D, S, 8, 8], bias [D] -> out [N, rows, columns, D], of pictures / 255.
 inline void conv_u8(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address weight, address bias, address out,
-                    int threads) {
-    relu_convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
-                      at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), threads);
+                    bool relu, int threads) {
+    convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
+                 at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), relu, threads);
 }
 
 // The same for the stacks that `gather_stacks` would copy.
 inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i64 row, i64 column, address t, address b,
-                           address age, address weight, address bias, address out, int threads) {
+                           address age, address weight, address bias, address out, bool relu, int threads) {
     const std::vector<std::uint8_t> zeros(size_t(H * W));
     const Framed source{at<const std::uint8_t>(frames), row, column, at<const i64>(t), at<const i64>(b),
                         at<const std::uint8_t>(age),    S,   H * W,  zeros.data()};
-    relu_convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, source), at<const float>(weight), 255.0f,
-                      at<const float>(bias), at<float>(out), threads);
+    convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, source), at<const float>(weight), 255.0f, at<const float>(bias),
+                 at<float>(out), relu, threads);
 }
 
-// grad and out [N, rows, columns, D] -> d_weight [D, S, 8, 8] by pictures of 0 to 255, d_bias [D].
+// grad and, after a ReLU, out [N, rows, columns, D], else 0 -> d_weight [D, S, 8, 8] by pictures of 0 to 255, d_bias [D].
 inline void conv_u8_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address grad, address out,
                          address d_weight, address d_bias, int threads) {
-    relu_convolutions_back(N, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
-                           at<const float>(grad), at<const float>(out), nullptr, nullptr, at<float>(d_weight), at<float>(d_bias),
-                           threads);
+    convolutions_back(N, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}), at<const float>(grad),
+                      at<const float>(out), nullptr, nullptr, at<float>(d_weight), at<float>(d_bias), threads);
 }
 
 #endif

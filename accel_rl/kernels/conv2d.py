@@ -1,4 +1,4 @@
-"""relu(convolution), with the choice of its implementation."""
+"""Convolutions, with or without a ReLU, with the choice of their implementation."""
 
 import torch
 import torch.nn.functional as F
@@ -22,31 +22,29 @@ def relu_(x: Tensor) -> Tensor:
 BLOCK = 4
 
 
-def relu_conv2d(
-    x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool
+def conv2d(
+    x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool, relu: bool
 ) -> Tensor:
-    """relu(conv2d(x, weight, bias, stride, padding)); with `of_bytes`, x is divided by 255.
+    """conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`; with `of_bytes`, x is divided by 255.
 
     x [N, C, H, W], or stacks of uint8 frames that are not gathered; weight [D, C, k, k]; bias [D] -> [N, D, rows,
     columns], channels-last in memory. The factor 1/255 is multiplied into the weights, since they are fewer than the
     pixels.
     """
     if conv_u8.supports(x, weight, stride, padding):
-        return conv_u8.conv_u8(x, weight, bias)
+        return conv_u8.conv_u8(x, weight, bias, relu)
     x = x.gather() if isinstance(x, FrameStacks) else x
-    if x.dtype == torch.float32 and conv_bf16_amx.multiplies_bfloat16():  # autocast runs norms in float32
-        x = x.to(torch.bfloat16)
+    if x.device.type == "cpu" and x.dtype == torch.float32 and conv_bf16_amx.multiplies_bfloat16():
+        x = x.to(torch.bfloat16)  # autocast runs norms in float32
     if conv_bf16_amx.supports(x, weight, stride, padding):
-        return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding)
+        return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding, relu)
     if conv_f32_winograd.supports(x, weight, stride, padding):
-        return conv_f32_winograd.conv_f32_winograd(x, weight, bias, stride, padding)
-    return torch.relu_(conv2d(x, weight, bias, stride, padding, of_bytes))
+        return conv_f32_winograd.conv_f32_winograd(x, weight, bias, stride, padding, relu)
+    y = _conv2d_by_torch(x, weight / 255 if of_bytes else weight, bias, stride, padding)
+    return torch.relu_(y) if relu else y
 
 
-def conv2d(x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool) -> Tensor:
-    """Compute `relu_conv2d` without the ReLU, by torch, because every compiled kernel ends with a ReLU."""
-    x = x.gather() if isinstance(x, FrameStacks) else x
-    weight = weight / 255 if of_bytes else weight
+def _conv2d_by_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     if not weight.is_cpu:
         return conv2d_on_gpu(x, weight, bias, stride, padding)
     if x.dtype == torch.uint8:  # convolutions train 1.4 times as fast on channels-last memory
