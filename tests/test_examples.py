@@ -103,8 +103,8 @@ def test_the_grid_is_planned(monkeypatch, capsys):
     assert "envs=64" in capsys.readouterr().out
 
 
+@pytest.mark.needs("optuna")
 def test_the_search_runs(monkeypatch, tmp_path, capsys):
-    pytest.importorskip("optuna")
     monkeypatch.chdir(ROOT)
     small = ["env-steps=512", "horizon=16", "minibatch=64", "evaluation.interval=512", "evaluation.episodes=1"]
     options = ["--trials", "1", "--override", *small, "env.max-episode-steps=50", "--out", str(tmp_path / "search")]
