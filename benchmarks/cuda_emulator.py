@@ -52,7 +52,7 @@ LOADS = ("emulation", "inference", "training")
 ENGINES = ("device", "workers")
 FRAMES = 4  # emulated frames of an env step
 WARM_UP = 6
-"""Rollouts before a measurement: until they are captured, for each of the two buffers."""
+"""Number of rollouts before a measurement, after which both buffers' rollouts are captured."""
 WARM_CYCLES = 4
 BLOCK = 20  # steps of a row of --by-step
 
@@ -66,11 +66,12 @@ class Options(program.Options):
     engines: tuple[str, ...] = ENGINES
     """Where games are emulated: device, workers."""
     loads: tuple[str, ...] = ("emulation", "inference")
-    """What is measured: emulation, inference, training."""
+    """Loads to measure: emulation, inference, training."""
     algorithms: tuple[str, ...] = ("a2c",)
     """Algorithms that train: a2c, ppo, dqn, c51, rainbow, impala."""
     by_step: Count = 0
-    """Instead: play so many steps from one start state in all environments, and print the rates of each block of 20."""
+    """Instead of the loads, play this many steps from one start state in all environments, and print the rates of each
+    block of 20 steps."""
     horizon: Count = 5
     """Steps of a rollout (N of the paper's A2C)."""
     frame: str = "84x84"
@@ -94,7 +95,7 @@ class Options(program.Options):
 
 @dataclass(frozen=True)
 class Load:
-    """What is measured. algorithm: the one that trains; its defaults sample otherwise."""
+    """A load to measure. algorithm: the algorithm that trains; otherwise its defaults sample."""
 
     game: str
     envs: int
@@ -143,19 +144,20 @@ class Load:
 
 
 def peak_memory(device: str) -> float | None:
-    """Return the most MiB of a GPU that tensors took since the last call; None on another device."""
+    """Return the largest MiB of GPU memory used by tensors since the last call; None on other devices."""
     if not device.startswith("cuda"):
         return None
-    torch.cuda.init()  # without which there are no statistics to reset
+    torch.cuda.init()  # without this there are no statistics to reset
     peak = torch.cuda.max_memory_allocated(device) / 2**20
     runtime(device).reset_peak_memory_stats(device)
     return peak
 
 
 def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[dict[str, float]]:
-    """Play from one start state in all environments (Figure 3); returns frames/s and resets of each block of steps.
+    """Play from one start state in all environments (Figure 3); return frames/s and resets of each block of steps.
 
-    On a CPU also the iterations of a warp for each iteration of a lane: 1 where all lanes run the same instructions.
+    On a CPU, also return the iterations of a warp per iteration of a lane, which is 1 if all lanes run the same
+    instructions.
     """
     config = Load(game, envs).config(device)
     device_game = make_device_game(config.env, True, True, device)

@@ -114,7 +114,7 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return the table of families by workload, and which of them are worth their code."""
+    """Return the table of families by workload, and the families that fulfil the 1.2 x rule."""
     results = result["results"]
     rows = []
     for family in o.families:

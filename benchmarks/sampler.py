@@ -55,8 +55,8 @@ class Options(program.Options):
     horizon: tuple[int, ...] = (20,)
     """Steps per rollout."""
     together: bool = False
-    """Synchronise the workers at the end of each rollout, as before an update. Otherwise groups with workers and a
-    thread of their own continue (the default on a CPU)."""
+    """Synchronise the workers at the end of each rollout, as before an update. Otherwise groups with their own workers
+    and thread continue (the default on a CPU)."""
     reset: tuple[str, ...] = ("immediate",)
     """Mode of reset: immediate, wait, swap or cached."""
     nets: tuple[str, ...] = ("a3c",)

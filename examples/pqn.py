@@ -31,7 +31,7 @@ class PQNConfig(AlgorithmConfig):
     learning_rate: float = 2.5e-4
     """Learning rate."""
     learning_rate_schedule: str = "constant"
-    """linear: the learning rate decays to zero over the run. constant: it stays."""
+    """linear: the learning rate decays to zero over the run. constant: the learning rate does not change."""
     gamma: float = 0.99
     """Discount per agent step."""
     gae_lambda: float = 0.65
@@ -47,7 +47,7 @@ class PQNConfig(AlgorithmConfig):
     epsilon_evaluation: float = 0.0
     """Epsilon in evaluations."""
     clip_grad_norm: float = 10.0
-    """Clip the gradient to this L2 norm. 0: no clipping."""
+    """Clip the gradient to this L2 norm. 0 means no clipping."""
     reward_clip: float | None = None
     """Clip rewards to +- this for learning. 0: no clipping. Default: 1 for Atari games, 0 for other environments."""
     optimizer_eps: float = 1e-8

@@ -43,6 +43,12 @@ def cartpole_ppo(seed: int = 1) -> TrainConfig:
     return _cartpole("ppo", 100_000, seed, {"envs": 8, "horizon": 32}, algo)
 
 
+def cartpole_pqn(seed: int = 1) -> TrainConfig:
+    """CartPole-v1, score 500 in evaluations."""
+    algo = {"minibatch": 128, "epochs": 4, "gae_lambda": 0.9, "learning_rate": 5e-4, "epsilon_final": 0.001}
+    return _cartpole("pqn", 300_000, seed, {"envs": 16, "horizon": 32}, algo)
+
+
 def pong_rainbow(seed: int = 1) -> TrainConfig:
     """Pong above 0 within 90 minutes.
 

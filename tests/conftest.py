@@ -79,3 +79,26 @@ def simulated_gpu():
         simulated_device.reset()
         yield simulated_device
         simulated_device.reset()
+
+
+@pytest.fixture
+def open_trainer(tmp_path):
+    """open_trainer(config, context, state): a trainer in this process, whose sampler has started, in a new folder."""
+    from accel_rl.config.resolved import resolve
+    from accel_rl.runners.plan import RankPlan
+    from accel_rl.runners.ranks.context import SINGLE_RANK
+    from accel_rl.runners.run_folder import RunFolder
+    from accel_rl.runners.trainer import Trainer
+
+    def build(config, context=SINGLE_RANK, state=None):
+        torch.manual_seed(0)
+        config = resolve(config)
+        folder = RunFolder.create(tmp_path / str(len(built)), config)
+        built.append(Trainer(config, RankPlan.resolve(config), folder, state, context))
+        built[-1]._open()
+        return built[-1]
+
+    built = []
+    yield build
+    for trainer in built:
+        trainer._close()

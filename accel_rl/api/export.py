@@ -20,7 +20,7 @@ COPIED = ("protocol.json", "versions.json", "metrics.csv")
 
 
 def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path, dict[str, Any]]:
-    """Write the folder of a model (`ModelFolder`); returns it, and the model's env steps and evaluation.
+    """Write the folder of a model (`ModelFolder`); return the folder, and the model's env steps and evaluation.
 
     ConfigError for bad input, before anything is written. RunError if the disk is full.
     """
@@ -48,7 +48,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
 
 
 def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:
-    """Read the run's evaluation at this point; None if there was none."""
+    """Read the run's evaluation at these env steps; None if there was none."""
     try:
         return dict(json.loads((run.path / "evaluations" / f"{env_steps:012d}.json").read_text()))
     except (OSError, ValueError):

@@ -30,9 +30,9 @@ def check_name(place: str) -> None:
 
 
 def push(model: Path, place: str, private: bool = False) -> str:
-    """Upload a model; returns where it is. place: NAME/MODEL on the hub, or a new folder.
+    """Upload a model; return its address. place: NAME/MODEL on the hub, or a new folder.
 
-    ConfigError for bad input; RunError if the hub refuses it.
+    ConfigError for bad input; RunError if the hub refuses the model.
     """
     check_name(place)
     RunFolder.open(model)

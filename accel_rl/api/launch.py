@@ -24,7 +24,7 @@ from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
-"""The modules of --cluster, whose `check` and `launch` are called. Nothing else imports accel_rl.gorila."""
+"""The modules of --cluster, whose `check` and `launch` are called. No other module imports accel_rl.gorila."""
 
 
 def cluster_of(config: Resolved) -> Any:
@@ -33,7 +33,7 @@ def cluster_of(config: Resolved) -> Any:
 
 
 def checked(given: TrainConfig) -> Resolved:
-    """Resolve the settings of a run. ConfigError for impossible ones. Placement is checked by the plan."""
+    """Resolve the settings of a run. ConfigError for impossible settings. The plan checks the placement."""
     config = resolve(given)
     if config.log.tensorboard:
         check_tensorboard()
@@ -55,16 +55,16 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
 
 
 def _check_network(config: Resolved) -> None:
-    """Raise the ConfigError with which the network is refused. It is built without memory for its parameters.
+    """Raise the ConfigError that the network raises when it is built. It is built without memory for its parameters.
 
-    A network of a user's that cannot be built so is not checked here.
+    A user's network that cannot be built in this way is not checked.
     """
     try:
         with torch.device("meta"):
             build_algorithm(rank_config(config, 0), config.spec, "meta")
     except ConfigError:
         raise
-    except Exception:  # the network itself will say what is wrong
+    except Exception:  # the run itself will raise the network's error
         return
 
 
@@ -88,7 +88,7 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
 def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
     """Start a run in a new folder and run it to its end. ConfigError, RunError.
 
-    path: of the folder; None: the default name.
+    path: the new folder; None means the default name.
     """
     if path is not None:
         RunFolder.check_new(path)
@@ -120,9 +120,9 @@ def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str,
         print(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}", flush=True)
         if config.cluster == "ray":
             return cluster_of(config).launch(config, run, state)
-        from accel_rl.runners.ranks import sync_launcher
+        from accel_rl.runners.ranks import local_ranks
 
-        return sync_launcher.train(config, plan, run, state["env_steps"] if state else None)
+        return local_ranks.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state)
     print(

@@ -58,7 +58,7 @@ class ModelFolder:
         return values
 
     def load(self) -> dict[str, Any]:
-        """Return what `load_agent` needs of a checkpoint. ConfigError if the model is damaged."""
+        """Return the part of a checkpoint that `load_agent` needs. ConfigError if the model is damaged."""
         values = self.about()
         try:
             tensors = tensor_file.load((self.path / "model.safetensors").read_bytes())
@@ -66,7 +66,7 @@ class ModelFolder:
             network = {name: x for name, x in tensors.items() if not _is_agents(name)}
             learner = {"algo": {"agent": agent}, "network": network}
             return {"env_steps": int(values["env_steps"]), "evaluation": values["evaluation"], "learner": learner}
-        except Exception as e:  # safetensors raises its own kinds
+        except Exception as e:  # safetensors raises several kinds of errors
             raise ConfigError(f"{self.path / 'model.safetensors'} is not readable: {' '.join(str(e).split())}") from e
 
 

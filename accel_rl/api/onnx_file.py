@@ -48,7 +48,9 @@ def write(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file
     network = Preferences(agent).eval()
     device = next(agent.model.parameters()).device
     example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it lists operators that no network here has
+    logging.getLogger("torch.onnx").setLevel(
+        logging.ERROR
+    )  # suppress its list of operators that no network of this project uses
     with torch.no_grad(), native.left_out(), warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
             network,

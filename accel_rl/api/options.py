@@ -1,4 +1,4 @@
-"""Options of what is done with a run: flags of `accel-rl COMMAND RUN`, and keywords of the methods of `Run`."""
+"""Options of the commands on a run: flags of `accel-rl COMMAND RUN`, and keywords of the methods of `Run`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ class ResumeEnv:
 @dataclass(frozen=True)
 class ResumeSampler:
     engine: Literal["", "workers", "in-process", "device"] = ""
-    """Switch what steps the environments. To and from `device` only with --env.randomness counter. Default: the run's
-    engine."""
+    """Step the environments with another engine. Switching to and from `device` requires --env.randomness counter.
+    Default: the run's engine."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class ResumeOptions:
     cores: tuple[int, ...] | None = None
     """Cores to use this time, divided evenly among the ranks in this order. Default: --sampler.cores of the run."""
     device: str = ""
-    """Continue on this device: auto, cpu, cuda or cuda:N, in place of the run's device and GPUs. Default: as before."""
+    """Continue on this device: auto, cpu, cuda or cuda:N, instead of the run's device and GPUs. Default: the run's
+    device."""
     env: ResumeEnv = field(default_factory=ResumeEnv)
     sampler: ResumeSampler = field(default_factory=ResumeSampler)
 
@@ -44,7 +45,7 @@ class ResumeOptions:
 @dataclass(frozen=True)
 class EvaluateOptions:
     episodes: Count = 30
-    """Number of episodes to play. 0: play for --steps env steps. With --starts saved each start is played once."""
+    """Number of episodes to play. With 0, play for --steps env steps. With --starts saved each start is played once."""
     steps: Count = 125_000
     """Env steps of the evaluation, with --episodes 0."""
     seed: Count = 0
@@ -54,9 +55,9 @@ class EvaluateOptions:
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
     starts: Literal["", "noop", "saved"] = ""
-    """Starts of Atari episodes, as --evaluation.starts of a run. Default: those of the run."""
+    """Starts of Atari episodes, as --evaluation.starts of a run. Default: the run's setting."""
     starts_file: str = ""
-    """File of start points, made by `accel-rl starts`, with --starts saved. Default: the run's."""
+    """File of start points, created by `accel-rl starts`, with --starts saved. Default: the run's file."""
     checkpoint: str = ""
     """Evaluate this checkpoint folder instead of the newest."""
     best: bool = False
@@ -69,7 +70,8 @@ class EvaluateOptions:
     json: str = ""
     """Also write every score, with the protocol, to this file."""
     device: str = ""
-    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's, or one of this machine, with a note."""
+    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's device; if this machine does not have it, one of
+    its own, which is logged."""
     env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
@@ -91,11 +93,12 @@ class WatchOptions:
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
     checkpoint: str = ""
-    """Show this checkpoint folder instead of the newest."""
+    """Play this checkpoint folder instead of the newest."""
     best: bool = False
-    """Show the network with the best evaluation instead of the newest checkpoint."""
+    """Play the network with the best evaluation instead of the newest checkpoint."""
     device: str = ""
-    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's, or one of this machine, with a note."""
+    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's device; if this machine does not have it, one of
+    its own, which is logged."""
     env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
@@ -109,7 +112,7 @@ class WatchOptions:
 @dataclass(frozen=True)
 class ExportOptions:
     out: str = ""
-    """Folder of the model; it is created. Default: model/ in the run folder."""
+    """Folder of the model, which is created. Default: model/ in the run folder."""
     checkpoint: str = ""
     """Export this checkpoint folder instead of the newest."""
     best: bool = False
@@ -119,9 +122,9 @@ class ExportOptions:
 
 
 def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
-    """Build options from keywords, those of groups by their short names: `backend` for --env.backend.
+    """Build options from keywords; options of a group have short names: `backend` for --env.backend.
 
-    Whole numbers may be floats (1e6), and numbers those of numpy. ConfigError, one line, for an unknown name or a wrong
+    Whole numbers may be floats (1e6), and numbers may be numpy's. ConfigError, one line, for an unknown name or a wrong
     value.
     """
     paths = {name.replace("-", "_"): flag[2:].replace("-", "_") for flag, name in flags_of(cls).items()}

@@ -55,7 +55,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
     if changes.env_steps is not None:
         if changes.env_steps < 1:
             raise ConfigError(f"--env-steps {changes.env_steps}: must be at least 1")
-        # the intervals stay those of the run as it was begun
+        # keep the intervals of the original run
         config = dataclasses.replace(
             config,
             env_steps=changes.env_steps,
@@ -89,7 +89,8 @@ def _check_state(config: Resolved, state: dict[str, Any]) -> str:
 
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:
-    """Raise ConfigError if the checkpoint is at the end of the run. Updates, if given, are the length of the run."""
+    """Raise ConfigError if the checkpoint is at the end of the run, whose length is a number of updates or of env
+    steps."""
     if config.cluster == "gorila" and config.gorila.updates:
         if (updates := state["learner"]["updates"]) >= config.gorila.updates:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Runs from Python: train, load, go on, evaluate, look."""
+"""Runs from Python: train, load, resume, evaluate, watch."""
 
 import csv
 import os
@@ -48,7 +48,8 @@ def train(
 
 
 def raise_if_stopped(result: Result) -> None:
-    """Raise what a signal raises in a Python program, now that the run has saved: the caller's loop must end, too.
+    """Raise the exception that a signal raises in a Python program, after the run has saved, so that the caller's loop
+    ends.
 
     KeyboardInterrupt for Ctrl-C, SystemExit with the exit code 143 for SIGTERM.
     """
@@ -59,17 +60,18 @@ def raise_if_stopped(result: Result) -> None:
 
 
 class Run:
-    """A run in its folder. Everything is read when it is asked for, so a run that still trains can be looked at."""
+    """A run in its folder. Its files are read at each access, so that a run can be inspected while it trains."""
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None):
-        """path: the folder of the run. result: of training it, if this process has done so. ConfigError: no run."""
+        """path: the folder of the run. result: the training result, if this process trained the run. ConfigError if
+        there is no run."""
         self.path = Path(path).expanduser()
         self.result = result
         RunFolder.open(self.path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Run":
-        """Open the folder of a run. ConfigError if there is none."""
+        """Open the folder of a run. ConfigError if the folder contains no run."""
         return cls(path)
 
     def __repr__(self) -> str:

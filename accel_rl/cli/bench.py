@@ -24,11 +24,11 @@ class BenchOptions:
     envs_per_worker: Count = 16
     """Number of environments of each worker process."""
     workers: Count = 0
-    """Number of worker processes. 0: one for each usable core."""
+    """Number of worker processes. 0 means one per usable core."""
     horizon: Count = 20
     """Steps of a rollout."""
     agents: tuple[str, ...] = (RANDOM, "a2c")
-    """Agents that act, measured in turns: none (random actions), or algorithms, whose untrained networks act."""
+    """Agents that act, measured alternately: none (random actions), or algorithms, whose untrained networks act."""
     device: str = "auto"
     """Device of the networks: auto, cpu, cuda or cuda:N."""
     seconds: float = 4.0

@@ -1,4 +1,4 @@
-"""accel-rl doctor --machine FILE: the plan of a run for a described machine. Nothing is started."""
+"""accel-rl doctor --machine FILE: the plan of a run for a described machine. No process is started."""
 
 from accel_rl.cli.train import parse_train
 from accel_rl.config.resolved import resolve
@@ -12,7 +12,8 @@ DEFAULT_RUNS = ("a2c", "ppo", "dqn")
 
 
 def split(argv: list[str]) -> tuple[str | None, list[str]]:
-    """Take `--machine FILE` out of the arguments; returns (file or None, the others). ConfigError without a file."""
+    """Remove `--machine FILE` from the arguments; return (file or None, the remaining arguments). ConfigError without a
+    file."""
     for i, arg in enumerate(argv):
         if arg.startswith("--machine="):
             return arg.partition("=")[2], argv[:i] + argv[i + 1 :]

@@ -38,11 +38,11 @@ PLACES = {
     "search": "accel_rl.sweeps.search:search",
     "status": "accel_rl.sweeps.sweep_display:status",
 }
-"""The function of each command: it takes the arguments and returns the exit code."""
+"""The function of each command, which takes the arguments and returns the exit code."""
 
 
 def function_of(command: str) -> Callable[[list[str]], int]:
-    """Import the function of a command, and its module alone: importing all would be slow."""
+    """Import the function of a command. Only its module is imported, because importing all modules would be slow."""
     module, _, name = PLACES[command].partition(":")
     return cast(Callable[[list[str]], int], getattr(importlib.import_module(module), name))
 

@@ -96,7 +96,7 @@ def push_command(argv: list[str]) -> int:
 @dataclass(frozen=True)
 class PullOptions:
     out: str = ""
-    """Folder of the model; it is created. Default: models/NAME/MODEL."""
+    """Folder of the model, which is created. Default: models/NAME/MODEL."""
 
 
 def pull_command(argv: list[str]) -> int:
@@ -124,11 +124,11 @@ class StartsOptions:
     seed: Count = 0
     """Seed of the play and of the draw."""
     greedy: bool = False
-    """Of a run's agent: act greedily instead of sampling from the policy."""
+    """With a run's agent: act greedily instead of sampling from the policy."""
     best: bool = False
-    """Of a run: use the network with the best evaluation instead of the newest checkpoint."""
+    """With a run: use the network with the best evaluation instead of the newest checkpoint."""
     checkpoint: str = ""
-    """Of a run: use this checkpoint folder instead of the newest."""
+    """With a run: use this checkpoint folder instead of the newest."""
 
 
 def starts_command(argv: list[str]) -> int:

@@ -30,7 +30,7 @@ MAIN = {
     "--distributed.ranks": "--ranks",
     "--wandb": "--wandb",
 }
-"""Options that the help describes first, and how they are typed."""
+"""Options that the help describes first, in their short form."""
 
 
 def main(argv: list[str]) -> int:
@@ -65,7 +65,8 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
 
 
 def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
-    """Return the groups of options that mean nothing with these options, and when they do."""
+    """Return the groups of options that have no effect with these options, with the condition under which they have
+    one."""
     flags = {option.partition("=")[0] for option in options}
     cluster = value_of(options, "--cluster")
     found = {}
@@ -80,14 +81,14 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Start a run in a new folder and run it to its end; returns the exit code. ConfigError, RunError."""
-    # imported once the settings are known: help and mistakes do not wait for all that trains
+    # imported after the settings are checked, so that help and errors do not wait for the import of the training code
     from accel_rl.api.launch import begin
 
     return reported(*begin(config, path))
 
 
 def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> int:
-    """Report how the run ended; returns the exit code. result: None if another rank reports."""
+    """Report how the run ended; return the exit code. result: None if another rank reports."""
     if result is None:
         return 0
     _report(config, run, result)

@@ -17,21 +17,22 @@ class ActingEnv:
     """Options of commands that load a network."""
 
     backend: str = ""
-    """Backend of an Atari game: ale, emulator or auto. Default: the run's, or ale, with a note, if it is not built."""
+    """Backend of an Atari game: ale, emulator or auto. Default: the run's backend; ale if that backend is not built,
+    which is logged."""
 
 
 def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> Resolved:
     """Return the settings that evaluations, videos and acting need: network, environment, protocol and evaluation.
 
-    All others are defaults: a setting of the training machine, such as its GPUs, cores, loggers or cluster, never
-    decides whether a network can be evaluated. device, backend: to use; "": those of the run, or, with a note, what
-    this machine has in their place. ConfigError, one line.
+    All other settings have their defaults. So no setting of the training machine, such as its GPUs, cores, loggers or
+    cluster, can prevent an evaluation of the network. device, backend: overrides. With "" the run's values are used; if
+    this machine does not have them, its own are used, which is logged. ConfigError, one line.
     """
     env = played_by(config.env, backend) if backend else _playable(config.env)
     gpus = config.distributed.named_gpus
     device = device or _available(hardware.gpu_name(gpus[0]) if gpus else config.device)
     s = config.sampler
-    # engine: emulation on a device is for GPUs; the episodes are the same with workers
+    # emulation on a device is meant for GPUs; workers play the same episodes
     engine = "workers" if s.on_device and (device == "cpu" or env.backend != config.env.backend) else s.engine
     given = TrainConfig(
         algorithm=config.algorithm,

@@ -1,4 +1,5 @@
-"""What a user may not expect of settings that are possible: settings without an effect, runs without an update."""
+"""Warnings about settings that are possible but may surprise: settings without an effect, and runs without an
+update."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
@@ -107,7 +108,8 @@ CONDITIONS = (
 
 
 def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
-    """Return a line for each setting that differs from its default and has no effect beside the others.
+    """Return a line for each setting that differs from its default but has no effect in combination with the other
+    settings.
 
     resolved: `config`, resolved.
     """
@@ -132,7 +134,7 @@ def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def warning(config: TrainConfig) -> str:
-    """Return what a user may not expect of these settings, in one line; "" for nothing."""
+    """Return a one-line warning about surprising effects of these settings; "" if there are none."""
     if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
         return ""
     replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1

@@ -23,7 +23,7 @@ _registry = ConstructorRegistry()
 
 @_registry.primitive_rule
 def _whole_number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Read whole numbers by `parse_count`."""
+    """Parse whole numbers with `parse_count`."""
     types: tuple[Any, ...] = typing.get_args(info.type) or (info.type,)
     optional = type(None) in types
     if set(types) - {type(None)} != {int} or (info.type_origin and not optional):
@@ -38,7 +38,7 @@ def _whole_number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | No
 
 
 def _hide(cls: Any) -> None:
-    """Give a dataclass's fields with the metadata `hidden` no flag."""
+    """Remove the flags of dataclass fields that have the metadata `hidden`."""
     for f in dataclasses.fields(cls):
         if f.metadata.get("hidden"):
             suppress: Any = tyro.conf.Suppress

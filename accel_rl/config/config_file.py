@@ -8,8 +8,8 @@ from typing import Any
 from accel_rl.system.errors import ConfigError
 
 FORMAT = 2
-"""Version of config.json. It grows when a setting gets another name or meaning; the tables below then get an entry for
-the format before."""
+"""Version of config.json. It is increased when a setting changes its name or meaning; the tables below then get an
+entry for the previous format."""
 
 # By format: settings that have another name in the next one. A name with a point is of a section.
 _RENAMED: dict[int, dict[str, str]] = {
@@ -70,7 +70,7 @@ def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
     version = values.get("format", 1)
     if type(version) is not int or not 1 <= version <= FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads formats 1 to {FORMAT}")
-    for name in ("algorithm", "env", "algo"):  # what is read before the types of all settings are checked
+    for name in ("algorithm", "env", "algo"):  # settings that are read before the types of all settings are checked
         if name in values and not isinstance(values[name], str if name == "algorithm" else Mapping):
             kind = "a text" if name == "algorithm" else "a group of settings"
             raise ConfigError(f"--{name} {values[name]!r}: must be {kind}")
@@ -90,7 +90,7 @@ def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_file(folder: Path) -> dict[str, Any]:
-    """Read config.json of a run's folder as it is. ConfigError, one line, with the file."""
+    """Read config.json of a run's folder without changes. ConfigError, one line, that names the file."""
     file = folder / "config.json"
     try:
         values = json.loads(file.read_text())

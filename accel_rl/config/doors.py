@@ -1,4 +1,5 @@
-"""Classes of a user's in place of built-in ones: engines, exchanges of gradients and schedules, each `module:Class`."""
+"""A user's own classes instead of built-in ones: engines, gradient exchanges and schedules, each named
+`module:Class`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +39,7 @@ def find_schedule(name: str) -> type[Any]:
 
 
 def check_doors(engine: str, update: str, schedule: str) -> None:
-    """Raise ConfigError if one of the settings is no built-in choice and names no class that can take its place."""
+    """Raise ConfigError if one of the settings is neither a built-in choice nor the name of a suitable class."""
     if _names_class("--sampler.engine", engine, ENGINES):
         find_engine(engine)
     if _names_class("--update", update, UPDATES):

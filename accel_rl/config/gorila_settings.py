@@ -9,7 +9,8 @@ from accel_rl.system.errors import ConfigError
 
 MAX_IN_FLIGHT = 2
 SLACK = 100
-"""Least number of pushes that a gradient may be older than those of equally fast learners are."""
+"""Smallest allowed difference, in pushes, between the limit of a gradient's age and the age among equally fast
+learners."""
 
 
 @dataclass(frozen=True)
@@ -19,19 +20,19 @@ class ParameterServerConfig:
     shards: Count = 1
     """Number of shards that the parameters are divided among (Nair et al. 2015, section 5.1: 31)."""
     max_delay: OptionalCount = None
-    """Maximum age of a push, in other pushes to the shard; older ones are discarded (section 4.2, without a number).
-    Default: (1 + in-flight) x learners, the age of a gradient among equally fast learners, and as many more as
-    learners, at least 100. 0: only gradients at the current parameters."""
+    """Maximum age of a push, in other pushes to the shard; older pushes are discarded (section 4.2 gives no number).
+    Default: (1 + in-flight) x learners, the age of a gradient among equally fast learners, plus the number of learners
+    or 100, whichever is larger. With 0 only gradients at the current parameters are applied."""
     in_flight: Count = 1
-    """Maximum number of pushes that may be unanswered when an update ends, 0 to 2. 0: each update waits for the shards'
-    answers and pulls the new parameters. Otherwise answers and parameters are taken as they arrive."""
+    """Maximum number of unanswered pushes at the end of an update, 0 to 2. With 0 each update waits for the shards'
+    answers and pulls the new parameters. Otherwise answers and parameters are applied when they arrive."""
     outlier_deviations: float = 0.0
-    """A learner discards a gradient whose |loss| is above the running mean by this many running standard deviations
-    (section 4.2: several), and by more than one clipped reward can add to it. It is a rule for losses of Q-learning:
-    with --cluster gorila 5 for dqn, c51 and rainbow. 0: never."""
+    """A learner discards a gradient if its |loss| exceeds the running mean by this many running standard deviations
+    (section 4.2: several), and by more than one clipped reward can add to the loss. The rule is for losses of
+    Q-learning: with --cluster gorila the default is 5 for dqn, c51 and rainbow. 0 means never."""
     push_updates: Count = 1
-    """--update async: number of updates by the ranks of a machine after which the machine pushes all that they have
-    made. It also waits for the answers to its last push."""
+    """With --update async: number of updates by the ranks of a machine after which the machine pushes all updates since
+    its last push. Before that it waits for the answers to its last push."""
     timeout_s: float = 60.0
     """Seconds after which a shard that does not answer ends the run."""
 
@@ -52,7 +53,7 @@ class ParameterServerConfig:
             ("shards", self.shards >= 1, "at least 1"),
             ("max_delay", self.delay_limit >= 0, "0 or more"),
             ("in_flight", 0 <= self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
-            # a learner's own unanswered pushes make its gradients older
+            # a learner's unanswered pushes increase the age of its gradients
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
             ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
             ("push_updates", self.push_updates >= 1, "at least 1"),
@@ -65,7 +66,7 @@ class ParameterServerConfig:
 @dataclass(frozen=True)
 class GorilaConfig(ParameterServerConfig):
     """--cluster gorila: bundles of an actor, a replay and a learner, and the shards of the parameters (Nair et al.
-    2015, section 4). --envs, --replay.size and --replay.start are those of each bundle."""
+    2015, section 4). --envs, --replay.size and --replay.start apply to each bundle."""
 
     bundles: Count = 2
     """Number of bundles (Nair et al. 2015, section 5.1: 100). Each samples and learns."""
@@ -74,8 +75,8 @@ class GorilaConfig(ParameterServerConfig):
     learners: Count = 0
     """Number of processes that learn without sampling. They need --gorila.replay global."""
     replay: Literal["local", "global"] = "local"
-    """local: each bundle learns from the steps it has sampled (Nair et al. 2015, section 5.1). global: all steps go to
-    one replay in a process of its own, which all learners draw from (section 4)."""
+    """local: each bundle learns from its own steps (Nair et al. 2015, section 5.1). global: all steps are stored in one
+    replay in a separate process, from which all learners draw (section 4)."""
     updates: OptionalCount = None
     """End the run after this many updates of the parameters, instead of after --env-steps of all bundles together."""
     min_bundles: Count = 1
@@ -84,11 +85,11 @@ class GorilaConfig(ParameterServerConfig):
     """Updates of the parameters between two snapshots of the shards. A shard that is lost continues from its last
     one."""
     bundle_cpus: float = 0.0
-    """Cores that the cluster sets aside for each bundle; a fraction below 1 is allowed. 0: all cores, divided among the
-    bundles."""
+    """Cores that the cluster reserves for each bundle; a fraction below 1 is allowed. With 0 all cores are divided
+    among the bundles."""
     bundle_gpus: float = 0.0
-    """GPUs that the cluster sets aside for each bundle; a fraction below 1 is allowed. 0: all GPUs, divided among the
-    bundles."""
+    """GPUs that the cluster reserves for each bundle; a fraction below 1 is allowed. With 0 all GPUs are divided among
+    the bundles."""
 
     @property
     def pushing(self) -> int:

@@ -1,4 +1,5 @@
-"""Help of the command line: the main options with their texts, the others in a line each, all texts on request."""
+"""Help of the command line: the main options with their descriptions, the others in one line each; --help-all describes
+all."""
 
 import re
 import shutil
@@ -11,7 +12,7 @@ from typing import Any
 import tyro
 
 WIDTHS = (80, 120)
-"""Least and greatest width of a line; that of the terminal lies between."""
+"""Smallest and largest width of a line. The width of the terminal is used between them."""
 COLUMN = 34
 """Width of the column of flags."""
 TITLES = {
@@ -26,12 +27,12 @@ TITLES = {
     "distributed": "Ranks",
     "gorila": "Gorila",
 }
-"""{group: title}; other groups have their own names."""
+"""{group: title}; a group without an entry has its name as the title."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """A flag of the command line. value: the kind of value that follows, or those allowed; "" for a switch."""
+    """A flag of the command line. value: the kind of value that follows it, or the allowed values; "" for a switch."""
 
     flag: str
     value: str
@@ -45,8 +46,8 @@ class Option:
 
 @dataclass(frozen=True)
 class Help:
-    """How a command's help is arranged. main: flags that come first, with their texts, {flag: how it is typed}. modes:
-    groups that are left out, {group: when it is shown}. Without main flags all options have their texts."""
+    """The arrangement of a command's help. main: flags that are described first, {flag: how it is typed}. modes: groups
+    that are left out, {group: the condition under which it is shown}. Without main flags all options are described."""
 
     main: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +72,7 @@ def _option(action: Any) -> Option:
 
 
 def help_text(prog: str, does: str, options: Sequence[Option], arrangement: Help, everything: bool) -> str:
-    """Return the help of a command. everything: all options with their texts (--help-all)."""
+    """Return the help of a command. everything: describe all options (--help-all)."""
     width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTHS[0]), WIDTHS[1])
     lines = [f"usage: {prog} [options]", "", *_paragraphs(does, width)]
     main = {} if everything else arrangement.main
@@ -118,7 +119,7 @@ def _in_a_line(option: Option, width: int) -> str:
 
 
 def _paragraphs(text: str, width: int) -> list[str]:
-    """Fill the paragraphs of a text; those that are indented stay as they are."""
+    """Fill the paragraphs of a text to a width. Indented paragraphs are unchanged."""
     lines: list[str] = []
     for i, paragraph in enumerate(text.strip().split("\n\n")):
         lines += [""] * (i > 0)
@@ -127,5 +128,5 @@ def _paragraphs(text: str, width: int) -> list[str]:
 
 
 def asked(argv: Collection[str]) -> bool:
-    """Whether a command's help is asked for."""
+    """Whether the arguments request a command's help."""
     return not {"-h", "--help", "--help-all"}.isdisjoint(argv)

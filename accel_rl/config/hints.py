@@ -1,4 +1,4 @@
-"""Flags of CleanRL and Stable-Baselines3, and their names here."""
+"""Flags of CleanRL and Stable-Baselines3, with the corresponding flags of this project."""
 
 from collections.abc import Collection, Mapping
 
@@ -7,8 +7,8 @@ INTENSITY = "how often each transition is used on average: batch size / env step
 ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
 RUN = "accel-rl train always shows progress"
 
-# What is typed -> (flag, meaning) of the settings that correspond to it; the first one that the algorithm has is named.
-# Without a flag the meaning is the whole answer.
+# Foreign flag -> (flag, meaning) of the corresponding settings; the first one that the algorithm has is suggested. If
+# there is no flag, the meaning is the whole answer.
 HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "lr": (("--algo.learning-rate", ""),),
     "anneal-lr": (("--algo.learning-rate-schedule", "constant or linear"),),
@@ -78,9 +78,9 @@ HINTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) -> str:
-    """Return what to type instead of a foreign flag, in the words of the chosen algorithm; "" if it is not known.
+    """Return the flag that corresponds to a foreign flag, for the chosen algorithm; "" if the foreign flag is unknown.
 
-    name: without dashes. flags: all that the command has. by_name: flags by each way of writing them without a group.
+    name: the flag without dashes. flags: all flags of the command. by_name: flags by each spelling without their group.
     """
     if name not in HINTS or "--sampler.envs" not in flags:
         return ""
@@ -94,6 +94,6 @@ def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) ->
 
 
 def _shortest(flag: str, by_name: Mapping[str, list[str]]) -> str:
-    """The flag without its first group, if nothing else is called that."""
+    """Return the flag without its first group, if this name is unique."""
     _, _, bare = flag[2:].partition(".")
     return f"--{bare}" if by_name.get(bare) == [flag] else flag

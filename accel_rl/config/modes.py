@@ -1,6 +1,6 @@
-"""The modes of a run, each with a check of its own: how the other settings combine with it.
+"""The modes of a run. Each mode checks how it combines with the other settings.
 
-A mode is part of a room above this one. Its module is imported by name, and only if the mode is chosen.
+A mode belongs to a package above this one. Its module is imported by name, and only if the mode is chosen.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a run measures and writes: evaluations, checkpoints, rows of metrics."""
+"""Settings of a run's outputs: evaluations, checkpoints, rows of metrics."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,16 +9,17 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Evaluations on separate environments, in which losing a life does not end the episode. Every episode is played to
-    its end and counted, so that short episodes are not favoured."""
+    """Evaluations on separate environments, in which losing a life does not end the episode. Every episode that begins
+    is played to its end and counted, so that short episodes are not favoured."""
 
     interval: Count = 1_000_000
-    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0: never."""
+    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0 means no
+    evaluations."""
     steps: Count = 125_000
-    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). At most an eighth of
-    --evaluation.interval, or of the run if that is shorter."""
+    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). The number is reduced to
+    an eighth of --evaluation.interval, or of the run if the run is shorter."""
     episodes: Count = 0
-    """Number of episodes of one evaluation, instead of --evaluation.steps. 0: use --evaluation.steps."""
+    """Number of episodes of one evaluation, instead of --evaluation.steps. 0 means that --evaluation.steps is used."""
     max_episode_steps: Count = 27_000
     """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter limit of
     the environment, or of the protocol unless --evaluation.starts is saved, takes precedence."""
@@ -29,7 +30,7 @@ class EvaluationConfig:
     most. saved: the points of --evaluation.starts-file, each played once; --evaluation.episodes and steps do not count.
     The frames before a start count toward --evaluation.max-episode-steps, and the points won before it do not."""
     starts_file: str = ""
-    """File of start points, made by `accel-rl starts`. They are ours; the paper's are not public."""
+    """File of start points, created by `accel-rl starts`. The points of the paper are not public."""
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
 
@@ -55,7 +56,7 @@ class CheckpointConfig:
     verified."""
 
     interval: OptionalCount = None
-    """Env steps between checkpoints. Default: a twentieth of the run, 5,000 to 100,000. 0: only at the end."""
+    """Env steps between checkpoints. Default: a twentieth of the run, 5,000 to 100,000. 0 means only one at the end."""
     keep: Count = 3
     """Number of checkpoints to keep; older ones are deleted."""
 

@@ -1,6 +1,6 @@
-"""Settings of other projects and papers by name: algorithm, sampling and Atari protocol as the source has them.
+"""Settings of other projects and papers by name: algorithm, sampling and Atari protocol as in the source.
 
-Each value is the source's, in this project's units. What differs in meaning is explained beside the value.
+Each value is the source's value in this project's units. If the meaning differs, a comment explains the conversion.
 """
 
 from typing import Any
@@ -96,7 +96,8 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epochs": 4,
                 "algo.epsilon_final": 0.01,
                 "algo.exploration": 0.1,
-                "algo.clip_grad_norm": 5.0,  # 10 for the squared error; this project has half of it
+                # the source clips at 10 with the squared error; this project's loss has a factor 1/2
+                "algo.clip_grad_norm": 5.0,
                 "algo.optimizer": "radam",
                 "algo.optimizer_eps": 1e-8,
                 "algo.network": "nature",

@@ -19,9 +19,9 @@ ALGORITHMS = {
     "rainbow": "accel_rl.algos.rainbow:Rainbow",
 }
 PAPERS = "accel_rl.papers"
-"""Package of the papers' experiments: `stooke:figure_3` is that of accel_rl.papers.stooke."""
+"""Package of the papers' experiments: the module of `stooke:figure_3` is accel_rl.papers.stooke."""
 PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
-"""What precedes a paper's name in the names of its experiments: nothing, or a package that has them."""
+"""Prefixes of the names of a paper's experiments: none, or a package that contains them."""
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
@@ -33,10 +33,10 @@ def find_algorithm(name: str) -> type[Algorithm]:
 
 
 def find(name: str, flag: str = "algorithm") -> Any:
-    """Import what `a2c` or `module:attribute` names. ConfigError, which begins with the flag.
+    """Import the object named by `a2c` or `module:attribute`. ConfigError, which begins with the flag.
 
-    The module is a user's, searched in the current folder too, or the file of one (`my_grids.py:sizes`), or a paper of
-    accel_rl.papers.
+    The module is a user's module, which is also searched in the current folder, or a user's file (`my_grids.py:sizes`),
+    or a paper of accel_rl.papers.
     """
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
@@ -63,7 +63,7 @@ def papers() -> list[str]:
 
 
 def _user_module_or_paper(name: str) -> ModuleType:
-    """Import a user's module, or the paper of this name if there is no such module. ImportError."""
+    """Import a user's module, or the paper of this name if the user has no such module. ImportError."""
     try:
         return import_user_module(name)
     except ModuleNotFoundError as e:
@@ -74,6 +74,6 @@ def _user_module_or_paper(name: str) -> ModuleType:
 
 
 def experiment_of(paper: str, name: str) -> str:
-    """Return the function of a paper's experiment: figure_3 of stooke:figure_3; "" for others, or without a name."""
+    """Return the name of a paper's experiment: figure_3 of stooke:figure_3; "" for experiments of other modules."""
     module, _, function = name.partition(":")
     return function if module in [prefix + paper for prefix in PAPER_PREFIXES] else ""

@@ -1,9 +1,10 @@
-"""Settings in which nothing is left open: defaults that follow from other settings are filled in.
+"""Resolved settings: defaults that follow from other settings are filled in.
 
     config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
     config.spec                     the environment, as the network, the replay and the plan need it
 
-Placement is not part of it: `--device auto`, workers and threads are the plan's (`RunPlan`), on the machine that runs.
+Placement is resolved later: `--device auto`, workers and threads belong to the plan (`RunPlan`) of the machine that
+runs.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -31,7 +32,7 @@ class ResolvedSampler(SamplerConfig):
 class Resolved(TrainConfig):
     """A training run whose horizon, backend and random numbers are chosen, and whose paths are absolute.
 
-    Whatever runs takes these settings; `resolve` and a run's own config.json are their only sources.
+    All parts of a run take these settings. They come only from `resolve` and from a run's config.json.
     """
 
     env: ResolvedEnv
@@ -42,12 +43,12 @@ class Resolved(TrainConfig):
 
     @property
     def spec(self) -> EnvSpec:
-        """The spec of the training environment; a process makes one environment for it. ConfigError."""
+        """The spec of the training environment. A process creates one environment to read it. ConfigError."""
         return make_spec(self.env, training=True, reset=self.sampler.reset)
 
 
 def resolve(config: TrainConfig) -> Resolved:
-    """Check settings, and fill in those that follow from others.
+    """Check settings, and fill in the settings that follow from others.
 
     ConfigError, one line, for impossible settings. All checks that need no other process are made here.
     """
@@ -70,7 +71,7 @@ def resolve(config: TrainConfig) -> Resolved:
 
 
 def fill_in(config: TrainConfig) -> Resolved:
-    """Fill in the settings that follow from others, without a check of how they combine. ConfigError."""
+    """Fill in the settings that follow from others, without checking how they combine. ConfigError."""
     randomness = "counter" if config.sampler.on_device else "sequence"
     file = config.evaluation.starts_file
     if file:  # absolute, for processes in other folders

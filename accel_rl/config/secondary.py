@@ -14,9 +14,9 @@ class SecondaryConfig:
     from the first learner's replay at the same training intensity (Stooke & Abbeel, section 5.4.2)."""
 
     batch: Count = 0
-    """Batch size of the second learner, in transitions. 0: no second learner."""
+    """Batch size of the second learner, in transitions. 0 means no second learner."""
     rate: float = 0.0
-    """Learning rate of the second learner. 0: that of the first learner."""
+    """Learning rate of the second learner. 0 means the first learner's rate."""
 
     def check(self, algo: AlgorithmConfig) -> None:
         if self.batch < 0:

@@ -45,15 +45,16 @@ class TrainConfig:
     seed: Count = 0
     """Seed of all random numbers of the run."""
     run_dir: str = ""
-    """Folder of the run; it is created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
+    """Folder of the run, which is created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
     schedule: str = "lockstep"
-    """lockstep: sample and learn in turns. concurrent (for Q-learning): sample and learn in parallel. The target
+    """lockstep: sample and learn alternately. concurrent (for Q-learning): sample and learn in parallel. The target
     network acts while the learner trains on the replay, which changes only every --algo.target-interval env steps
-    (Daley & Amato 2021). module:Class: a schedule of yours."""
+    (Daley & Amato 2021).
+    module:Class: a schedule of yours."""
     cluster: Literal["none", "gorila", "ray"] = "none"
     """gorila: bundles and a sharded parameter server, started by Ray (Nair et al. 2015). The paper's optimizer is
-    --optimizer adagrad; its learning rate was not searched (with 0.003 a small run had not begun to learn Pong). ray:
-    the ranks of --ranks, started by Ray on the machines of its cluster. none: this machine alone, without Ray."""
+    --optimizer adagrad, whose learning rate was not searched (a small run with 0.003 did not learn Pong). ray: the
+    ranks of --ranks, started by Ray on the machines of its cluster. none: only this machine, without Ray."""
     address: str = ""
     """Address of a running Ray cluster, HOST:PORT or auto. Default: Ray is started on this machine, for this run."""
     device: str = "auto"
@@ -62,8 +63,8 @@ class TrainConfig:
     """Precision of matrix products and convolutions in training. tfloat32 is faster on GPUs, bfloat16 on CPUs with AMX
     and on GPUs; neither reproduces the papers' numbers. Parameters, sums, losses and evaluations stay float32."""
     capture_updates: bool = True
-    """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network allow it. events.log
-    says when they are not captured, and why."""
+    """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network allow it. If updates are
+    not captured, events.log contains the reason."""
     torch_threads: OptionalCount = None
     """Number of threads of one torch operation. Default: one per usable core on a CPU, one with a GPU."""
     max_skipped_updates: Count = 20
@@ -77,7 +78,8 @@ class TrainConfig:
     """Weights & Biases project of the run."""
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for a value that is impossible by itself. `resolve` checks how they combine."""
+        """Raise ConfigError, one line, for a value that is impossible independently of the others. `resolve` checks
+        combinations."""
         check_types(self)
         check_doors(self.sampler.engine, self.distributed.update, self.schedule)
         for name in ("env_steps", "max_skipped_updates", "torch_threads"):
@@ -101,7 +103,8 @@ class TrainConfig:
     def evaluation_limit(self) -> int:
         """Time limit of an evaluation episode, in agent steps.
 
-        The protocol's own limit, 5 minutes for mnih2015, is not for saved starts (Nair et al. 2015, section 5.2).
+        The protocol's own limit (5 minutes for mnih2015) does not apply to saved starts (Nair et al. 2015, section
+        5.2).
         """
         own = self.env.max_evaluation_steps
         if own is None and self.env.game and self.evaluation.starts == "noop":
@@ -116,7 +119,7 @@ class TrainConfig:
 
     @property
     def rank_period(self) -> int:
-        """The period in env steps of one rank: synchronous ranks take its steps together."""
+        """The period in env steps of one rank. Synchronous ranks together make the period's steps."""
         return self.period // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
@@ -137,7 +140,7 @@ class TrainConfig:
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """Build the settings from config.json, of this format or an earlier one.
 
-        ConfigError, one line, for a field that does not exist. A field that is missing has its default, with a note.
+        ConfigError, one line, for an unknown field. A missing field has its default, which is logged.
         """
         values, version = migrated(d), d.get("format", 1)
         algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
@@ -149,7 +152,7 @@ class TrainConfig:
         return config
 
     def checkpoint_interval(self) -> int:
-        """Env steps between checkpoints, resolved; 0: only at the end."""
+        """Resolved number of env steps between checkpoints; 0 means only one at the end."""
         if self.checkpoint.interval is not None:
             return self.checkpoint.interval
         return min(max(self.env_steps // 20, 5_000), 100_000)
@@ -176,9 +179,9 @@ def default_config(name: str) -> TrainConfig:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read the settings of a run's folder as plain JSON, by the present names, without importing a user's algorithm.
+    """Read the settings of a run's folder as plain JSON, with the current names, without importing a user's algorithm.
 
-    ConfigError, one line, for a field that does not exist; the fields of a user's algorithm are not known here.
+    ConfigError, one line, for an unknown field. Fields of a user's algorithm cannot be checked here.
     """
     values = read_file(folder)
     try:
@@ -193,7 +196,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:
-    """version: format of the file that the values are of. missing: gets the names of fields that it does not have."""
+    """version: format of the file that contains the values. missing: collects the names of missing fields."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}

@@ -11,7 +11,8 @@ from accel_rl.system.errors import ConfigError
 
 
 def check_types(config: Any, prefix: str = "--") -> None:
-    """Raise ConfigError for the first setting of a wrong type. config: a dataclass of settings, or groups of them."""
+    """Raise ConfigError for the first setting of a wrong type. config: a dataclass of settings, or of groups of
+    settings."""
     hints = get_type_hints(type(config))
     for f in fields(config):
         value, flag = getattr(config, f.name), prefix + f.name.replace("_", "-")
@@ -22,8 +23,8 @@ def check_types(config: Any, prefix: str = "--") -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as plain Python: scalars and arrays of numpy, ranges and enumerations of texts are converted, also
-    those of a dataclass of settings."""
+    """Convert numpy scalars and arrays, ranges and text enumerations to plain Python values, including those inside a
+    dataclass of settings."""
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: plain(getattr(value, f.name)) for f in fields(value)})
     if isinstance(value, np.generic | np.ndarray):
@@ -36,7 +37,7 @@ def plain(value: Any) -> Any:
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Whether a value is of a type. A whole number is also a float; True is no number."""
+    """Whether a value has a type. Whole numbers are accepted as floats; booleans are not accepted as numbers."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return any(value == allowed and type(value) is type(allowed) for allowed in args)

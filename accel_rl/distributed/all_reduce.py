@@ -37,13 +37,12 @@ class GradientMean(Protocol):
 
 
 class AllReduce(GradientSync):
-    """Averages the gradients of all ranks and clips the mean. Every rank then takes the same step from the same
+    """Averages the gradients of all ranks and clips the mean. Every rank then computes the same step from the same
     numbers, so parameters stay identical. The ranks compare a hash of them every `check_interval` updates, and on GPUs
-    at every row of metrics.
-    """
+    at every row of metrics."""
 
     def __init__(self, guarded: GuardedStep, mean: GradientMean, check_interval: int = 100):
-        """check_interval: number of updates between two comparisons of the parameters; 0: never."""
+        """check_interval: number of updates between two comparisons of the parameters; 0 means never."""
         super().__init__(guarded)
         self.times["sync_s"] = 0.0
         self.mean, self.check_interval = mean, check_interval
@@ -128,9 +127,10 @@ class CollectiveMean:
 
 
 def _wide(flat: FlatParameters) -> str | None:
-    """Return the name of the tensor that holds more than half of all parameters, and at least WIDE; else None.
+    """Return the name of the tensor that has more than half of all parameters, and at least WIDE; None if there is
+    none.
 
-    None on a GPU: a collective is part of the update's CUDA graph and takes no core's time.
+    None on a GPU, where a collective is part of the update's CUDA graph and uses no core's time.
     """
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
     n = len(flat.data[flat.slices[name]])
@@ -140,8 +140,8 @@ def _wide(flat: FlatParameters) -> str | None:
 def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, with_untrained: bool = False) -> None:
     """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical.
 
-    updates: number of updates made. with_untrained: compare frozen parameters and buffers, too. During a phase each
-    rank's buffers follow its own samples.
+    updates: number of updates made. with_untrained: also compare frozen parameters and buffers. During a phase each
+    rank's buffers depend on its own samples.
     """
     tensors = (flat.data, *(flat.untrained() if with_untrained else ()))
     digests = communicator.gather([digest(x) for x in tensors])

@@ -31,7 +31,7 @@ def chunks(size: int, k: int) -> list[slice]:
 
 @dataclass(slots=True)
 class _Copy:
-    tensors: dict[str, Tensor]  # views of the shared memory, "parameters" among them
+    tensors: dict[str, Tensor]  # views of the shared memory, including "parameters"
     numbers: dict[str, np.ndarray]  # [1] float64 each
     check: np.ndarray  # [1] uint64
 
@@ -115,14 +115,14 @@ class Central:
         self.publish_spare(k, numbers, updates)
 
     def spare(self, k: int) -> dict[str, Tensor]:
-        """Return views of the copy of chunk k that the next version is written to, "parameters" among them; call with
+        """Return views of the copy of chunk k to which the next version is written, including "parameters"; call with
         its lock held."""
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
     def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:
         """Publish the spare copy of chunk k, whose tensors the caller has written, as the next version.
 
-        numbers: those of the optimizer's state, by name.
+        numbers: the numbers of the optimizer's state, by name.
         """
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1

@@ -26,8 +26,9 @@ class ChunkTransfer:
     """
 
     def __init__(self, central: Central, data: Tensor, parts: Sequence[slice], optimizers: Sequence[Optimizer]):
-        """data [P]: the parameters on the GPU. parts, optimizers: of each chunk. All numbers of an optimizer's state
-        must be attributes that count its updates, as Adam's `steps`: the host derives them without asking the GPU."""
+        """data [P]: the parameters on the GPU. parts, optimizers: those of each chunk. All numbers of an optimizer's
+        state must be attributes that count its updates, as Adam's `steps`, so that the host computes them without
+        waiting for the GPU."""
         self._central, self._optimizers, self._device = central, optimizers, data.device
         self._runtime = runtime(data.device)
         self._here: list[dict[str, Tensor]] = []
@@ -41,10 +42,11 @@ class ChunkTransfer:
         weakref.finalize(self, locked.close).atexit = False  # at exit the process frees the memory
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
-        """Copy the central chunk k to the GPU; call with its lock held. Later work on the current stream sees it.
+        """Copy the central chunk k to the GPU; call with its lock held. Later work on the current stream uses the copy.
 
-        is_held: the lock is held until `push` returns. The GPU then reads the central memory itself. Else other ranks
-        may overwrite that memory before the GPU has read it, so it reads a copy of the host's.
+        is_held: whether the lock is held until `push` returns. If so, the GPU reads the central memory directly.
+        Otherwise other ranks may overwrite that memory before the GPU has read it, so the GPU reads a copy that the
+        host makes.
         """
         there, values = self._central.read(k)
         here, sources = self._here[k], {PARAMETERS: there} if parameters else {}
@@ -64,10 +66,10 @@ class ChunkTransfer:
                 setattr(self._optimizers[k], name, int(x))
 
     def push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
-        """Write the GPU's chunk k to the central parameters; call with its lock held, and the GPU's chunk one update
-        or more newer than the central one. Waits for the copy.
+        """Write the GPU's chunk k to the central parameters; call with its lock held, when the GPU's chunk is at least
+        one update newer than the central one. Waits for the copy.
 
-        is_finite [] bool, on the GPU: whether to write it. None: yes. Returns whether it was written.
+        is_finite [] bool, on the GPU: whether to write the chunk; None means yes. Returns whether it was written.
         """
         spare = self._central.spare(k)
         self._stream.wait_stream(self._runtime.current_stream(self._device))

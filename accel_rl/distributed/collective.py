@@ -29,7 +29,7 @@ class Watch:
                 fd = os.pidfd_open(pid)
             except ProcessLookupError:
                 self._gone.add(rank)
-            except OSError:  # forbidden in a sandbox: a lost rank is then noticed by timeout
+            except OSError:  # a sandbox forbids pidfds: a lost rank is then detected by timeout
                 continue
             else:
                 self._ranks[fd] = rank
@@ -48,14 +48,14 @@ SETTLE_S = 3.0  # time for all surviving ranks to notice a failure
 
 
 class Collective:
-    """A `Communicator` over torch's default process group: gloo for tensors of the host, the group's own backend for
-    tensors of its device. RunError if a rank has ended or does not answer within the group's timeout."""
+    """A `Communicator` over torch's default process group: gloo for tensors in host memory, the group's own backend for
+    tensors on its device. RunError if a rank has ended or does not answer within the group's timeout."""
 
     def __init__(self, store: Any) -> None:
         """store: the store through which the process group was formed."""
         self.rank, self.size, self.store = dist.get_rank(), dist.get_world_size(), store
-        self.watch = Watch({})  # the other ranks' processes on this machine, if they are visible
-        self._works: list[Any] = []  # background operations; each keeps the group's connections open
+        self.watch = Watch({})  # the other ranks' processes on this machine, if this process can see them
+        self._works: list[Any] = []  # background operations, each of which keeps the group's connections open
 
     @property
     def on_gpu(self) -> bool:
@@ -81,7 +81,7 @@ class Collective:
         return self.all_reduce_sum(numbers).tolist()
 
     def updates(self, own: int) -> int:
-        """Every update is made by all ranks together."""
+        """Return `own`, because all ranks make every update together."""
         return own
 
     def gather(self, x: Any) -> list[Any]:
@@ -92,7 +92,8 @@ class Collective:
         return found
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
-        """Start a sum of x over the ranks in the background, in place. Returns a function that waits for its end."""
+        """Start a sum of x over the ranks in the background, in place. Returns a function that waits until it is
+        complete."""
         with _Named(self, f"{x.numel()} numbers"):
             self._works.append(dist.all_reduce(x, async_op=True))
 
@@ -139,5 +140,5 @@ class _Named:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            traceback.clear_frames(trace)  # frames keep the group's connections open
+            traceback.clear_frames(trace)  # stack frames would keep the group's connections open
             raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error

@@ -26,10 +26,10 @@ class Communicator(Protocol):
         """Add this rank's env steps since its last call; returns the totals of all ranks."""
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
-        """Sum of x [...] over the ranks that share a batch, in place."""
+        """Compute the sum of x [...] over the ranks that share a batch, in place."""
 
     def all_reduce_max(self, x: Tensor) -> Tensor:
-        """Maximum of x [...] over the ranks that share a batch, in place."""
+        """Compute the maximum of x [...] over the ranks that share a batch, in place."""
 
     def all_reduce_min(self, n: int) -> int:
         """Minimum of n over the ranks that share a batch."""
@@ -38,8 +38,8 @@ class Communicator(Protocol):
         """Every rank's n, in the order of ranks. Does not wait for a GPU."""
 
     def updates(self, own: int) -> int:
-        """Return the number of updates that the parameters have had, from the number that this learner has made.
-        Schedules that count updates advance by it."""
+        """Return the total number of updates of the parameters. own: number of updates by this learner. Schedules that
+        count updates follow the total."""
 
 
 class SingleProcess:
@@ -71,7 +71,8 @@ SINGLE_PROCESS = SingleProcess()
 
 @torch.no_grad()
 def average_buffers(buffers: Sequence[Tensor], communicator: Communicator) -> None:
-    """Give all ranks the same buffers: the mean of floating-point ones, the largest value of integer ones, in place."""
+    """Set the buffers of all ranks to the same values, in place: the mean of floating-point buffers, the largest value
+    of integer buffers."""
     if communicator.size == 1:
         return
     floats = [x for x in buffers if x.is_floating_point()]

@@ -1,4 +1,4 @@
-"""From losses to updates: the interface, and its form for a single learner."""
+"""From a loss to an update: the interface, and its implementation for a single learner."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -40,14 +40,14 @@ class GradientSync(ABC):
 
     @abstractmethod
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
-        """Make one update from `flat.grad`; returns the gradient's norm before clipping, []. loss, samples: as given to
-        `backward`. A non-finite update must be skipped by every rank, or by none (see `GuardedStep`)."""
+        """Make one update from `flat.grad`; return the gradient's norm before clipping, []. loss, samples: the
+        arguments of `backward`. A non-finite update must be skipped by every rank, or by none (see `GuardedStep`)."""
 
     def pull(self) -> None:  # noqa: B027  optional
         """Fetch newer parameters. Called before an off-policy gradient is computed, and before an evaluation."""
 
     def verify(self) -> None:  # noqa: B027  optional
-        """Check what only the parameters show. RunError. Waits for a GPU; called at every row of metrics."""
+        """Check the parameters. RunError. Waits for a GPU; called at every row of metrics."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, with `parameters` [P] and the numbers of `skips`. Vectors of the optimizer are flat."""
@@ -58,7 +58,7 @@ class GradientSync(ABC):
 
 
 class Local(GradientSync):
-    """A single learner: clip, then step the optimizer."""
+    """A single learner: it clips the gradient and steps the optimizer."""
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         return self.guarded(learning_rate, loss)

@@ -12,7 +12,7 @@ from accel_rl.system.devices import Device
 
 
 class SkippedUpdates:
-    """Counts skipped updates: on the host, or on the GPU that the parameters are on, without waiting for it."""
+    """Counts skipped updates on the device of the parameters, without waiting for a GPU."""
 
     def __init__(self, device: torch.device):
         self._counts = torch.zeros(2, dtype=torch.int64, device=device)
@@ -22,7 +22,7 @@ class SkippedUpdates:
             self._seen = page_locked_zeros((2,), torch.int64, Device(device).runtime)
 
     def count(self, finite: Tensor) -> None:
-        """Count an update. finite [] bool, where the parameters are: whether the update was made."""
+        """Count an update. finite [] bool, on the parameters' device: whether the update was made."""
         self._total.add_(~finite)
         self._in_a_row.add_(1).mul_(~finite)
 
@@ -33,7 +33,7 @@ class SkippedUpdates:
 
     @property
     def in_a_row(self) -> int:
-        """Number of skipped updates since the last one that was made. Waits for a GPU."""
+        """Number of skipped updates since the last update that was made. Waits for a GPU."""
         return int(self._in_a_row)
 
     @property
@@ -59,12 +59,12 @@ class SkippedUpdates:
 class GuardedStep:
     """Clips the gradient in `flat.grad` and steps the optimizer, unless the loss or the gradient is not finite.
 
-    On a GPU the host does not wait to learn whether an update is skipped: the gradient becomes zero, the optimizer
-    changes nothing, and the GPU counts the update.
+    On a GPU the host does not wait for the result of this check. If an update is skipped, the gradient becomes zero,
+    the optimizer changes nothing, and the GPU counts the update.
     """
 
     def __init__(self, flat: FlatParameters, optimizer: Optimizer, max_norm: float | None):
-        """max_norm: L2 norm that the gradient is clipped to; None: it is not clipped."""
+        """max_norm: L2 norm to which the gradient is clipped; None if it is not clipped."""
         self.flat, self.optimizer, self.max_norm = flat, optimizer, max_norm
         self.skips = SkippedUpdates(flat.data.device)
         self.knows_on_gpu = not flat.data.is_cpu  # whether only the GPU knows which updates are skipped

@@ -1,4 +1,4 @@
-"""Asynchronous ranks: each applies its gradient to central parameters, chunk by chunk, under a lock.
+"""Asynchronous ranks: each rank applies its gradient to central parameters, chunk by chunk, under a lock.
 
 Stooke & Abbeel 2018, section 4.3: compute and clip the gradient. Then, for each chunk, unlocked chunks first: pull the
 parameters and the optimizer state, step the optimizer on the rank's device, write both back. Afterwards the rank's
@@ -55,7 +55,7 @@ class LockedChunks(GradientSync):
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
-        """Connect to the central parameters. publish: write this rank's parameters to them; else pull them."""
+        """Connect to the central parameters. publish: write this rank's parameters to them; otherwise pull them."""
         self.central = central
         if not self.flat.data.is_cpu:
             self._transfer = ChunkTransfer(central, self.flat.data, self.parts, self.optimizers)
@@ -87,7 +87,7 @@ class LockedChunks(GradientSync):
 
     @property
     def _is_warming_up(self) -> bool:
-        """Whether this rank's gradients are dropped, since rank 0 makes the first updates alone."""
+        """Whether this rank's gradients are dropped, because rank 0 makes the first updates alone."""
         central_updates = map(self.central.updates, range(len(self.parts)))
         return bool(self._rank and self.warmup_updates and min(central_updates) < self.warmup_updates)
 

@@ -42,8 +42,8 @@ class MultiStepAdam(LockedChunks):
         super().__init__(flat, build_optimizer, max_norm, k, rank)
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
-        self._steps = [0 for _ in self.parts]  # of each chunk's optimizer, as the host knows them
-        self.guarded.knows_on_gpu = False  # the host has to know how many updates were made, so it waits for each
+        self._steps = [0 for _ in self.parts]  # step counts of each chunk's optimizer, known to the host
+        self.guarded.knows_on_gpu = False  # the host must know how many updates were made, so it waits for each
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def connect(self, central: Central, publish: bool) -> None:
@@ -74,7 +74,7 @@ class MultiStepAdam(LockedChunks):
         return super().pull_now() or pushed
 
     def flush(self) -> bool:
-        """Push the accumulated updates; returns whether there were any to push."""
+        """Push the accumulated updates; return whether there were any."""
         if not self._n:
             return False
         self._push_all()
@@ -109,7 +109,7 @@ class MultiStepAdam(LockedChunks):
         for k in self._free():
             part, optimizer = self.parts[k], self.optimizers[k]
             assert isinstance(optimizer, Adam)
-            self._parameters[k] = self._states[k] = -1  # local updates have changed them
+            self._parameters[k] = self._states[k] = -1  # invalid, because local updates have changed them
             self._read_parameters(k, is_held=True)
             self._read_state(k, is_held=True)
             self.flat.data[part].sub_(self._s[part])

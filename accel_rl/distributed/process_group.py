@@ -10,7 +10,9 @@ from typing import Any
 import psutil
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # before a group exists: its defaults would keep the current group and its threads alive
+
+# imported before a group exists, because its default arguments would keep the current group and its threads alive
+import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
 from accel_rl.system.devices import Device
@@ -23,9 +25,9 @@ JOIN = timedelta(seconds=60)
 def file_store(fd: int, size: int) -> Any:
     """Open a store over a file descriptor that all ranks of this machine have inherited; no name or port is needed.
 
-    The caller may close fd: the store keeps a copy of the descriptor until the process ends.
+    The caller may close fd, because the store has its own copy of the descriptor until the process ends.
     """
-    # A FileStore opens its path again in its destructor, whenever that runs; on another file's number it would abort.
+    # A FileStore opens its path again in its destructor. If the number then belonged to another file, it would abort.
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 
@@ -52,10 +54,11 @@ def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
 
 
 def choose_interface(host: str, one_machine: bool) -> None:
-    """Let gloo use the network interface through which this machine reaches a host, unless GLOO_SOCKET_IFNAME is set.
+    """Set the network interface of gloo to the one through which this machine reaches a host, unless GLOO_SOCKET_IFNAME
+    is set.
 
-    Gloo itself takes the address that the machine's name stands for, which is often one of loopback. host: a name or
-    address that all ranks reach, MASTER_ADDR. one_machine: whether all ranks are on this machine.
+    By default gloo uses the address of the machine's own name, which is often a loopback address. host: a name or
+    address that all ranks can reach (MASTER_ADDR). one_machine: whether all ranks are on this machine.
     """
     if "GLOO_SOCKET_IFNAME" in os.environ:
         return
@@ -65,11 +68,11 @@ def choose_interface(host: str, one_machine: bool) -> None:
 
 
 def _interface_to(host: str) -> str | None:
-    """Return the name of the interface that packets to a host leave by; None if there is no route."""
+    """Return the name of the network interface with the route to a host; None if there is no route."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as s:
-            s.connect(address)  # finds a route; sends nothing
+            s.connect(address)  # this finds a route without sending data
             own = s.getsockname()[0]
     except OSError:
         return None
@@ -94,7 +97,7 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
     """Form torch's default process group. RunError if not all ranks join."""
-    Device(device).use()  # NCCL takes the current GPU for a barrier and for objects
+    Device(device).use()  # NCCL uses the current GPU for a barrier and for objects
     try:
         dist.init_process_group(
             name, store=dist.PrefixStore("group", store), rank=rank, world_size=size,  # type: ignore[attr-defined]
@@ -124,7 +127,7 @@ def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
 
 
 def leave() -> None:
-    """Close this rank's connections; afterwards no collective works. Does nothing with NCCL, which would wait for
-    unfinished operations."""
+    """Close this rank's connections; afterwards no collective works. Does nothing with NCCL, because NCCL would wait
+    for unfinished operations."""
     if dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()

@@ -48,11 +48,11 @@ class RobustLocks:
             raise OSError(code, name)
 
     def try_acquire(self, i: int) -> bool:
-        """Try to take lock i; returns whether it was free or its owner dead."""
+        """Try to acquire lock i; return whether it was free or its owner dead."""
         return self._taken(i, self._libc.pthread_mutex_trylock(self._at[i]))
 
     def acquire(self, i: int, timeout_s: float) -> None:
-        """Take lock i. RunError if a living owner holds it for longer than timeout_s."""
+        """Acquire lock i. RunError if a living owner holds it for longer than timeout_s."""
         left = timeout_s
         while True:
             wait = min(1.0, left)  # short waits: the realtime clock may jump, and processes may be stopped
@@ -67,7 +67,7 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if code == errno.EOWNERDEAD:  # the guarded data are always consistent: nothing to repair
+        if code == errno.EOWNERDEAD:  # the guarded data are always consistent, so no repair is needed
             self._call("pthread_mutex_consistent", self._at[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

@@ -20,20 +20,21 @@ class DistributedConfig:
     ranks."""
     update: str = "all-reduce"
     """all-reduce: one learner on several devices; --envs, --batch-size and --minibatch are divided among the ranks.
-    async: each rank is a learner of its own with --envs environments and full batches; it applies each gradient to the
-    central parameters at once. --replay.size is divided among the ranks in both modes. module:Class: ranks as of
+    async: each rank is a separate learner with --envs environments and full batches, and applies each gradient to the
+    central parameters immediately. --replay.size is divided among the ranks in both modes. module:Class: ranks as with
     all-reduce that exchange gradients by a GradientSync of yours."""
     chunks: Count = 3
     """async: number of disjoint chunks of the central parameters, each with its own lock (section 4.3)."""
     local_updates: Count = 1
     """async with Adam: number of local updates between two pushes (section 5.3: 1 to 4; appendix A)."""
     warmup_updates: Count = 0
-    """async: number of initial updates by rank 0 alone; until then gradients of other ranks are dropped. Not in the
-    paper. The first steps of RMSProp are the longest, and gradients computed from old parameters would repeat them."""
+    """async: number of initial updates by rank 0 alone; until then gradients of other ranks are dropped. This is
+    not in the paper. The first steps of RMSProp are the longest, and gradients computed from old parameters would
+    repeat them."""
     pull_steps: Count = 64
     """async: agent steps between two pulls of the central parameters while sampling (section 5.3: 64)."""
     hash_interval: Count = 100
-    """all-reduce: updates between two bitwise comparisons of the ranks' parameters. 0: never."""
+    """all-reduce: updates between two bitwise comparisons of the ranks' parameters. 0 means never."""
     max_restarts: Count = 0
     """all-reduce: maximum number of restarts from the checkpoint after a rank was killed. async: a killed rank is
     always replaced, while the other ranks continue."""
@@ -42,17 +43,17 @@ class DistributedConfig:
 
     @property
     def is_async(self) -> bool:
-        """Whether each rank is a learner of its own, which applies its gradients to central parameters."""
+        """Whether each rank is a separate learner, which applies its gradients to central parameters."""
         return self.update == "async"
 
     @property
     def sync_class(self) -> str:
-        """Name of the user's class that exchanges gradients, `module:Class`; "" for the built-in ways."""
+        """Name of the user's class that exchanges gradients, `module:Class`; "" for the built-in exchanges."""
         return self.update if ":" in self.update else ""
 
     @property
     def named_gpus(self) -> list[int]:
-        """GPU indices of --gpus, of whatever machine. ConfigError if they are no numbers."""
+        """GPU indices of --gpus, without a check that they exist. ConfigError if they are not numbers."""
         if not self.gpus:
             return []
         names = self.gpus.replace(" ", ",").split(",")
@@ -73,7 +74,7 @@ class DistributedConfig:
 
     @property
     def several(self) -> bool:
-        """Whether each rank runs in a process of its own."""
+        """Whether each rank runs in a separate process."""
         return self.size > 1 or self.is_async
 
     def device(self, rank: int, ranks: int, other: str) -> str:

@@ -17,12 +17,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one process of a member has done since it began."""
+    """The work of one process of a member since the process began."""
 
     env_steps: int = 0
     episodes: int = 0
     updates: int = 0
-    """Updates that the learner computed; the shards may have discarded some of them."""
+    """Number of updates that the learner computed, including updates that the shards discarded."""
     skipped: int = 0
     """Updates that were not finite."""
     outliers: int = 0
@@ -34,7 +34,7 @@ class Work:
     ranks_replaced: int = 0
     """Killed ranks of a bundle that were replaced."""
     outliers_won: int = 0
-    """Discarded gradients whose batch has a reward above 0."""
+    """Number of discarded gradients whose batch has a reward above 0."""
     batches_won: int = 0
     """Batches with a reward above 0, where learners discard outliers."""
 
@@ -59,7 +59,7 @@ class Answer:
 
 @dataclass(slots=True)
 class MemberCount:
-    """What a member has done in all its processes."""
+    """The total work of all processes of a member."""
 
     life: int = -1  # number of its last process that has reported
     before: Work = field(default_factory=Work)  # by earlier processes
@@ -79,20 +79,20 @@ class MemberCount:
 
 
 class Board:
-    """Adds up the reports of all members. Members report, the driver reads.
+    """Adds up the reports of all members. Members report, and the driver reads.
 
-    A report holds everything that a process has done, so that one that is lost or repeated changes nothing.
+    A report contains all work of a process so far, so a lost or repeated report does no harm.
     """
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
-        """members: what each has done so far. window: number of recent episodes in the online score. stop: whether the
-        run ends."""
+        """members: the work of each member so far. window: number of recent episodes in the online score. stop: whether
+        the run ends."""
         self._members = list(members)
         self._each = share(window, max(1, len(self._members)))
         self._stop, self._heard = stop, time.monotonic()
 
     def report(self, member: int, life: int, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Note the work of a member's process number `life`. recent: (score, length) of its last episodes."""
+        """Record the work of a member's process number `life`. recent: (score, length) of its last episodes."""
         m = self._members[member]
         if life > m.life:
             m.before, m.now, m.life = m.work, Work(), life
@@ -103,16 +103,17 @@ class Board:
         return Answer(env_steps, self._stop, time.monotonic() - self._heard)
 
     def read(self, stop: bool) -> list[MemberCount]:
-        """Return what each member has done. It is the driver's heartbeat, too. stop: whether members are to end."""
+        """Return the work of each member. The call also serves as the driver's heartbeat. stop: whether members should
+        end."""
         self._heard, self._stop = time.monotonic(), stop or self._stop
         return self._members
 
 
 class BoardKeeper:
-    """The board as a Ray actor, and what was read from it last."""
+    """The board as a Ray actor, with the last counts that were read from it."""
 
     def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
-        """members: what each has done before."""
+        """members: the work of each member before this run of the driver."""
         self._ray, self._name, self._window = ray, name, window
         self.members = members
         self.replaced = 0  # number of times
@@ -123,7 +124,7 @@ class BoardKeeper:
         return start_named(self._ray, Board, self._name, self.members, self._window, self._stop)
 
     def read(self, stop: bool, timeout_s: float) -> None:
-        """Read the board, and tell it whether the run ends. A board that is lost, or silent for timeout_s, is replaced;
+        """Read the board, and send whether the run ends. A board that is lost, or silent for timeout_s, is replaced;
         members then report again."""
         self._stop = stop
         errors = self._ray.exceptions
@@ -137,7 +138,7 @@ class BoardKeeper:
 
     @property
     def total(self) -> Work:
-        """What all members have done."""
+        """The total work of all members."""
         return sum((m.work for m in self.members), Work())
 
     @property
@@ -151,12 +152,12 @@ class BoardKeeper:
 
 
 INTERVAL_S = 0.2  # between two reports
-LOST_S = 30.0  # a driver that has been silent for so long is gone
+LOST_S = 30.0  # after this many seconds without a sign of the driver, the driver counts as lost
 LOOK_S = 0.1
 
 
 class BoardLine:
-    """Reports the work of one process of a member. A board that is gone for a while is looked for again."""
+    """Reports the work of one process of a member. If the board is lost, the process keeps trying to find a new one."""
 
     def __init__(self, ray: Any, name: str, member: int, life: int):
         self._ray, self._name, self._member, self._life = ray, name, member, life
@@ -173,7 +174,7 @@ class BoardLine:
         return time.monotonic() - self._heard_at > LOST_S
 
     def tell(self, work: Work, recent: list[tuple[float, int]]) -> None:
-        """Take the answer to the last report, if it is there, and report again, if it is time."""
+        """Read the answer to the last report if it has arrived, and send the next report if it is due."""
         now = time.monotonic()
         if self._asked is not None:
             ready, _ = self._ray.wait([self._asked], timeout=0)

@@ -1,4 +1,4 @@
-"""What settings `--cluster gorila` and `--cluster ray` allow, without Ray and before the machine is considered."""
+"""Checks of settings for `--cluster gorila` and `--cluster ray`, without Ray and independently of the machine."""
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.resolved import Resolved

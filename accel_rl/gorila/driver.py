@@ -33,16 +33,16 @@ from accel_rl.system.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 0.1  # between two looks at all processes
-ANSWER_S = 10.0  # the driver waits no longer for one process: members end if it is silent for 30 s
+LOOK_S = 0.1  # poll interval of all processes
+ANSWER_S = 10.0  # the longest wait of the driver for one process: members end if the driver is silent for 30 s
 END_S = 120.0  # time for members to end a cycle and write a checkpoint
 
 
 class Driver:
-    """Starts the shards, the board, the members and the evaluator, and looks after them until the run ends."""
+    """Starts the shards, the board, the members and the evaluator, and supervises them until the run ends."""
 
     def __init__(self, ray: Any, config: Resolved, run: RunFolder, state: dict[str, Any] | None = None):
-        """state: of the checkpoint to continue from."""
+        """state: the state of the checkpoint to continue from."""
         self.config, self.run_folder, g = config, run, config.gorila
         self.at, self.reporter = Counters(), Reporter(config, run, SINGLE_RANK)
         self.setup = Setup(config.to_dict(), str(run.path.absolute()), f"run-{secrets.token_hex(4)}")
@@ -113,7 +113,7 @@ class Driver:
         return self.updates >= limit if limit else self.at.env_steps >= self.config.env_steps
 
     def _turn(self, ending: bool) -> None:
-        """Look at all processes once. RunError."""
+        """Check all processes once. RunError."""
         g = self.config.gorila
         time.sleep(LOOK_S)
         self.board.read(ending, ANSWER_S)
@@ -164,7 +164,7 @@ class Driver:
         at.evaluated_at = at.env_steps
 
     def _finish_evaluation(self) -> None:
-        """Wait for an evaluation that is not over, then evaluate the last parameters, unless that was it."""
+        """Wait for the running evaluation, then evaluate the last parameters unless that evaluation did."""
         self.reporter.pause("evaluating")
         self._await_evaluation()
         if self.at.env_steps != self.at.evaluated_at:
@@ -178,7 +178,7 @@ class Driver:
             self._turn(ending=True)
 
     def _row(self, evaluated: Evaluated | None) -> None:
-        """Write what happened since the last row."""
+        """Write a row with the metrics since the last row."""
         if evaluated is None and self.at.logged_at == self.at.env_steps:
             return
         evaluations = []
@@ -210,7 +210,7 @@ class Driver:
         self.at.logged_at = self.at.env_steps
 
     def _end_members(self) -> None:
-        """Ask the members to end, and wait until they have."""
+        """Request the members to end, and wait until they have ended."""
         deadline = time.monotonic() + END_S
         while not self.members.ended:
             self._turn(ending=True)
@@ -227,7 +227,7 @@ class Driver:
         checkpoints.save(at.env_steps, self.state_dict(self._snapshot()))
 
     def _snapshot(self) -> list[Snapshot]:
-        """Take snapshots of the shards; one that does not answer keeps its last one."""
+        """Take snapshots of the shards. For a shard that does not answer, the previous snapshot is used."""
         self._snapshot_at = self.updates
         return self.shards.save(ANSWER_S)
 
@@ -258,12 +258,12 @@ class Driver:
 
 
 STALE_SHARE = 0.05
-"""Share of discarded pushes above which a run says so."""
+"""Share of discarded pushes above which the run logs a warning."""
 FEWEST_PUSHES = 1_000
 
 
 class PushReport:
-    """Turns the counts of shards and members into a row, with what is new since the last one."""
+    """Computes a row from the counts of shards and members, with the differences from the last row."""
 
     def __init__(self) -> None:
         self._at, self._last, self._moved = time.monotonic(), ShardCounts(), 0
@@ -312,7 +312,7 @@ class PushReport:
 
 
 def check(config: Resolved) -> None:
-    """Raise ConfigError, one line, for what is impossible on this machine, before any process starts.
+    """Raise ConfigError, one line, for settings that are impossible on this machine, before any process starts.
 
     On the machines of a running cluster each member checks its own memory.
     """
@@ -339,9 +339,9 @@ def _check_fit(config: Resolved) -> None:
 
 
 def _check_network(config: Resolved) -> None:
-    """Raise ConfigError for a network with buffers, of which each member would have others than are evaluated.
+    """Raise ConfigError for a network with buffers, because each member's buffers would differ from the evaluated ones.
 
-    Members build frozen parameters from the run's seed, but bundles of several ranks each have a seed of their own.
+    Members build frozen parameters from the run's seed, but each bundle of several ranks has its own seed.
     """
     with own_generator("cpu", seed=0):
         model = build_algorithm(config, config.spec, "cpu").agent.model

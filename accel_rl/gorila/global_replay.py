@@ -28,13 +28,13 @@ logger = logging.getLogger(__name__)
 
 
 class GlobalReplay:
-    """What runs in the process of the global replay. Every member that samples has an equal part of its memory.
+    """The contents of the global replay's process. Every member that samples has an equal part of its memory.
 
     Batches are drawn uniformly from the transitions of all members.
     """
 
     def __init__(self, setup: Setup, sources: int, life: int):
-        """sources: number of members that sample. life: number of this process among those of the replay."""
+        """sources: number of members that sample. life: number of this process among the replay's processes."""
         self.config = setup.enter()
         tune_torch(1)
         assert isinstance(self.config.algo, ReplayAlgorithmConfig)
@@ -49,9 +49,9 @@ class GlobalReplay:
         self._parts: dict[int, tuple[int, Replay]] = {}  # of each member: (number of its process, its steps)
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
-        """Append a rollout of a member's process number `life`; returns the number of transitions.
+        """Append a rollout of a member's process number `life`; return the number of transitions.
 
-        The steps of a new process do not follow those of the one before, which are dropped.
+        Steps of a new process do not continue those of the previous process, whose last steps are dropped.
         """
         if member not in self._parts or self._parts[member][0] != life:
             seed = self._seed + 1 + len(self._parts)
@@ -65,7 +65,7 @@ class GlobalReplay:
         return sum(len(replay) for _, replay in self._parts.values())
 
     def sample(self, N: int) -> tuple[int, dict[str, Any]]:
-        """Return the number of transitions, and a batch of N of them; an empty one while there are none."""
+        """Return the number of transitions and a batch of N of them; an empty batch if there are no transitions."""
         replays = [replay for _, replay in self._parts.values() if len(replay)]
         if not replays:
             return 0, {}
@@ -88,7 +88,7 @@ _FIELDS = ("frames", "age", "action", "reward", "terminated", "truncated", "ende
 
 
 def to_message(rollout: Rollout) -> dict[str, Any]:
-    """Return what a replay stores of a rollout. Of the final frames, only those of episodes that ended are sent."""
+    """Return the parts of a rollout that a replay stores. Final frames are sent only for episodes that ended."""
     host = rollout.on_host
     message = {name: getattr(host, name).numpy() for name in _FIELDS}
     return {**message, "final": host.final_frames[host.ended].numpy(), "stack": host.stack}
@@ -106,17 +106,18 @@ def from_message(message: dict[str, Any]) -> Rollout:
 
 IN_FLIGHT = 2  # rollouts that are not stored yet, and batches that are drawn ahead
 LOOK_S = 0.05
-SIZE_S = 0.5  # between two looks at the size of a replay that is too small
+SIZE_S = 0.5  # poll interval of the size of a replay that is too small
 
 
 class RemoteReplay(Replay):
-    """Sends rollouts, and fetches batches ahead of their use. A replay that is gone for a while is looked for again.
+    """Sends rollouts, and fetches batches before they are used. If the replay's process is lost, a new one is searched
+    for.
 
     Its steps are not part of checkpoints.
     """
 
     def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
-        """start: number of transitions before which nothing is drawn. device: of the batches."""
+        """start: number of transitions from which on batches are drawn. device: device of the batches."""
         self._ray, self._name, self._member, self._life = ray, name, member, life
         self._start, self.device, self._timeout_s = start, device, timeout_s
         self._actor: Any = None
@@ -137,7 +138,7 @@ class RemoteReplay(Replay):
         return self._actor
 
     def _answer(self, call: Any) -> Any:
-        """Wait for an answer; None if the replay is gone. RunError if it does not answer."""
+        """Wait for an answer; None if the replay is lost. RunError if it does not answer."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(call, timeout=self._timeout_s)
@@ -152,7 +153,7 @@ class RemoteReplay(Replay):
             return None
 
     def append(self, rollout: Rollout) -> None:
-        """Send a rollout. Waits while IN_FLIGHT earlier ones are not stored yet."""
+        """Send a rollout. Waits while IN_FLIGHT earlier rollouts are not stored yet."""
         while len(self._sent) >= IN_FLIGHT:
             self._size = self._answer(self._sent.popleft()) or 0
         message = to_message(rollout)
@@ -172,7 +173,7 @@ class RemoteReplay(Replay):
             time.sleep(LOOK_S)
 
     def __len__(self) -> int:
-        """Number of transitions; 0 while there are fewer than `start`."""
+        """Number of transitions; 0 if there are fewer than `start`."""
         if self._size < self._start and time.monotonic() - self._looked_at > SIZE_S:
             self._looked_at = time.monotonic()
             self._size = self._answer(self._replay().size.remote()) or 0
@@ -194,16 +195,16 @@ class RemoteReplay(Replay):
         """The replay belongs to all members."""
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """Batches are drawn uniformly: there are no priorities."""
+        """Do nothing, because batches are drawn uniformly, without priorities."""
 
     def anneal(self, progress: float) -> None:
-        """There are no schedules."""
+        """Do nothing, because there are no schedules."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The replay keeps its steps itself."""
+        """Do nothing, because the replay's own process keeps its steps."""
 
 
 class ReplayKeeper:
@@ -214,7 +215,7 @@ class ReplayKeeper:
         self._ray, self._setup, self._sources = ray, setup, sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = None  # time.monotonic() of the next start; None: there is a process
+        self._starts_at: float | None = None  # time.monotonic() of the next start; None while a process runs
         self._start()
 
     def _start(self) -> None:

@@ -30,9 +30,9 @@ from accel_rl.gorila.uplink import Uplink
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan, RunPlan
-from accel_rl.runners.ranks.async_launcher import AsyncLauncher
-from accel_rl.runners.ranks.context import SingleRank
-from accel_rl.runners.ranks.sync_launcher import folder_of
+from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
+from accel_rl.runners.ranks.group import RankGroup
+from accel_rl.runners.ranks.local_ranks import LocalStarter
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.trainer import Trainer
@@ -41,10 +41,10 @@ from accel_rl.system.errors import ConfigError, RunError
 
 
 class Member:
-    """What runs in the process of a member: a `Trainer` with another rank context, or `BundleRanks`."""
+    """The contents of a member's process: a `Trainer` with the context of a cluster, or `BundleRanks`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
-        """life: number of this process among those of the member, from 0."""
+        """life: number of this process among the member's processes, from 0."""
         self._setup, self._index, self._life, self._role = setup, index, life, role
 
     def place(self) -> Place:
@@ -53,7 +53,7 @@ class Member:
 
     def run(self, slot: int, slots: int) -> int:
         """Run to the end; returns the env steps of the run. slot, slots: see `member_config`."""
-        warnings.simplefilter("ignore")  # the driver shows them
+        warnings.simplefilter("ignore")  # the driver prints the warnings
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
         folder = self._folder()
@@ -63,7 +63,7 @@ class Member:
             return BundleRanks(config, folder, transport, line, self._index).run()
         state = self._state(folder, line.ask(Work(), []).env_steps)
         replay = self._global_replay if config.gorila.replay == "global" else None
-        context = MemberContext(self._index, config.gorila, transport, line, state, self._role, replay)
+        context = member_context(self._index, config.gorila, transport, line, state, self._role, replay)
         return Trainer(config, RankPlan.resolve(config), folder, state, context).run().env_steps
 
     def _global_replay(self, algo: Algorithm) -> RemoteReplay:
@@ -74,15 +74,16 @@ class Member:
         )  # fmt: skip
 
     def _folder(self) -> RunFolder:
-        """Return this member's folder. It has no config.json: it is a part of a run, and not one by itself."""
+        """Return this member's folder. It has no config.json, because it is a part of a run."""
         path = self._setup.member_folder(self._index)
         path.mkdir(parents=True, exist_ok=True)
         return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
-        """Load this member's newest checkpoint. A damaged one is skipped, and the member's replay fills again.
+        """Load this member's newest checkpoint. A damaged one is skipped, and the member's replay is filled again.
 
-        env_steps: of the run. The checkpoint is of this moment then, also where the run continues from an earlier one.
+        env_steps: current env steps of the run. The checkpoint is renumbered to them, even if the run continues from an
+        earlier point.
         """
         checkpoints = Checkpoints(folder.path / "checkpoints")
         bring_back(checkpoints, env_steps)
@@ -98,9 +99,9 @@ class Member:
 
 
 def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
-    """Make the newest checkpoint one of this moment, if it is later, and remove other later ones.
+    """Renumber the newest checkpoint to `env_steps` if it is later, and remove other later ones.
 
-    env_steps: of the run, which may continue from an earlier checkpoint of the driver's.
+    env_steps: env steps of the run, which may continue from an earlier checkpoint of the driver.
     """
     later = [steps for steps in checkpoints.steps() if steps > env_steps]
     for i, steps in enumerate(reversed(later)):
@@ -111,7 +112,7 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 
 class ServerUpdates(SingleProcess):
-    """The communicator of a member: batches are its own, schedules of updates follow those of the shards."""
+    """The communicator of a member. It does not share its batches; schedules of updates follow the shards' updates."""
 
     sync: ShardedSync | None = None
 
@@ -119,50 +120,34 @@ class ServerUpdates(SingleProcess):
         return self.sync.server_updates if self.sync is not None else 0
 
 
-class MemberContext:
-    """The `RankContext` of a member. It neither evaluates nor shows progress: the driver does."""
+class MemberExchange(Exchange):
+    """Connects a member's learner to the shards, and to the global replay if there is one."""
 
+    communicator: ServerUpdates
     captures_updates = False
-    size = 1
+    sync: ShardedSync
 
     def __init__(
         self,
         rank: int,
         config: GorilaConfig,
         transport: Transport,
-        line: BoardLine,
-        state: dict[str, Any] | None = None,
-        role: Role = "bundle",
         replay: Callable[[Algorithm], RemoteReplay] | None = None,
     ):
-        """rank: of the member; its seeds follow from it. transport: to the shards. state: of the checkpoint that this
-        process continues from. replay: builds the client of the global replay; None: the replay is local."""
-        self.rank, self._config, self._transport, self._line = rank, config, transport, line
-        self.samples, self.learns, self._replay = role != "learner", role != "actor", replay
+        """rank: number of the member. transport: connection to the shards. replay: builds the client of the global
+        replay; None for a local replay."""
+        self._rank, self._config, self._transport, self._replay = rank, config, transport, replay
         self.communicator = ServerUpdates()
-        self._sync: ShardedSync | None = None
-        self._env_steps = 0  # by this process
-        # what earlier processes of this member have done, which is part of its counts
-        self._earlier = Work()
-        if state is not None:
-            sync = state["learner"]["gradient_sync"]
-            self._earlier = Work(
-                0, state["sampler"]["episodes"]["count"], state["learner"]["updates"], sync["skipped"],
-                sync["counts"]["outliers"], sync["counts"]["lost"],
-                outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
-            )  # fmt: skip
         self._refreshed = -1
-        self._last: tuple[Work, list[tuple[float, int]]] = Work(), []
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        self._sync = ShardedSync(
-            flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, f"member-{self.rank}",
+        self.sync = self.communicator.sync = ShardedSync(
+            flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, f"member-{self._rank}",
             saves_shards=False,
             usual_loss=algo.config.usual_loss(),
             rewards=lambda: algo.rewards if isinstance(algo, ReplayAlgorithm) else None,
         )  # fmt: skip
-        self.communicator.sync = self._sync
-        return self._sync
+        return self.sync
 
     def begin(self, algo: Algorithm) -> None:
         if self._replay is None:
@@ -171,28 +156,48 @@ class MemberContext:
             assert isinstance(algo, ReplayAlgorithm)
             algo.replay = self._replay(algo)
 
-    def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        assert self._sync is gradient_sync and self._sync is not None
-        self._sync.connect(self._transport, publish=False)
+    def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
+        assert self.sync is gradient_sync
+        self.sync.connect(self._transport, publish=False)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         """Pull before a rollout, unless an update has just done so (Nair et al. 2015, algorithm 1)."""
-        assert self._sync is not None
-        if self._sync.refreshed == self._refreshed:
-            self._sync.pull_now()
-        self._refreshed = self._sync.refreshed
+        if self.sync.refreshed == self._refreshed:
+            self.sync.pull_now()
+        self._refreshed = self.sync.refreshed
         return agent
 
-    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
+
+class MemberClock(Clock):
+    """Sends the member's work to the board, and receives the work of all members in the answers."""
+
+    def __init__(
+        self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None = None
+    ):
+        """state: state of the checkpoint that this process continues from."""
+        self._exchange, self._config, self._line = exchange, config, line
+        self._env_steps = 0  # by this process
+        # work of earlier processes of this member, which is part of its counts
+        self._earlier = Work()
+        if state is not None:
+            sync = state["learner"]["gradient_sync"]
+            self._earlier = Work(
+                0, state["sampler"]["episodes"]["count"], state["learner"]["updates"], sync["skipped"],
+                sync["counts"]["outliers"], sync["counts"]["lost"],
+                outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
+            )  # fmt: skip
+        self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
+        """The work, and the recent episodes, that were sent last."""
+
+    def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken
-        self._last = self._work(episodes.count, updates), list(episodes.recent)
-        self._line.tell(*self._last)
+        self.last = self._work(episodes.count, updates), list(episodes.recent)
+        self._line.tell(*self.last)
         since = self._env_steps - self._line.answered.env_steps
         return max(env_steps, self._line.answer.env_steps + since)
 
     def _work(self, episodes: int, updates: int) -> Work:
-        sync = self._sync
-        assert sync is not None
+        sync = self._exchange.sync
         counts = sync.counts
         all_of_it = Work(
             self._env_steps, episodes, updates, sync.skips.total, counts.outliers, counts.lost, sync.bytes_moved,
@@ -201,36 +206,54 @@ class MemberContext:
         return all_of_it - self._earlier
 
     def progress(self, share: float) -> float:
-        assert self._sync is not None
         limit = self._config.updates
-        return min(1.0, self._sync.server_updates / limit) if limit else share
+        return min(1.0, self._exchange.sync.server_updates / limit) if limit else share
 
     def stops(self, asked: bool) -> bool:
-        assert self._sync is not None
         limit = self._config.updates
-        done = limit is not None and self._sync.server_updates >= limit
+        done = limit is not None and self._exchange.sync.server_updates >= limit
         return asked or done or self._line.answer.stop or self._line.lost
+
+
+class MemberBarrier(Barrier):
+    """A barrier at which members do not wait: the shards own the parameters, and all other state belongs to one
+    member."""
+
+    def __init__(self, clock: MemberClock, line: BoardLine):
+        self._clock, self._line = clock, line
 
     def agreed(self, done: bool) -> bool:
         return True  # the driver evaluates
 
-    def beat(self) -> None:
-        pass
-
-    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        return list(episodes.recent), episodes.count, updates
-
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Members save independently: parameters are the shards', all other state is the member's own. The board then
-        has all that the checkpoint has, also at the end."""
+        """Context of a save, before which the board receives all work that the checkpoint contains."""
         if not self._line.lost:
-            self._line.ask(*self._last)
+            self._line.ask(*self._clock.last)
         yield
 
 
-class _Central(SingleRank):
-    """The rank context of the process that owns a machine's central parameters and does not learn itself."""
+def member_context(
+    rank: int,
+    config: GorilaConfig,
+    transport: Transport,
+    line: BoardLine,
+    state: dict[str, Any] | None = None,
+    role: Role = "bundle",
+    replay: Callable[[Algorithm], RemoteReplay] | None = None,
+) -> RankContext:
+    """Return the context of a member. The driver evaluates and reports progress, so a member does neither.
+
+    rank: number of the member, which determines its seeds. state: see `MemberClock`. transport, replay: see
+    `MemberExchange`.
+    """
+    exchange = MemberExchange(rank, config, transport, replay)
+    clock = MemberClock(exchange, config, line, state)
+    return RankContext(clock, exchange, MemberBarrier(clock, line), rank, role != "learner", role != "actor")
+
+
+class _Central(Exchange):
+    """The exchange of the process that owns a machine's central parameters but does not learn."""
 
     sync: LockedChunks
 
@@ -243,37 +266,41 @@ class _Central(SingleRank):
 
 
 class BundleRanks:
-    """Starts the ranks of a bundle, and stands between them and the cluster: it pushes their updates to the shards
-    (`Uplink`), reports their work to the board, and tells them of the other machines'."""
+    """Starts the ranks of a bundle, and connects them to the cluster: it pushes their updates to the shards (`Uplink`),
+    reports their work to the board, and forwards the counts of the other machines to them."""
 
     def __init__(self, config: Resolved, run: RunFolder, transport: Transport, line: BoardLine, index: int):
-        """config, run: of this bundle. transport: to the shards. index: of this bundle; its seeds follow from it."""
+        """config, run: those of this bundle. transport: connection to the shards. index: number of this bundle, which
+        determines its seeds."""
         torch.set_num_threads(1)
         config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
         self._config, self._line, self._start = config, line, line.ask(Work(), []).env_steps
         for rank in range(config.distributed.size):
-            bring_back(Checkpoints(folder_of(run, rank).path / "checkpoints"), self._start)
-        self._launcher = AsyncLauncher(config, RunPlan.resolve(config), run, None)
-        context = _Central(config.distributed.chunks)
-        Learner(config, config.spec, "cpu", config.seed, context)
-        sync = context.sync
-        central = Central(sync.parts, sync.states(), self._launcher.central, create=True)
+            bring_back(Checkpoints(run.of_rank(rank).path / "checkpoints"), self._start)
+        starter = LocalStarter(config, RunPlan.resolve(config), run, None)
+        assert starter.counters is not None
+        self._counters = starter.counters
+        self._group = RankGroup(run, starter, config.distributed.size, self._counters)
+        exchange = _Central(config.distributed.chunks)
+        Learner(config, config.spec, "cpu", config.seed, exchange)
+        sync = exchange.sync
+        central = Central(sync.parts, sync.states(), starter.memory, create=True)
         self._uplink = Uplink(central, sync.optimizers[0], config.gorila, f"member-{index}")
         self._uplink.connect(transport)
-        self._launcher.counters.begin(self._start)
+        self._counters.begin(self._start)
         self._look()
 
     def run(self) -> int:
-        """Run all ranks to their end; returns the env steps of the run. RunError, ConfigError: of a rank."""
-        with self._launcher as launcher:
-            env_steps = launcher.train(self._look).env_steps
+        """Run all ranks to their end; return the env steps of the run. Raises the RunError or ConfigError of a rank."""
+        with self._group as group:
+            env_steps = group.train(self._look).env_steps
             self._uplink.flush()
             if not self._line.lost:
-                self._line.ask(self._work(), launcher.counters.recent())
+                self._line.ask(self._work(), self._counters.recent())
             return env_steps
 
     def _look(self) -> None:
-        line, counters = self._line, self._launcher.counters
+        line, counters = self._line, self._counters
         self._uplink.look()
         line.tell(self._work(), counters.recent())
         limit, updates = self._config.gorila.updates, self._uplink.updates
@@ -281,8 +308,8 @@ class BundleRanks:
         counters.note_others(line.answer.env_steps - line.answered.env_steps - self._start, updates, stop)
 
     def _work(self) -> Work:
-        new, uplink = self._launcher.counters.new(), self._uplink
+        new, uplink = self._counters.new(), self._uplink
         return Work(
             new.env_steps, new.episodes, new.updates, lost=uplink.counts.lost, moved=uplink.bytes_moved,
-            ranks_replaced=self._launcher.replaced,
+            ranks_replaced=self._group.replaced,
         )  # fmt: skip

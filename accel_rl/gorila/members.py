@@ -26,8 +26,8 @@ from accel_rl.system.process import tune_torch
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 60.0  # without any work of a member, beside MOST failed starts of each
-PLACING_S = 30.0  # members that have a place begin, at the latest
+IDLE_S = 60.0  # time without any work of a member, in addition to MOST failed starts of each, after which the run fails
+PLACING_S = 30.0  # time within which placed members begin
 
 
 @dataclass(slots=True)
@@ -38,13 +38,13 @@ class Seat:
     role: Role
     life: int
     actor: Any = None
-    placing: Any = None  # the question where the process runs; None once it is answered
+    placing: Any = None  # the request for the place of the process; None after its answer
     place: Place | None = None
     slot: int = 0
     running: Any = None  # the call that runs the member
     done_at_start: int = 0  # env steps and updates of this member when its process was started
-    failed_starts: int = 0  # processes in a row that did nothing
-    starts_at: float | None = None  # time.monotonic() of its next start; None: it has a process
+    failed_starts: int = 0  # number of consecutive processes that did no work
+    starts_at: float | None = None  # time.monotonic() of its next start; None while it has a process
     ended: bool = False
 
     @property
@@ -57,7 +57,7 @@ def _done(count: MemberCount) -> int:
 
 
 class Members:
-    """Starts all members, gives each a share of its machine's cores, and replaces those whose process dies."""
+    """Starts all members, assigns each a share of its machine's cores, and replaces members whose process dies."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Members:
         counts: Sequence[MemberCount],
         resources: dict[str, float],
     ):
-        """counts: what each member has done before. resources: of Ray, for each member."""
+        """counts: previous work of each member. resources: Ray's resources for each member."""
         self._ray, self._setup, self._resources = ray, setup, resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
@@ -87,7 +87,7 @@ class Members:
 
     @property
     def running(self) -> int:
-        """Number of members whose process runs."""
+        """Number of members with a running process."""
         return sum(seat.running is not None and not seat.ended for seat in self.seats)
 
     @property
@@ -96,9 +96,10 @@ class Members:
         return all(seat.ended for seat in self.seats)
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
-        """Let those begin that have a place, and replace those that have died. RunError, or the error of a member.
+        """Start the work of members that have been placed, and replace members that have died. RunError, or the error
+        of a member.
 
-        counts: what each member has done. ending: the run ends, and no member is replaced.
+        counts: work of each member. ending: whether the run ends, so that no member is replaced.
         """
         for seat in self.seats:
             if ending and seat.running is None:
@@ -178,7 +179,7 @@ class Members:
 
 
 class Nodes:
-    """Notes which nodes come and go."""
+    """Logs nodes that join or leave the cluster."""
 
     def __init__(self, ray: Any):
         self._ray = ray
@@ -191,7 +192,7 @@ class Nodes:
         return {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
 
     def look(self) -> None:
-        """See which nodes are there now."""
+        """Read the current nodes, and log changes."""
         now = self._now()
         for node in self._alive.keys() - now:
             logger.warning(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
@@ -200,7 +201,7 @@ class Nodes:
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:
-        """Return what Ray sets aside for each member. ConfigError if the members do not fit."""
+        """Return the resources that Ray reserves for each member. ConfigError if the members do not fit."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
         wants_gpu = config.device != "cpu" and sum(gpus) > 0
@@ -211,9 +212,9 @@ class Nodes:
 
 
 def fitting_share(nodes: Sequence[float], members: int) -> float:
-    """Return the largest share of a node that `members` members can each have: a whole number, or 1/k.
+    """Return the largest share of a node that each of `members` members can have: a whole number, or 1/k.
 
-    nodes: cores (or GPUs) of each node. 0 if the cluster has none.
+    nodes: cores (or GPUs) of each node. Returns 0 if the cluster has none.
     """
     if not sum(nodes):
         return 0.0
@@ -227,8 +228,8 @@ def fitting_share(nodes: Sequence[float], members: int) -> float:
 
 
 def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, what: str) -> float:
-    """Return the share that each member gets: `wanted`, or with 0 the largest that fits. ConfigError if it does not
-    fit."""
+    """Return the share of each member: `wanted`, or, if that is 0, the largest share that fits. ConfigError if it does
+    not fit."""
     if not wanted:
         return fitting_share(nodes, members)
     fit = sum(int(n // wanted) if wanted >= 1 else int(int(n) / wanted) for n in nodes)
@@ -242,7 +243,7 @@ def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, wha
 
 
 class EvaluatorActor:
-    """What runs in the evaluator's process."""
+    """The contents of the evaluator's process."""
 
     def __init__(self, setup: Setup):
         ray, self.config = load_ray(), replace(setup.enter(), device="cpu")
@@ -250,7 +251,7 @@ class EvaluatorActor:
         tune_torch(plan.placement.torch_threads)
         multiply_in("float32", plan.device)
         reader = Reader("evaluator", self.config.gorila)
-        seed = derived_seed(self.config.seed, Stream.MODEL)  # frozen parameters are those of all processes
+        seed = derived_seed(self.config.seed, Stream.MODEL)  # all processes have the same frozen parameters
         self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
         self._sync.connect(transport_to(ray, setup.shards), publish=False)
@@ -266,7 +267,7 @@ class EvaluatorActor:
 
 
 class Evaluated(NamedTuple):
-    """An evaluation, the env steps at which it was asked for, and the parameters [P] that were evaluated."""
+    """An evaluation, the env steps at its request, and the evaluated parameters [P]."""
 
     env_steps: int
     evaluation: Evaluation
@@ -274,14 +275,14 @@ class Evaluated(NamedTuple):
 
 
 class RemoteEvaluator:
-    """The driver's side: one evaluation at a time. One whose process dies is played again, by another process."""
+    """The driver's side: one evaluation at a time. If its process dies, another process plays the evaluation again."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
-        """seed: of the run."""
+        """seed: the run's seed."""
         self._ray, self._setup, self._seed = ray, setup, seed
         self._actor: Any = None
         self._asked: tuple[int, int] | None = None  # (env_steps, steps)
-        self._call: Any = None  # that plays it; None: it begins at _starts_at
+        self._call: Any = None  # the call that plays the evaluation; None until it starts at _starts_at
         self._starts_at = 0.0  # time.monotonic()
         self._deaths = Deaths()
         self.replaced = 0
@@ -291,7 +292,7 @@ class RemoteEvaluator:
         return self._asked is not None
 
     def begin(self, env_steps: int, steps: int) -> None:
-        """Ask for an evaluation of `steps` env steps. env_steps: of the run."""
+        """Request an evaluation of `steps` env steps. env_steps: env steps of the run."""
         assert not self.busy
         self._asked = env_steps, steps
         self._deaths.worked()
@@ -306,7 +307,8 @@ class RemoteEvaluator:
         self._call = self._actor.evaluate.remote(steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
 
     def look(self, wait_s: float = 0.0) -> Evaluated | None:
-        """Return the evaluation that was asked for, once it is there. RunError if its process dies again and again."""
+        """Return the requested evaluation when it is complete, otherwise None. RunError if its process dies
+        repeatedly."""
         if self._asked is None:
             return None
         if self._call is None:

@@ -6,34 +6,39 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.ray_session import check_ray, connected
-from accel_rl.runners.ranks.rank_process import Rank, RankHandle, finish, raise_for
-from accel_rl.runners.ranks.rank_process import launch as launch_rank
-from accel_rl.runners.ranks.sync_launcher import train_with_restarts
+from accel_rl.runners.ranks import local_ranks
+from accel_rl.runners.ranks.group import RankGroup, train_with_restarts
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.signals import StopRequest
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, RunError
 
 Strategy = Literal["PACK", "SPREAD"]
 PLACE_S = 60.0  # time in which the cluster must have room
 START_S = 120.0  # time in which the actors must have started
+POLL_S = 0.1  # between two polls of a rank
+SETTLE_S = 40.0  # Ray finds a lost node by its heartbeats
 
 
 def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
     """Train from the run's newest checkpoint, or from the beginning. ConfigError, RunError naming the rank at fault.
 
-    ray: Ray's module, connected to a cluster. run: exists, and is the same folder on all nodes. strategy: fill one node
-    after the other, or distribute the ranks over all nodes. Each rank has a GPU of its own if the cluster has so many.
-    If a rank is lost, all end; up to --distributed.max-restarts times all start again from the checkpoint.
+    ray: Ray's module, connected to a cluster. run: an existing folder that is the same on all nodes. strategy: fill one
+    node after another, or distribute the ranks over all nodes. Each rank has its own GPU if the cluster has enough
+    GPUs. If a rank is lost, all ranks end; up to --distributed.max-restarts times all ranks restart from the
+    checkpoint.
     """
     check(config)
-    return train_with_restarts(config, run, None, lambda _: RayLauncher(config, ray, run, strategy))
+    size = config.distributed.size
+    return train_with_restarts(
+        config, run, None, lambda _: RankGroup(run, RayStarter(config, ray, run, strategy), size)
+    )
 
 
 def launch(config: Resolved, run: RunFolder, state: dict[str, Any] | None) -> Result:
@@ -51,48 +56,34 @@ def check(config: Resolved) -> None:
     check_ray()
 
 
-class RayLauncher:
-    """The ranks of a run. If one is lost, all end."""
+class RayStarter:
+    """Places a rank's actor on each bundle of a placement group. If a rank is lost, all ranks end, and none is
+    replaced."""
+
+    settle_s = SETTLE_S
 
     def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: Strategy):
         self._config, self._ray, self._strategy = config, ray, strategy
-        self._setup = {"run": str(run.path.absolute()), "config": config.to_dict()}
+        self._setup = {"run": str(run.path.absolute()), "config": config.to_dict(), "by_environment": True}
         self._size = config.distributed.size
         self._group: Any = None
         self._actors: list[Any] = []
-        self._ranks: list[RayRank] = []
 
-    def __enter__(self) -> "RayLauncher":
+    def start(self, ranks: Iterable[int]) -> "list[RayRank]":
+        """Start all ranks, within the time allowed for their placement. RunError, ConfigError."""
+        assert list(ranks) == list(range(self._size))
         try:
-            self._start()
+            return self._start()
         except self._ray.exceptions.RayError as e:
-            self.__exit__()
             raise RunError(f"the ranks cannot start on the Ray cluster: {' '.join(str(e).split())[:300]}") from e
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         for actor in self._actors:
             self._ray.kill(actor)
         if self._group is not None:
             self._ray.util.remove_placement_group(self._group)
 
-    def train(self) -> Result:
-        """Run all ranks to their end. RankLost, RunError, ConfigError."""
-        with StopRequest() as stop:
-            return finish(self._ranks, stop, self._fail)
-
-    def _fail(self, rank: RankHandle) -> None:
-        """Raise the error of a lost rank if there is one, else of `rank`, which may only have noticed the loss."""
-        for r in self._ranks:
-            r.settle()
-        raise_for(next((r for r in self._ranks if (r.code() or 0) < 0), rank))
-
-    # -- placement ---------------------------------------------------------------
-
-    def _start(self) -> None:
+    def _start(self) -> "list[RayRank]":
         gpus = self._gpus()
         places = self._placed(gpus)
         nodes = [node for node, _ in places]
@@ -112,8 +103,8 @@ class RayLauncher:
             }
             setup = {**self._setup, "rank": rank}
             pids.append(actor.start.remote(setup, {name: str(value) for name, value in environment.items()}))
-        self._ray.get(pids, timeout=START_S)
-        self._ranks = [RayRank(self._ray, i, a, places[i][1]) for i, a in enumerate(self._actors)]
+        started = enumerate(self._ray.get(pids, timeout=START_S))
+        return [RayRank(self._ray, r, self._actors[r], pid, places[r][1]) for r, pid in started]
 
     def _gpus(self) -> int:
         """Return the number of GPUs of each rank, 0 or 1. ConfigError if the cluster is too small."""
@@ -144,13 +135,9 @@ class RayLauncher:
         return [(of_bundle[i], addresses[of_bundle[i]]) for i in bundles]
 
 
-POLL_S = 0.1  # between two looks at a rank
-SETTLE_S = 40.0  # Ray finds a lost node by its heartbeats
-
-
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """What a rank's process has done since the last look at it."""
+    """The output and exit code of a rank's process since the last poll."""
 
     code: int | None  # its exit code, negative for a signal; None while it runs
     output: bytes
@@ -159,18 +146,18 @@ class RankState:
 
 
 class RankActor:
-    """What runs in an actor's process: it starts a process for one rank, which ends with the actor.
+    """The contents of an actor's process: it starts a process for one rank, which ends with the actor.
 
-    The rank is not the actor's own process, because it needs a main thread for signals, and may hang in a collective.
+    The rank needs a process of its own, because it needs a main thread for signals and may hang in a collective.
     """
 
     def __init__(self, address: str):
-        """address: of the actor's node."""
+        """address: address of the actor's node."""
         self._address = address
         self._socket: socket.socket | None = None
 
     def listen(self) -> tuple[str, int]:
-        """Open the port of the ranks' store; returns (address, port). Nothing listens on other addresses."""
+        """Open the port of the ranks' store on this node's address only; return (address, port)."""
         self._socket = socket.create_server((self._address, 0))
         return self._address, self._socket.getsockname()[1]
 
@@ -179,19 +166,19 @@ class RankActor:
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         listening = None if self._socket is None else self._socket.fileno()
-        # Ray counts on one thread for each CPU of an actor; a rank decides that itself
+        # Ray sets one thread per CPU of an actor, but a rank plans its own threads
         own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         fds = () if listening is None else (listening,)
         try:
-            self._rank: Rank = launch_rank({**setup, "listening": listening}, fds, {**own, **environment}, write)
+            self._rank = local_ranks.launch({**setup, "listening": listening}, fds, {**own, **environment}, write)
         finally:
             os.close(write)
-        return self._rank.process.pid
+        return self._rank.pid
 
     def poll(self) -> RankState:
-        """Look at the rank; does not wait."""
+        """Return the rank's state without waiting."""
         code, output = self._rank.code(), b""
-        self._rank.listen()
+        self._rank.poll()
         with contextlib.suppress(BlockingIOError):
             while block := os.read(self._output, 65536):
                 output += block
@@ -200,20 +187,20 @@ class RankActor:
         return RankState(code, output, self._rank.ending(), self._rank.reply())
 
     def stop(self) -> None:
-        """Ask the rank to save and end."""
+        """Request the rank to save and end."""
         if self._rank.code() is None:
             self._rank.stop()
 
 
 class RayRank:
-    """The driver's handle of a rank. The driver prints what the rank prints, its progress, on stderr."""
+    """The driver's handle of a rank. The driver prints the rank's output, which is its progress, on stderr."""
 
-    def __init__(self, ray: Any, index: int, actor: Any, address: str):
-        """actor: a `RankActor` whose rank has started. address: of its node."""
-        self.index, self._ray, self._actor, self._address = index, ray, actor, address
+    def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
+        """actor: a `RankActor` whose rank has started. address: address of its node."""
+        self.index, self.pid, self._ray, self._actor, self._address = index, pid, ray, actor, address
         self._poll = actor.poll.remote()
         self._state = RankState(None, b"", "")
-        self._looked = time.monotonic()
+        self._polled = time.monotonic()
 
     def code(self) -> int | None:
         return self._state.code
@@ -227,22 +214,27 @@ class RayRank:
     def stop(self) -> None:
         self._actor.stop.remote()
 
-    def listen(self) -> None:
-        """Take the answer to the last look if it is there, and look again; does not wait."""
-        if self.code() is None and time.monotonic() > self._looked + POLL_S:
-            self._take(0.0)
+    def poll(self) -> None:
+        """Read the answer to the last poll if it has arrived, and poll again."""
+        if self.code() is None and time.monotonic() > self._polled + POLL_S:
+            self._read(0.0)
 
-    def settle(self) -> None:
-        """Find out whether the rank has ended, now that another one has failed."""
+    def settle(self, timeout_s: float) -> None:
         for _ in range(2):  # the first answer may be older than the failure
             if self.code() is None:
-                self._take(SETTLE_S)
+                self._read(timeout_s)
 
-    def _take(self, timeout_s: float) -> None:
+    def kill(self) -> None:
+        self._ray.kill(self._actor)
+
+    def close(self) -> None:
+        """Do nothing, because the rank ends with its actor."""
+
+    def _read(self, timeout_s: float) -> None:
         ready, _ = self._ray.wait([self._poll], timeout=timeout_s)
         if not ready:
             return
-        self._looked = time.monotonic()
+        self._polled = time.monotonic()
         try:
             self._state = self._ray.get(self._poll)
         except self._ray.exceptions.RayActorError:

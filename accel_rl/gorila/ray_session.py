@@ -1,7 +1,9 @@
-"""A Ray session: one on this machine alone, or that of a running cluster, and named actors in it.
+"""A Ray session, on this machine or of a running cluster, and named actors in it.
 
-A session of this machine is watched by a process that outlives the driver, and ends what is left of the session: Ray's
-own processes do not all end with a driver that is killed (agents stay for a minute and files for ever)."""
+A separate process watches a session of this machine. It outlives the driver, and ends the remaining processes of the
+session, because not all of Ray's processes end with a killed driver: agents stay for a minute, and files are never
+removed.
+"""
 
 import contextlib
 import importlib.util
@@ -28,7 +30,7 @@ from accel_rl.system.errors import ConfigError, RunError
 INSTALL = "pip install 'accel_rl[cluster]'"
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "accel_rl"
-# Without "clusters", Ray takes loopback for the machine's address.
+# without "clusters", Ray uses the loopback address as the machine's address
 _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 
 
@@ -39,7 +41,7 @@ def check_ray() -> None:
 
 
 def load_ray() -> Any:
-    """Import Ray. ConfigError, one line, where it is not installed."""
+    """Import Ray. ConfigError, one line, if it is not installed."""
     try:
         import ray
     except ImportError as e:
@@ -48,12 +50,15 @@ def load_ray() -> Any:
 
 
 def _load_confined() -> Any:
-    """Import Ray with loopback for the machine's address, and with a token. It reads both when it is imported."""
+    """Import Ray with the loopback address as the machine's address, and with a token. Ray reads both during its
+    import."""
     if not _CONFINED.items() <= os.environ.items():
         if sys.modules.get("ray") is not None:
             raise RunError("Ray was imported before its session was confined to this machine; start a new process")
         os.environ.update(_CONFINED)
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray keeps the first one for the process's life
+    os.environ.setdefault(
+        "RAY_AUTH_TOKEN", secrets.token_hex(32)
+    )  # Ray keeps the first token for the lifetime of the process
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's default of 15 lets all other programs go first
     return load_ray()
@@ -111,7 +116,7 @@ CONNECT_S = 10.0  # time in which a host must accept a connection
 
 
 def check_address(address: str) -> None:
-    """Raise ConfigError for what is no address."""
+    """Raise ConfigError for an invalid address."""
     if address != AUTO and re.fullmatch(r"[^\s/]+:\d{1,5}", address) is None:
         raise ConfigError(f"--address {address}: must be {ALLOWED}")
 
@@ -157,7 +162,7 @@ def _find(ray: Any, address: str) -> str:
 
 
 def _check_host(address: str, found: str) -> None:
-    """Raise ConfigError if nothing listens. Ray itself would try for minutes."""
+    """Raise ConfigError if no server listens at the address. Ray itself would try for minutes."""
     host, _, port = found.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
@@ -168,7 +173,7 @@ def _check_host(address: str, found: str) -> None:
 def _check_token(ray: Any, address: str, found: str) -> None:
     """Raise ConfigError if the cluster refuses this process's token, or does not answer."""
     try:
-        with _without_stderr():  # the C++ library writes its own lines
+        with _without_stderr():  # suppresses the output of Ray's C++ library
             ray._raylet.GcsClient(address=found)
     except ray.exceptions.AuthenticationError as e:
         given = "RAY_AUTH_TOKEN is not the cluster's" if os.environ.get("RAY_AUTH_MODE") == "token" else "none is given"
@@ -194,9 +199,9 @@ FREE_S = 30.0  # a dead actor's name is free within moments
 
 
 def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> Any:
-    """Start an actor. Ray neither restarts it nor repeats its calls. RunError if the name stays taken.
+    """Start an actor. Ray neither restarts it nor repeats its calls. RunError if the name stays in use.
 
-    options: of Ray, such as num_cpus; default 0 cores.
+    options: Ray's options, such as num_cpus, by default 0 cores.
     """
     actor = ray.remote(cls).options(
         name=name, namespace=NAMESPACE, max_restarts=0, max_task_retries=0, **{"num_cpus": 0, **options}
@@ -277,10 +282,10 @@ def members(folder: str) -> set[psutil.Process]:
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
-    """Whether a process has the session's mark, or is one of Ray's that writes a log in the session's folder.
+    """Whether a process has the session's mark, or is one of Ray's processes that write a log in the session's folder.
 
-    A process of Ray that sets its title overwrites its environment, which no longer shows the mark. A driver writes a
-    log, too, and is not of the session.
+    A process of Ray that sets its title overwrites its environment, and with it the mark. A driver writes a log, too,
+    but does not belong to the session.
     """
     if process.environ().get(MARK) == folder:
         return True
@@ -300,8 +305,8 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def end_session(folder: str) -> None:
-    """Give the session's processes a moment to end, kill those that have not, and remove the folder."""
-    known = members(folder)  # at once: descendants of a process that ends cannot be found later
+    """Wait briefly for the session's processes to end, kill the remaining ones, and remove the folder."""
+    known = members(folder)  # collected first, because descendants of an ended process cannot be found later
     deadline = time.monotonic() + GRACE_S
     while any(map(_lives, known)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -329,7 +334,7 @@ def wait_for_end(parent: int, fd: int) -> None:
 
 
 def main(folder: str, parent: str, fd: str) -> None:
-    # a job that is told to end still has a session to end
+    # the watcher must survive these signals to end the session
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, signal.SIG_IGN)
     wait_for_end(int(parent), int(fd))
@@ -337,7 +342,7 @@ def main(folder: str, parent: str, fd: str) -> None:
 
 
 class LocalCluster:
-    """Nodes with object stores and processes of their own. Node 0 is the head, to which this process is connected."""
+    """Nodes with their own object stores and processes. Node 0 is the head, to which this process is connected."""
 
     def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
         self.ray = ray
@@ -373,7 +378,7 @@ class LocalCluster:
         return len(self._nodes) - 1
 
     def pids(self, i: int) -> list[int]:
-        """Return all processes of a node, those of its actors included."""
+        """Return all processes of a node, including its actors."""
         found: list[int] = []
         for raylet in self._raylets(i):
             with suppress(psutil.Error):  # it has ended
@@ -385,7 +390,7 @@ class LocalCluster:
         return [info.process for info in self._nodes[i].all_processes.get("raylet", ())]
 
     def kill_node(self, i: int) -> None:
-        """End all processes of a node at once, as if its machine had lost its power. Not node 0."""
+        """Kill all processes of a node together, as if its machine had lost power. Not possible for node 0."""
         if i == 0:
             raise ValueError("node 0 is this process's own")
         for pid in self.pids(i):

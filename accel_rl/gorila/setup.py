@@ -1,4 +1,4 @@
-"""What the processes of a cluster run have in common: names, places, the parameters they read, and their deaths."""
+"""Shared parts of the processes of a cluster run: names, places, reading of parameters, and handling of deaths."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.ranks.context import SingleRank
+from accel_rl.runners.ranks.context import Exchange
 from accel_rl.system import hardware
 from accel_rl.system.placement import share_of_cores
 from accel_rl.system.process import before_torch
@@ -28,12 +28,12 @@ ENDLESS = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A run, and the names under which its processes find each other."""
+    """A run, and the names by which its processes find each other."""
 
     config: dict[str, Any]
     """The settings of the run, `Resolved.to_dict`."""
     folder: str
-    """The run folder. Each member has a folder of its own in it, on its own machine if that does not share the run
+    """The run folder. Each member has a subfolder in it, on its own machine if the machine does not share the run
     folder."""
     name: str
     """Begins the names of all actors of the run."""
@@ -95,14 +95,14 @@ def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
     )
 
 
-class Reader(SingleRank):
-    """Gives a `Learner` the parameters of the shards."""
+class Reader(Exchange):
+    """Loads the shards' parameters into a `Learner`."""
 
     captures_updates = False
     sync: ShardedSync
 
     def __init__(self, name: str, config: GorilaConfig, saves_shards: bool = False):
-        """name: of this process, for the shards. saves_shards: see `ShardedSync`."""
+        """name: this process's name at the shards. saves_shards: see `ShardedSync`."""
         self._name, self._config, self._saves_shards = name, config, saves_shards
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
@@ -113,19 +113,19 @@ class Reader(SingleRank):
 
 
 MOST = 3  # in a row
-OVER_S = 300.0  # and without any work for so long
+OVER_S = 300.0  # seconds without any work after which repeated deaths end the run
 MAX_PAUSE_S = 30.0  # before another process starts
 
 
 def pause_after(deaths: int) -> float:
-    """Return the seconds to wait before another process starts, after so many deaths in a row."""
+    """Return the seconds to wait before the next process starts, after this many consecutive deaths."""
     return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
 
 
 class Deaths:
-    """The deaths of one role's processes since one of them did its work last.
+    """The consecutive deaths of one role's processes, since one of them last did its work.
 
-    Several in a row may be a node's or a machine's fault, and pass. A process that cannot work dies for good.
+    Several deaths may be caused by a temporary fault of a node. A process that can never work dies each time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -30,7 +30,8 @@ class Version(NamedTuple):
     updates: int
     """Number of updates that the parameters contain."""
     pushes: int
-    """Number of pushes that they contain, since the epoch began. An accumulated push contains several updates."""
+    """Number of pushes that the parameters contain, since the epoch began. An accumulated push contains several
+    updates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class AccumulatedPush:
     version: Version
     """Version of the parameters from which the updates began."""
     parts: list[Accumulated]
-    """Of consecutive parts of the slice, whose numbers of updates can differ."""
+    """The updates of consecutive parts of the slice. Their numbers of updates can differ."""
 
     @property
     def size(self) -> int:
@@ -77,8 +78,8 @@ class Pulled:
     """A shard's answer to a pull."""
 
     version: Version
-    parameters: Tensor | None  # [n], a copy on the host; None if the learner already has this version
-    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if it was asked for
+    parameters: Tensor | None  # [n], a copy on the host; None if the learner has this version
+    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if requested
 
 
 @dataclass(slots=True)
@@ -122,18 +123,18 @@ class PushCounts:
     stale: int = 0
     duplicates: int = 0
     refused: int = 0
-    """Pushes that a shard found not finite."""
+    """Number of pushes that a shard rejected because they are not finite."""
     lost: int = 0
-    """Pushes without an answer: the shard may have made the update, or not."""
+    """Number of pushes without an answer. Whether the shard applied them is unknown."""
     outliers: int = 0
-    """Gradients that the learner itself discarded, for the loss of their batch. They are not pushed."""
+    """Number of gradients that the learner discarded because of the loss of their batch. They are not pushed."""
     outliers_won: int = 0
-    """Those whose batch has a reward above 0."""
+    """Number of discarded gradients whose batch has a reward above 0."""
     batches_won: int = 0
     """Batches with a reward above 0, as far as the guard is on."""
 
     def note(self, answer: Answer | None) -> None:
-        """Count a push. None: it was not answered."""
+        """Count a push by its answer; None if it was not answered."""
         name = _NAMES[answer]
         setattr(self, name, getattr(self, name) + 1)
 
@@ -147,14 +148,14 @@ def _host_copy(x: Tensor) -> Tensor:
 
 
 class Shard:
-    """Applies the pushes of all learners to its slice, one after the other. It is not safe for several threads.
+    """Applies the pushes of all learners to its slice, one after another. It is not thread-safe.
 
     A shard starts a new epoch when it is built and when it is restored. Epochs are random numbers, so that a process
-    that takes the place of a dead one never repeats an epoch. Learning does not depend on them.
+    that replaces a dead one never repeats an epoch. They do not affect learning.
     """
 
     def __init__(self, parameters: Tensor, optimizer: Optimizer, max_delay: int):
-        """parameters [n] float32: initial ones; they are copied. optimizer: for n parameters, on the same device.
+        """parameters [n] float32: initial values, which are copied. optimizer: for n parameters, on the same device.
 
         max_delay: maximum age of a push, in other pushes to this shard since the version of the push.
         """
@@ -170,7 +171,8 @@ class Shard:
         return self._parameters.device
 
     def join(self, learner: str) -> int:
-        """Return the last sequence number of a learner; 0 if the shard has not seen it. Its next push must be above."""
+        """Return the last sequence number of a learner, or 0 for a new learner. The learner's next push must have a
+        larger number."""
         return self._sequences.get(learner, 0)
 
     def push(self, push: Push | AccumulatedPush) -> Answer:
@@ -199,7 +201,7 @@ class Shard:
         return "accepted"
 
     def _add(self, parts: list[Accumulated]) -> int:
-        """Make the updates of an accumulated push; returns their number, which is that of the first part."""
+        """Make the updates of an accumulated push; return their number, which is the number of the first part."""
         decay = cast(dict[str, float], self.optimizer.decay)  # type: ignore[attr-defined]
         whole, begin, numbers = Point(self._parameters, self.optimizer.state_dict()), 0, dict[str, float]()
         for accumulated in parts:

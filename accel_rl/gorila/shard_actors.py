@@ -19,12 +19,12 @@ LOCATE_S = 10.0
 
 
 class ShardActor:
-    """What runs in an actor's process: a shard, one call after the other, by Ray or through sockets."""
+    """The contents of an actor's process: a shard, which serves one call after another, by Ray or through sockets."""
 
     def __init__(self, shard: Shard, threads: int):
         import ray
 
-        before_torch()  # memory of messages stays with the process
+        before_torch()  # so that freed memory of messages stays with the process
         torch.set_num_threads(threads)
         self._server = ShardServer(shard, ray.util.get_node_ip_address())
 
@@ -55,7 +55,7 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
 
 
 class ActorCall:
-    """A call of the driver that Ray carries out, since Ray reports at once that an actor is lost."""
+    """A call of the driver that is sent through Ray, because Ray reports the loss of an actor immediately."""
 
     def __init__(self, ray: Any, name: str, ref: Any):
         self._ray, self._name, self._ref = ray, name, ref
@@ -65,7 +65,7 @@ class ActorCall:
         return bool(ready)
 
     def result(self, timeout_s: float) -> Any:
-        """Wait for the answer. ShardUnavailable. An error of the shard itself is raised as it is."""
+        """Wait for the answer. ShardUnavailable. An error raised by the shard is raised unchanged."""
         exceptions = self._ray.exceptions
         try:
             return self._ray.get(self._ref, timeout=timeout_s)
@@ -78,21 +78,23 @@ class ActorCall:
 
 
 class RayShards:
-    """Starts an actor for each shard. The driver keeps the last snapshot of each, for a shard whose process dies.
+    """Starts an actor for each shard. The driver keeps the last snapshot of each shard, to restore a shard whose
+    process dies.
 
-    Ray neither repeats a call nor restarts an actor: a repeated push would be a second update, and a restarted actor
-    would have the parameters of its start.
+    Ray neither repeats a call nor restarts an actor. A repeated push would be a second update, and a restarted actor
+    would have its initial parameters.
     """
 
     def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run", threads: int = 1):
-        """shards: with parameters on the host; they are copied to the actors. run: begins the actors' names.
-        threads: torch's threads of each actor.
-        """
+        """shards: shards with parameters on the host, which are copied to the actors. run: prefix of the actors' names.
+        threads: number of torch's threads in each actor."""
         if any(shard.device.type != "cpu" for shard in shards):
             raise ValueError("shards in other processes have their parameters on the host")
         self._ray, self._shards, self._threads = ray, list(shards), threads
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
-        self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)  # (question, when), see `look`
+        self._asked: list[tuple[Future, float] | None] = [None] * len(
+            self.names
+        )  # (request, time of the request), see `look`
         self.status = [shard.status() for shard in shards]
         """(version, counts) of each shard, as it answered last."""
         self._snapshots = [shard.snapshot() for shard in shards]
@@ -115,8 +117,8 @@ class RayShards:
         return self._ray.get([actor.pid.remote() for actor in self._actors])
 
     def save(self, timeout_s: float) -> list[Snapshot]:
-        """Take a snapshot of each shard; returns the last one of each. A shard that is gone, or has not answered within
-        timeout_s, keeps its last one."""
+        """Take a snapshot of each shard; return the last snapshot of each. A shard that is lost, or has not answered
+        within timeout_s, keeps its previous snapshot."""
         deadline = time.monotonic() + timeout_s
         calls = [self._call(i, "snapshot") for i in range(len(self.names))]
         for i, call in enumerate(calls):
@@ -127,8 +129,8 @@ class RayShards:
         return list(self._snapshots)
 
     def look(self, timeout_s: float) -> list[int]:
-        """Take the answers to the last questions for `status`, ask again, and replace each shard that is gone or has
-        not answered for timeout_s; returns which. Does not wait."""
+        """Read the answers to the last requests for `status`, send new requests, and replace each shard that is lost or
+        has not answered for timeout_s; return the replaced ones. Does not wait."""
         dead, now = [], time.monotonic()
         for i in range(len(self.names)):
             asked = self._asked[i]
@@ -147,7 +149,7 @@ class RayShards:
         return dead
 
     def refresh(self, timeout_s: float) -> None:
-        """Wait for the current `status` of each shard that is there."""
+        """Wait for the current `status` of each living shard."""
         self._asked = [None] * len(self.names)  # their answers are older
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):

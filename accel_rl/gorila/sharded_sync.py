@@ -72,7 +72,7 @@ class ShardedSync(GradientSync):
     # -- the shards ------------------------------------------------------------
 
     def build_shards(self) -> list[Shard]:
-        """Build the shards of these parameters. If a state was loaded, they continue from it."""
+        """Build the shards of these parameters. They continue from the state that was loaded, if there is one."""
         shards = [
             Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.delay_limit)
             for p in self.parts
@@ -82,8 +82,8 @@ class ShardedSync(GradientSync):
         return shards
 
     def connect(self, transport: Transport, publish: bool) -> None:
-        """Begin to use shards. publish: first restore them from the state that was loaded, if one was. Then pull all
-        parameters. ValueError if the number of shards differs."""
+        """Connect to shards, and pull all parameters. publish: first restore the shards from the state that was loaded,
+        if there is one. ValueError if the number of shards differs."""
         if transport.shards != len(self.parts):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self.parts)} slices")
         self._calls = ShardCalls(transport, self.config.timeout_s)
@@ -100,7 +100,7 @@ class ShardedSync(GradientSync):
         self.refreshed += 1
 
     def pull(self) -> None:
-        """With in_flight 0, wait for the newest parameters; otherwise take those that have arrived."""
+        """With in_flight 0, wait for the newest parameters; otherwise use the parameters that have arrived."""
         if self.config.in_flight:
             self._collect()
         else:
@@ -164,8 +164,8 @@ class ShardedSync(GradientSync):
         self.times["sync_s"] += time.monotonic() - began
 
     def _collect(self, most: int | None = None) -> None:
-        """Take the answers to the oldest updates: those that have arrived, and with `most`, wait until no more than
-        `most` updates are unanswered."""
+        """Process the answers to the oldest updates that have arrived. With `most`, wait until at most `most` updates
+        are unanswered."""
         while self._in_flight:
             oldest = self._in_flight[0]
             must_wait = most is not None and len(self._in_flight) > most
@@ -181,7 +181,7 @@ class ShardedSync(GradientSync):
         return _Pull(self._pulls, self._calls.call(shard, "pull", self._versions[shard]))
 
     def _take(self, shard: int, pull: _Pull) -> None:
-        """Copy the parameters of an answer to a pull, unless those of a later pull are here already."""
+        """Copy the parameters of an answer to a pull, unless those of a later pull have arrived."""
         pulled: Pulled | None = self._calls.answer(shard, pull.future)
         if pulled is not None and pulled.parameters is not None and pull.number >= self._taken[shard]:
             self._copy(shard, pulled, pull.number)
@@ -203,7 +203,7 @@ class ShardedSync(GradientSync):
         return self.state_of([self._calls.ask(shard, "snapshot") for shard in shards])
 
     def state_of(self, snapshots: list[Snapshot]) -> dict[str, Any]:
-        """Return the state of this learner and of the shards. snapshots: of all shards, or none."""
+        """Return the state of this learner and of the shards. snapshots: snapshots of all shards, or an empty list."""
         shards = from_snapshots(snapshots) if snapshots else {"parameters": self.flat.data}
         return {
             **shards,
@@ -230,21 +230,21 @@ SHARE = 0.001
 
 
 class OutlierGuard:
-    """Tells outliers by a running mean and standard deviation of |loss| (Nair et al. 2015, section 4.2).
+    """Detects outliers by a running mean and standard deviation of |loss| (Nair et al. 2015, section 4.2).
 
         |loss| > mean + max(k deviation, usual)
 
-    The paper keeps both over all data that a learner sees, and gives neither k ("several") nor the window. Here the
-    first losses are averaged evenly; once there are 1 / SHARE of them, older ones are forgotten exponentially. Outliers
-    enter too, so that the guard gets used to a lasting change.
+    The paper computes both over all data that a learner sees, and gives neither k ("several") nor the window. Here the
+    first losses are averaged evenly; after 1 / SHARE losses, older ones are forgotten exponentially. Outliers are
+    included, so that the guard adapts to a lasting change.
 
-    `usual` is ours: what the surprise of one reward adds to a loss. Without it the guard discards rewards where they
-    are rare: in Pong with batches of 8, after 20,000 updates, 26 % of the batches with a won point, and 0.6 % of those
-    with lost points alone.
+    `usual` was added by this project: the amount that one surprising reward adds to a loss. Without it the guard
+    discards rewards if they are rare. In Pong with batches of 8, after 20,000 updates, it discarded 26 % of the batches
+    with a won point, and 0.6 % of the batches with lost points only.
     """
 
     def __init__(self, deviations: float, usual: float = 0.0):
-        """deviations: k. 0: no loss is an outlier."""
+        """deviations: k; with 0 no loss is an outlier."""
         self.deviations, self.usual = deviations, usual
         self._seen, self._mean, self._variance = 0, 0.0, 0.0
 
@@ -254,7 +254,7 @@ class OutlierGuard:
         return self._mean + max(self.deviations * math.sqrt(self._variance), self.usual)
 
     def is_outlier(self, loss: float) -> bool:
-        """Note a loss, which must be finite; returns whether it is above the bound of the losses before it."""
+        """Record a finite loss; return whether it exceeds the bound computed from earlier losses."""
         x = abs(loss)
         found = self.deviations > 0 and self._seen >= WARM_UP and x > self.bound
         self._seen += 1

@@ -1,8 +1,9 @@
-"""Calls to shards through sockets: the messages' form, the server of a shard, and the transport of a learner.
+"""Calls to shards through sockets: the format of messages, the server of a shard, and the transport of a learner.
 
 A message is JSON, then the bytes of its tensors. No pickle.
 
-8 bytes: length of the JSON | JSON of the message, with each tensor's type and shape | all tensors' bytes, in order"""
+8 bytes: length of the JSON | JSON of the message, with each tensor's type and shape | all tensors' bytes, in order
+"""
 
 import contextlib
 import hashlib
@@ -105,7 +106,7 @@ def _receive_into(s: socket.socket, block: memoryview) -> None:
 
 
 def challenge(s: socket.socket, token: str) -> bool:
-    """Return whether the other side knows the token, which is not sent. OSError."""
+    """Return whether the other side knows the token, without sending the token. OSError."""
     nonce = secrets.token_bytes(_NONCE)
     s.sendall(nonce)
     return hmac.compare_digest(_receive(s, _NONCE), _proof(token, nonce))
@@ -134,10 +135,10 @@ class Endpoint(NamedTuple):
 
 
 class ShardServer:
-    """Carries out calls one after the other: those of each connection in their order, and those of this process."""
+    """Executes calls one after another: the calls of each connection in their order, and the calls of this process."""
 
     def __init__(self, shard: Shard, address: str):
-        """address: of the network interface to listen on; nothing listens on others."""
+        """address: address of the network interface to listen on; the server does not listen on other interfaces."""
         self._shard, self._lock = shard, threading.Lock()
         self._socket = socket.create_server((address, 0), backlog=128)
         self.endpoint = Endpoint(address, self._socket.getsockname()[1], secrets.token_hex(32))
@@ -181,15 +182,15 @@ class ShardServer:
 
 
 Locate = Callable[[str], Endpoint | None]
-"""Returns where the server of the shard of this name is, or None while there is none."""
+"""A function that returns the address of the server of the shard with this name; None while there is none."""
 CONNECT_S = 10.0
-SILENT_S = 20  # a host that sends nothing for so long, not even acknowledgements, is gone
+SILENT_S = 20  # seconds without data or acknowledgements after which a host counts as lost
 
 
 class SocketTransport:
-    """Calls shards through a connection to each. A thread for each shard sends a call and waits for its answer.
+    """Calls shards through one connection per shard. A thread for each shard sends a call and waits for its answer.
 
-    If a connection is lost, the call that was under way is lost; the next call locates the shard and connects again.
+    If a connection is lost, its current call is lost; the next call locates the shard and connects again.
     """
 
     def __init__(self, names: Sequence[str], locate: Locate):
@@ -203,7 +204,7 @@ class SocketTransport:
         return self._shards[shard].call(method, arguments)
 
     def close(self) -> None:
-        """End the connections, after the calls that were made."""
+        """Close the connections after the pending calls."""
         for shard in self._shards:
             shard.calls.put(None)
 
@@ -261,7 +262,7 @@ class _Caller:
                 self._disconnect()
                 request.call.end(error=ShardUnavailable(f"{self.name} is gone: {e}"))
             except Exception as e:
-                self._disconnect()  # what is left on the connection is unknown
+                self._disconnect()  # the remaining bytes on the connection are unknown
                 request.call.end(error=e)
             else:
                 if kind == "answer":

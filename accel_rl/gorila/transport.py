@@ -1,4 +1,5 @@
-"""How learners call shards: the protocol, shards in the learner's own process, and calls that are repeated."""
+"""Calls of learners to shards: the protocol, shards in the learner's process, and calls that are repeated if they are
+lost."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ class Future(Protocol):
     """The answer to a call, which may still be on its way."""
 
     def done(self) -> bool:
-        """Whether `result` returns or raises at once."""
+        """Whether `result` returns or raises without waiting."""
 
     def result(self, timeout_s: float) -> Any:
         """Wait for the answer and return it. ShardUnavailable, naming the shard, if there is none within timeout_s."""
@@ -33,8 +34,8 @@ class Transport(Protocol):
         """Number of shards."""
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
-        """Call a method of a shard; does not wait for the answer. Tensors that are sent may not be changed until it is
-        there."""
+        """Call a method of a shard without waiting for the answer. Tensors of the call must not be changed before it
+        has arrived."""
 
 
 class Answered:
@@ -51,7 +52,7 @@ class Answered:
 
 
 class InProcess:
-    """Shards in the learner's own process. A call is carried out at once; its errors are raised by `call`."""
+    """Shards in the learner's process. A call is executed immediately, and `call` raises its errors."""
 
     def __init__(self, shards: Sequence[Shard]):
         self._shards = list(shards)
@@ -72,14 +73,16 @@ class ShardCalls:
 
     def __init__(self, transport: Transport, timeout_s: float):
         self.transport, self._timeout_s = transport, timeout_s
-        self._silent_since: list[float | None] = [None] * transport.shards  # time.monotonic(); None: it answers
+        self._silent_since: list[float | None] = [
+            None
+        ] * transport.shards  # time.monotonic() of the first lost call; None while the shard answers
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
         """Call a shard; does not wait."""
         return self.transport.call(shard, method, *arguments)
 
     def ask(self, shard: int, method: Method, *arguments: Any) -> Any:
-        """Call a shard and wait for its answer; call again if it is lost, which changes nothing for all methods but
+        """Call a shard and wait for its answer. A lost call is repeated, which is harmless for all methods except
         "push". RunError if the shard has not answered for timeout_s."""
         assert method != "push"
         while (answer := self.answer(shard, self.call(shard, method, *arguments))) is None:

@@ -33,7 +33,7 @@ class _Piece(NamedTuple):
 
 
 class _State:
-    """All parameters and the optimizer's state at one moment; the moments of chunks differ a little."""
+    """All parameters and the optimizer's state at nearly one moment, which differs slightly between chunks."""
 
     def __init__(self, size: int, names: list[str], pieces: int):
         self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}  # [P] each
@@ -54,7 +54,7 @@ class _State:
 
 
 class Uplink:
-    """Pushes the updates of a machine's central parameters to the shards, and brings those of other machines back.
+    """Pushes the updates of a machine's central parameters to the shards, and pulls the updates of other machines.
 
         central parameters   o--- updates of the ranks ---o--- more of them ---o--- ...
                              |                            |                    ^
@@ -62,8 +62,8 @@ class Uplink:
                                                           | taken - base       |
         shards               ----------------------------> push -> pull -------/
 
-    Ranks go on while a push is on its way. The updates that they make meanwhile are added to the parameters that the
-    shards return, and are part of the next push. If a shard discards a push, the updates of that push are lost.
+    Ranks continue while a push is being sent. The updates that they make in this time are added to the parameters that
+    the shards return, and are part of the next push. If a shard discards a push, the updates of that push are lost.
     """
 
     def __init__(self, central: Central, optimizer: Optimizer, config: ParameterServerConfig, learner: str):
@@ -86,13 +86,15 @@ class Uplink:
         self._taken_updates = [0] * len(central.parts)
         self._versions: list[Version] = []  # of the base, for each shard
         self._sequence = 0  # of the last push
-        self._sent: list[tuple[Future, Future]] | None = None  # (push, pull) of each shard; None: nothing is on its way
+        self._sent: list[tuple[Future, Future]] | None = (
+            None  # (push, pull) of each shard; None if no push is being sent
+        )
         self.counts = PushCounts()
         self.bytes_moved = 0
 
     def connect(self, transport: Transport) -> None:
-        """Begin to use the shards: their parameters and optimizer state become the central ones. ValueError if the
-        number of shards differs."""
+        """Connect to the shards. Their parameters and optimizer state become the central ones. ValueError if the number
+        of shards differs."""
         if transport.shards != len(self._slices):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self._slices)} slices")
         self._calls = ShardCalls(transport, self._config.timeout_s)
@@ -107,13 +109,14 @@ class Uplink:
 
     @property
     def updates(self) -> int:
-        """Number of updates of the parameters: those of the shards, and the machine's that were not yet pushed."""
+        """Number of updates of the parameters: those of the shards, and those of the machine that are not pushed
+        yet."""
         return self._versions[0].updates + self._central.updates(0) - self._base_updates[0]
 
     def look(self) -> None:
-        """Take the answers to the last push, if they are there. Then push, if there are enough new updates.
+        """Process the answers to the last push if they have arrived. Then push if there are enough new updates.
 
-        Waits only for a shard that is gone. RunError if it does not come back.
+        Waits only for a shard that is lost. RunError if it does not return.
         """
         if self._sent is not None and all(push.done() and pull.done() for push, pull in self._sent):
             self._take_answers()
@@ -150,7 +153,7 @@ class Uplink:
             self.bytes_moved += self._bytes_of(push.size)
 
     def _take_answers(self) -> None:
-        """Wait for the shards' answers, and put their parameters in place of the central ones."""
+        """Wait for the shards' answers, and replace the central parameters by theirs."""
         sent, self._sent = self._sent or [], None
         pulled, keeps = [], []
         for shard, (push, pull) in enumerate(sent):
@@ -174,8 +177,8 @@ class Uplink:
         self.bytes_moved += self._bytes_of(self._slices[-1].stop)
 
     def _publish(self, k: int, keeps: list[bool]) -> None:
-        """Write the shards' state to chunk k, with the updates that were made since the last push was taken; call it
-        with the chunk's lock held. keeps: for each shard, whether to keep those updates."""
+        """Write the shards' state to chunk k, with the updates made since the last push was prepared; call with the
+        chunk's lock held. keeps: for each shard, whether to keep those updates."""
         updates = self._central.updates(k) - self._taken_updates[k]
         spare, numbers = self._central.spare(k), dict[str, float]()
         for i, piece in self._pieces_of(k):
@@ -208,7 +211,7 @@ class Uplink:
 
 
 def _pieces(parts: list[slice], slices: list[slice]) -> Iterator[_Piece]:
-    """Cut the parameter vector wherever a chunk or a shard begins, so that each piece lies in one of both."""
+    """Cut the parameter vector wherever a chunk or a shard begins, so that each piece is in one chunk and one shard."""
     for k, chunk in enumerate(parts):
         for s, shard in enumerate(slices):
             begin, end = max(chunk.start, shard.start), min(chunk.stop, shard.stop)

@@ -1,4 +1,5 @@
-"""The best network of a run, by its evaluations (Nair et al. 2015, section 5.2: kept for the final evaluation)."""
+"""The best network of a run, selected by its evaluations (Nair et al. 2015, section 5.2, use it for the final
+evaluation)."""
 
 import math
 from pathlib import Path
@@ -11,7 +12,7 @@ from accel_rl.runners.evaluation import Evaluation
 
 
 def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, Any]:
-    """Return what `load_agent` needs of a learner's state, without the optimizer and a replay.
+    """Return the part of a learner's state that `load_agent` needs, without the optimizer and the replay.
 
     agent: the agent's `state_dict()`. network: its network's tensors by name.
     """
@@ -19,15 +20,15 @@ def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, 
 
 
 class BestAgent:
-    """Keeps the network whose evaluation had the highest mean score so far, in the folder `best` of a run.
+    """Stores the network whose evaluation had the highest mean score so far, in the folder `best` of a run.
 
-    It is written like a checkpoint: atomically, synced, and verified when it is read. The first of equal scores stays.
-    The score is part of it, so a resumed run goes on from the best of before, also if that was after the checkpoint
-    that the run is resumed from. Only one process may write.
+    The file is written like a checkpoint: atomically, synced, and verified when it is read. Of equal scores the first
+    is kept. The score is stored with the network. So a resumed run compares with the previous best, even if that was
+    after the checkpoint from which the run is resumed. Only one process may write.
     """
 
     def __init__(self, run: Path):
-        # Numbered in the order in which they were best: a resumed run's best may have fewer env steps than the last.
+        # Numbered in order of time: the best network of a resumed run may have fewer env steps than the previous best.
         self._kept = Checkpoints(run / "best" / "checkpoints", keep=1)
         self._score: float | None = None
 
@@ -40,9 +41,9 @@ class BestAgent:
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
-        """Keep a network if its evaluation is the best so far; returns whether it is.
+        """Store a network if its evaluation is the best so far; return whether it is.
 
-        state: as `agent_state` returns it. RunError if the disk is full.
+        state: the result of `agent_state`. RunError if the disk is full.
         """
         if not evaluation.mean > self.score:  # nor NaN, of no episode
             return False
@@ -53,9 +54,9 @@ class BestAgent:
         return True
 
     def load(self) -> dict[str, Any] | None:
-        """Read and verify the best network, with env_steps, evaluation and learner; None if there is none yet.
+        """Read and verify the best network, with env_steps, evaluation and learner; None if no network is stored yet.
 
-        ConfigError if it is damaged.
+        ConfigError if the file is damaged.
         """
         found = self._kept.load_latest()
         return found[1] if found else None

@@ -17,8 +17,8 @@ from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system import hardware
 
-# Workers that share their cores with the action server have a lower priority than it, since all of them wait for it. A
-# higher value gains little, and would starve the workers where other programs run at nice 0.
+# Workers that share their cores with the action server have a lower priority than the server, because all of them wait
+# for it. A higher value gains little, and would starve the workers if other programs run at nice 0.
 NICE_BESIDE_SERVER = 10
 
 
@@ -34,7 +34,7 @@ def build_sampler(
 ) -> RolloutSampler:
     """Build a sampler as planned, for training or evaluation.
 
-    first_index: of its environments among those of all ranks.
+    first_index: index of the sampler's first environment among the environments of all ranks.
     """
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"
@@ -71,7 +71,7 @@ def build_sampler(
 
 
 def build_engine(plan: SamplerPlan, setup: EngineSetup, config: Resolved) -> Engine:
-    """Build what steps the environments: worker processes, this process, the device, or an engine of the user's."""
+    """Build the engine that steps the environments: worker processes, this process, the device, or a user's engine."""
     if plan.has_workers:
         pool = PoolConfig(
             cores=plan.worker_cores,

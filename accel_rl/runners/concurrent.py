@@ -81,14 +81,18 @@ class Concurrent:
         assert sampler.buffers > period // self.each, "the rollouts of a period must stay whole"
         self.period = period
         self.behaviour = self.algo.behaviour()
-        self._rollouts = 0  # of the current period; 0: none has begun
-        self._owed = [0 for _ in self.learners]  # by learner: env steps of the period whose updates were made due
+        self._rollouts = 0  # number of rollouts of the current period; 0 if no period has begun
+        self._owed = [
+            0 for _ in self.learners
+        ]  # for each learner: env steps of the period for which updates were made due
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, UpdateMetrics]] = []  # metrics of the period's updates
         self._pause = threading.Event()
         self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
         self._device = Device(self.algo.device)
-        self._stream = self._device.stream()  # of the trainer's work, which is not ordered with that of sampling
+        self._stream = (
+            self._device.stream()
+        )  # stream of the trainer's work, which is not ordered with the sampler's work
 
     def _set_up_thread(self, threads: int, cores: tuple[int, ...]) -> None:
         torch.set_num_threads(threads)
@@ -100,9 +104,9 @@ class Concurrent:
         return self._rollouts > 0
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Run one period, or the rest of an interrupted one; returns its env steps and the metrics of its updates.
+        """Run one period, or the rest of an interrupted one; return its env steps and the metrics of its updates.
 
-        (0, []) if it is interrupted. remaining: env steps until the end of the run.
+        Returns (0, []) if it is interrupted. remaining: env steps until the end of the run.
         """
         for algo in self.algos:
             set_schedules(algo)
@@ -136,13 +140,17 @@ class Concurrent:
         self._owed = [algo.owe(self._rollouts * self.each * algo.communicator.size) for algo in self.algos]
 
     def _sample(self, training: Future[None]) -> None:
-        ranks = self.algo.communicator.size  # their schedules count the steps of all; the others sample as many
+        ranks = (
+            self.algo.communicator.size
+        )  # schedules count the steps of all ranks, and every rank samples the same number
         staged = ranks * sum(r.env_steps for r in self._staged)
         while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
             now = self.algo.now
             self.behaviour.epsilon = self.algo.schedules(now.progress, now.env_steps + staged)["epsilon"]
             rollout = self.sampler.collect(self.behaviour)
-            self._staged.append(rollout)  # whole until the period's end: the sampler has a buffer for each
+            self._staged.append(
+                rollout
+            )  # not overwritten before the period ends: the sampler has one buffer per rollout
             staged += ranks * rollout.env_steps
             self.sampled(staged)
 
@@ -152,7 +160,7 @@ class Concurrent:
             self.sampler.check()
 
     def _train(self) -> None:
-        """In the trainer's thread: learn from every minibatch that is due."""
+        """Make all updates that are due. Runs in the trainer's thread."""
         self._stream.wait_stream(self._device.default_stream())
         with self._device.on(self._stream):
             for prefix, learner in self.learners:

@@ -39,10 +39,11 @@ class Evaluation:
 class Quota:
     """Selects the environments that continue playing.
 
-    By steps: each begins episodes until its share is used and finishes the last one, so that no episode is left out for
-    being long. The sums over many evaluations have no bias (Wald); the mean of a single one leans to long episodes by
-    about 1 / (number of episodes), where leaving out the unfinished ones would lean far to short ones.
-    By episodes: each plays a number set in advance; no bias at all.
+    By steps: each environment begins episodes until its share of steps is used, and finishes its last episode, so that
+    no episode is left out because it is long. Sums over many evaluations are unbiased (Wald). The mean of a single
+    evaluation is biased towards long episodes by about 1 / (number of episodes); leaving out unfinished episodes would
+    bias it strongly towards short ones. By episodes: each environment plays a fixed number of episodes, which has no
+    bias.
     """
 
     def __init__(self, B: int, steps: int, episodes: int):

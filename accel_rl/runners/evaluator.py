@@ -1,4 +1,4 @@
-"""Plays evaluation episodes with an agent on environments of their own."""
+"""Plays evaluation episodes with an agent on separate environments."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,11 +19,11 @@ from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import hardware
 
 CHUNK = 16  # steps between two checks of which environments are done
-MIN_STEPS_PER_ENV = 500  # a small budget is not spread over more environments than this gives
+MIN_STEPS_PER_ENV = 500  # every environment has at least this many steps, so a small budget uses fewer environments
 
 
 def evaluation_env(config: Resolved) -> ResolvedEnv:
-    """Return the environment as it is evaluated, with the time limit of an evaluation episode."""
+    """Return the environment used for evaluations, with the time limit of an evaluation episode."""
     return replace(config.env, max_evaluation_steps=config.evaluation_limit)
 
 
@@ -45,12 +45,13 @@ class Evaluator:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda env_steps: None,
     ) -> Evaluation | None:
-        """Play one evaluation, a pure function of parameters, settings and seed. None if `stop()` became true.
+        """Play one evaluation, which is a pure function of parameters, settings and seed. Returns None if `stop()`
+        became true.
 
-        It changes nothing: not the network's buffers, nor the state of torch's generators.
+        The network's buffers and the states of torch's generators are the same afterwards.
 
-        steps: env steps after which no episode is begun, unless the settings name a number of episodes or saved starts,
-        each of which is played once.
+        steps: env steps after which no episode begins, unless the settings give a number of episodes or saved starts;
+        each saved start is played once.
         """
         parallel = self.config.evaluation.parallel
         episodes = len(self._starts) if self._starts else self.config.evaluation.episodes
@@ -60,7 +61,7 @@ class Evaluator:
                 with own_generator(self.plan.device, seed), buffers_kept(agent.model):
                     sampler = self._fresh_sampler(B, seed)
                     found = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
-                # the environments of a worker that replaced a lost one begin again at their first saved starts
+                # environments of a replaced worker begin again at their first saved starts
                 if found is None or self._starts is None or not sampler.dropped:
                     return found
         except BaseException:
@@ -80,7 +81,7 @@ class Evaluator:
         return self._sampler
 
     def _say_limit(self, spec: EnvSpec) -> None:
-        """Say once if episodes end by a limit that is none of a Gymnasium environment's own."""
+        """Log once if a Gymnasium environment's episodes end by a time limit that is not the environment's own."""
         limit = self.config.evaluation_limit
         own = self.config.spec.protocol["max_episode_steps"] if not spec.is_atari else 0
         if own is None or own > limit:

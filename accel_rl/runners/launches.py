@@ -1,7 +1,8 @@
-"""launches.json of a run: each time it was begun or resumed, with the command, the machine and the versions.
+"""launches.json of a run: the command, the machine and the versions of every launch, at the beginning and at each
+resume.
 
-The user's files are part of a result, too: their git revision is recorded, and changes that are not committed are kept
-in changes-N.diff, N being the number of the launch.
+A result also depends on the user's files. So their git revision is recorded, and uncommitted changes are saved in
+changes-N.diff, where N is the number of the launch.
 """
 
 import json
@@ -17,11 +18,11 @@ from accel_rl.runners.run_folder import RunFolder, git, git_revision, versions
 from accel_rl.system import hardware
 
 FILE = "launches.json"
-MOST = 1 << 20  # bytes of a diff that are kept
+MOST = 1 << 20  # maximum size of a saved diff in bytes
 
 
 def record(run: RunFolder, env_steps: int) -> None:
-    """Append this launch to launches.json. env_steps: of the run at its start."""
+    """Append this launch to launches.json. env_steps: the run's env steps at the launch."""
     launches = read(run)
     number, here = len(launches) + 1, Path.cwd()
     launch: dict[str, Any] = {
@@ -44,7 +45,7 @@ def record(run: RunFolder, env_steps: int) -> None:
 
 
 def read(run: RunFolder) -> list[dict[str, Any]]:
-    """Return the launches of a run; [] if the file is missing or damaged: it decides nothing."""
+    """Return the launches of a run; [] if the file is missing or damaged, because nothing depends on it."""
     try:
         found = json.loads((run.path / FILE).read_text())
     except (OSError, ValueError):

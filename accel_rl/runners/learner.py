@@ -27,7 +27,7 @@ from accel_rl.models.network_state import (
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.runners.best_agent import agent_state
-from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
+from accel_rl.runners.ranks.context import Exchange
 from accel_rl.runners.seeds import own_generator
 from accel_rl.speed.captured_updates import CapturedUpdates, ScheduledTensors
 from accel_rl.system.devices import Device
@@ -45,40 +45,42 @@ class Learner:
         spec: EnvSpec,
         device: str,
         seed: int,
-        context: RankContext = SINGLE_RANK,
+        exchange: Exchange | None = None,
     ):
-        device = Device(device)
+        """exchange: the exchange with other learners; None if there are none."""
+        device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
         self._has_modes = has_modes(self.algo.agent.model)
         self._has_statistics = bool(statistics(self.algo.agent.model))
         self.flat = FlatParameters(self.algo.agent.model)
-        self.algo.communicator = context.communicator
+        self.algo.communicator = exchange.communicator
         if device.queues_work:
             self.algo.now = ScheduledTensors(self.algo.device)
         set_schedules(self.algo)
-        self.gradient_sync = self._build_gradient_sync(config, context)
+        self.gradient_sync = self._build_gradient_sync(config, exchange)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
         self._queues_work = device.queues_work
         self._captured: CapturedUpdates | None = None
-        if device.queues_work and context.captures_updates:
+        if device.queues_work and exchange.captures_updates:
             self._captured = CapturedUpdates(self.algo, self.update, config.capture_updates)
 
-    def _build_gradient_sync(self, config: Resolved, context: RankContext) -> GradientSync:
+    def _build_gradient_sync(self, config: Resolved, exchange: Exchange) -> GradientSync:
         if name := config.distributed.sync_class:
-            found: GradientSync = find_gradient_sync(name)(self.flat, self.algo, context.communicator)
+            found: GradientSync = find_gradient_sync(name)(self.flat, self.algo, exchange.communicator)
             return found
-        return context.gradient_sync(self.flat, self.algo)
+        return exchange.gradient_sync(self.flat, self.algo)
 
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
     ) -> list[UpdateMetrics]:
-        """Make the updates of a phase; returns their metrics. On a GPU it does not wait for them.
+        """Make the updates of a phase; return their metrics. Does not wait for a GPU.
 
         between: called after each update. pause: called after `between`; True ends the phase early.
         """
         all_metrics: list[UpdateMetrics] = []
-        # a change of the mode takes 20 microseconds and more, so networks without one are left in eval mode
+        # switching the mode takes at least 20 microseconds, so networks that behave the same in both modes stay in eval
+        # mode
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
@@ -154,7 +156,7 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state. ConfigError, one line, if it is of another network or optimizer."""
+        """Load a state. ConfigError, one line, if it belongs to another network or optimizer."""
         self.load_trained(state)
         self.algo.load_state_dict(state["algo"])
         self.updates = state["updates"]
@@ -167,7 +169,7 @@ class Learner:
         return {"network": self.network(sync["parameters"]), "gradient_sync": others, "layout": self.flat.layout()}
 
     def load_trained(self, state: dict[str, Any]) -> None:
-        """Load the network and its optimizer. ConfigError, one line, if they are others."""
+        """Load the state of the network and its optimizer. ConfigError, one line, if it belongs to others."""
         load_network(self.algo.agent.model, state["network"], "the checkpoint")
         sync = {**state["gradient_sync"], "parameters": self.flat.vector(state["network"])}
         try:
@@ -178,12 +180,13 @@ class Learner:
         self.gradient_sync.load_state_dict(sync)
 
     def network(self, parameters: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the network's tensors by name. parameters [P]: take the place of those that are trained here."""
+        """Return the network's tensors by name. parameters [P]: values that replace this process's trained
+        parameters."""
         state = network_state(self.algo.agent.model)
         return state if parameters is None else {**state, **self.flat.by_name(parameters)}
 
     def agent_state(self) -> dict[str, Any]:
-        """Return what `load_agent` needs of the state."""
+        """Return the part of the state that `load_agent` needs."""
         return agent_state(self.algo.agent.state_dict(), self.network())
 
 
@@ -207,9 +210,9 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
 
 
 def load_agent(config: Resolved, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
-    """Return the agent of a checkpoint, for evaluation and videos. The caller's random numbers stay as they are.
+    """Return the agent of a checkpoint, for evaluation and videos. The caller's random generators are not changed.
 
-    ConfigError, one line, if the checkpoint is of another network.
+    ConfigError, one line, if the checkpoint belongs to another network.
     """
     with own_generator(device, seed=0):
         agent = build_algorithm(config, spec, device).agent

@@ -38,7 +38,7 @@ from accel_rl.samplers.sampler import Sampler
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """What a run leaves: env steps, updates that were made, the scores of recent episodes, and the algorithm."""
+    """The result of a run: env steps, number of updates, the scores of recent episodes, and the algorithm."""
 
     env_steps: int
     updates: int
@@ -53,8 +53,8 @@ def train(
 ) -> LoopResult:
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step.
 
-    groups: of environments that take turns; part of the result, since each is inferred for by itself. updated: called
-    after each update with the env steps before its rollout.
+    groups: number of groups of environments. It affects the result, since inference runs separately for each group.
+    updated: called after each update with the env steps before its rollout.
     """
     config = resolve(given)
     spec = config.spec
@@ -89,7 +89,7 @@ def train(
 
 
 def build_sampler(config: Resolved, groups: int) -> Sampler:
-    """Build the serial sampler: environments stepped one after another, and inference by the agent as it is."""
+    """Build the serial sampler: environments are stepped one after another, and inference calls the agent directly."""
     s, seed = config.sampler, derived_seed(config.seed, Stream.SAMPLER)
     spec = config.spec
     setup = EngineSetup(

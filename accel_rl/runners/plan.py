@@ -1,7 +1,7 @@
-"""Where a run's processes and threads run, and which environments each of them steps: resolved once, then handed down.
+"""Placement of a run's processes, threads and environments. It is resolved once and then passed on.
 
-Nothing else decides placement. `RunPlan` holds a `RankPlan` for each rank, and that a `SamplerPlan` for its training
-environments; evaluations derive another one from it.
+All placement is decided here. `RunPlan` has a `RankPlan` for each rank, which has a `SamplerPlan` for its training
+environments. Evaluations derive their own `SamplerPlan` from it.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -19,25 +19,27 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import Placement, place_processes
 
-# The fewest environments of a group with an inference thread of its own. Each thread reads the network's weights
-# itself; even so, two threads sampled 1.2 to 1.5 times as fast as one server at 4, 8 and 16 environments each.
+# Smallest group of environments with its own inference thread. Each thread reads the network's weights separately. Even
+# so, two threads sampled 1.2 to 1.5 times as fast as one server with groups of 4, 8 and 16 environments.
 MIN_ENVS_PER_THREAD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerPlan(NamesEngine):
-    """One sampler: its environments, its worker processes, and where inference for them runs."""
+    """One sampler: its environments, its worker processes, and the place of their inference."""
 
     T: int  # steps of each environment in a rollout
     grouping: Grouping
     device: str
     buffers: int  # rollouts in memory
-    engine: str  # what steps the environments, see SamplerConfig
-    worker_cores: tuple[int | None, ...]  # one entry for each worker process; None: not pinned
+    engine: str  # name of the engine, see SamplerConfig
+    worker_cores: tuple[int | None, ...]  # one entry per worker process; None for a worker that is not pinned
     shares_cores: bool  # inference runs on the workers' cores
     act_threads: int  # of one operation of inference
-    act_cores: tuple[int, ...] = ()  # of the inference thread; empty: it is not moved
-    inference_cores: tuple[tuple[int, ...], ...] = ()  # of each group's inference thread; empty: one server for all
+    act_cores: tuple[int, ...] = ()  # cores of the inference thread; empty if the thread is not moved
+    inference_cores: tuple[
+        tuple[int, ...], ...
+    ] = ()  # cores of each group's inference thread; empty if one server infers for all groups
 
     @property
     def in_process(self) -> bool:
@@ -45,7 +47,7 @@ class SamplerPlan(NamesEngine):
         return not self.has_workers
 
     def environments(self) -> str:
-        """Describe how many environments there are, and where they are stepped."""
+        """Describe the number of environments and the processes that step them."""
         B, groups, workers = self.grouping.B, self.grouping.groups, self.grouping.workers
         where = f"on {counted(workers, 'worker')}" if self.has_workers else "in this process"
         where = f"on {self.device}" if self.on_device else where
@@ -53,7 +55,7 @@ class SamplerPlan(NamesEngine):
 
     @property
     def threaded_inference(self) -> bool:
-        """Whether each group, which then has dedicated workers, has an inference thread of its own."""
+        """Whether each group has its own inference thread; each group then also has dedicated workers."""
         return bool(self.inference_cores)
 
 
@@ -73,13 +75,13 @@ class RankPlan:
 
     @classmethod
     def resolve(cls, config: Resolved, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
-        """Plan one rank. config: the rank's own settings. device: instead of --device.
+        """Plan one rank. config: the rank's own settings. device: overrides --device.
 
         ConfigError if a device or a core is not available, or the environments cannot be divided evenly.
         """
         s, device = config.sampler, device or resolve_device(config.device)
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
-        if _emulator_on_cpu(config.env, device):  # workers wait for actions, so inference takes every core
+        if _emulator_on_cpu(config.env, device):  # workers wait for actions, so inference uses every core
             placement = replace(placement, act_threads=placement.torch_threads)
         groups = s.groups or (1 if _emulator_on_cpu(config.env, device) or s.envs % 2 else 2)
         if s.on_device:
@@ -159,8 +161,8 @@ class RunPlan:
 
 
 def resolve_device(device: str) -> str:
-    """Return cpu or a GPU with its index; for `auto` the first GPU, if there is one. ConfigError for a device that is
-    not there."""
+    """Return cpu, or a GPU with its index. For `auto`, return the first GPU if there is one. ConfigError for a missing
+    device."""
     if device == "auto":
         return hardware.gpu_name() if hardware.gpu_count() else "cpu"
     device = hardware.available_device(device, "--device")
@@ -178,7 +180,8 @@ def _emulator_on_cpu(env: ResolvedEnv, device: str) -> bool:
 
 
 def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placement:
-    """Use as many workers as the environments divide by. groups: that each worker steps a part of."""
+    """Use the largest number of workers that divides the environments. groups: number of groups that each worker
+    steps."""
     B = config.sampler.envs
     if B % groups:
         raise ConfigError(f"B={B} must divide by {groups} groups; use {-(-B // groups) * groups}")
@@ -200,7 +203,7 @@ def _training_sampler(config: Resolved, placement: Placement, groups: int) -> Sa
     if s.inference_per_worker:  # groups are inferred for in order of arrival, by one server
         grouping = Grouping(s.envs, workers, workers, dedicated_workers=True)
         return _one_server(placement, grouping, config.T, buffers, s.engine)
-    # Threads do not run beside a concurrent learner: BLAS has one number of threads for all threads of a process.
+    # inference threads cannot run beside a concurrent learner, because BLAS has one thread count per process
     threadable = placement.device == "cpu" and bool(config.env.game) and config.schedule != "concurrent"
     dedicated = threadable and s.envs % workers == 0
     if dedicated and s.groups is None and workers % 2 == 0 and s.envs >= 2 * MIN_ENVS_PER_THREAD:
@@ -219,7 +222,8 @@ def _training_sampler(config: Resolved, placement: Placement, groups: int) -> Sa
 
 
 def _buffers(config: Resolved) -> int:
-    """Rollouts in memory: those of a whole period and one more where learning does not wait for them, else two."""
+    """Return the number of rollouts in memory: two, or, if learning runs in parallel, those of a whole period and one
+    more."""
     if config.schedule != "concurrent":
         return BUFFERS
     return config.rank_period // (config.T * config.sampler.envs) + 1

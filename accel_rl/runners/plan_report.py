@@ -17,13 +17,14 @@ from accel_rl.system.counts import counted
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Bytes of one rank. Rollouts lie in host memory, and again on a GPU; with the device engine on the GPU alone."""
+    """Bytes of one rank. Rollouts are in host memory, with a copy on the GPU if there is one; with the device engine
+    only there."""
 
     rollouts: int
     simulators: int  # of the workers, at most, or of the device engine
     replay: int  # 0 without one
     replay_device: str
-    on_device: bool = False  # whether simulators and rollouts are on the rank's device alone
+    on_device: bool = False  # whether simulators and rollouts are only on the rank's device
 
     @classmethod
     def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":

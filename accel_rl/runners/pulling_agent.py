@@ -12,8 +12,8 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 class PullingAgent:
     """An agent that pulls the central parameters after every `steps` steps of each environment.
 
-    Several threads may act at once, each for its own group of environments. A pull waits until no thread is acting, and
-    no thread begins to act during a pull, so that inference never reads partly replaced parameters.
+    Several threads may act at the same time, each for its own group of environments. A pull waits until no thread is
+    acting, and no thread begins to act during a pull, so that inference never reads partly replaced parameters.
     """
 
     def __init__(self, agent: Agent, gradient_sync: LockedChunks, steps: int):

@@ -15,7 +15,7 @@ FRAMES = 6
 
 
 def at_10_hz(config: Resolved) -> Resolved:
-    """Return the settings with an agent step of FRAMES frames, and the same time limit in frames. ConfigError."""
+    """Return the settings with agent steps of FRAMES frames, and an unchanged time limit in frames. ConfigError."""
     if not config.env.game:
         raise ConfigError(f"random play at 10 Hz is of Atari games: {config.env.id} is none")
     limit = max(1, config.evaluation_limit * config.env.rules().frame_skip // FRAMES)

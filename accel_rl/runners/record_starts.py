@@ -12,12 +12,14 @@ from accel_rl.runners.video import Episode
 from accel_rl.system.errors import ConfigError
 
 KEEP = 0.75
-"""Probability with which sticky random play keeps its action: an action lasts 4 steps on average, a quarter second."""
+"""Probability with which sticky random play repeats its action. An action then lasts 4 steps on average, a quarter
+second."""
 STICKY_RANDOM = f"sticky random play: each action is kept for the next step with probability {KEEP}"
 
 
 def recorded_env(env: ResolvedEnv) -> ResolvedEnv:
-    """Return the environment as games are recorded: without no-ops and sticky actions, so that actions say it all."""
+    """Return the environment in which games are recorded. It has neither no-ops nor sticky actions, so the recorded
+    actions determine the game."""
     return replace(env, noop_max=0, repeat_action_probability=0.0)
 
 
@@ -26,7 +28,7 @@ def record(
 ) -> StartPoints:
     """Play `games` games of at most `steps` agent steps each, and draw start points uniformly from all their moments.
 
-    policy: who plays, in words. The result is a function of the arguments alone. ConfigError.
+    policy: description of the player. The result is a function of the arguments. ConfigError.
     """
     for name, value in (("games", games), ("steps", steps)):
         if value < 1:

@@ -28,9 +28,10 @@ class Counters:
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
-        """Whether something is due that was last done at `last`, every `interval` env steps (0: only at the end).
+        """Whether an activity is due that was last done at `last`, every `interval` env steps (0 means only at the
+        end).
 
-        done: the run has all its env steps.
+        done: whether the run has all its env steps.
         """
         if self.env_steps == last:
             return False
@@ -38,7 +39,7 @@ class Counters:
 
 
 class Reporter:
-    """Rows, progress and events of one rank. Only rank 0 shows progress."""
+    """Rows, progress and events of one rank. Only rank 0 displays progress."""
 
     def __init__(self, config: Resolved, run: RunFolder, context: RankContext):
         self.config, self.run_folder, self.context = config, run, context
@@ -46,13 +47,13 @@ class Reporter:
         self._progress: ProgressDisplay | None = None
         self._sinks: list[Sink] = []
         self._csv: CsvSink | None = None
-        self._wall_before = 0.0  # seconds of the run before this process went on with it
+        self._wall_before = 0.0  # wall time, in seconds, of earlier processes of this run
         self._began = self._row_at = time.monotonic()
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
-        """Open the sinks at env_steps. rows: of metrics.csv that count; later ones are about to happen again.
+        """Open the sinks at env_steps. rows: number of valid rows of metrics.csv; later rows will be written again.
 
-        updates: so far, in a run whose length is a number of updates; progress then shows updates.
+        updates: number of updates so far, in a run whose length is a number of updates; progress then counts updates.
         """
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
@@ -79,27 +80,27 @@ class Reporter:
 
     @property
     def wall_s(self) -> float:
-        """Seconds since the run began, without those between two processes of it."""
+        """Wall time of the run in seconds, without the time between two of its processes."""
         return self._wall_before + time.monotonic() - self._began
 
     def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
-        """Show what is done, and the online score of the recent episodes, (score, length). Cheap to call after every
+        """Display the progress, and the online score of the recent episodes, (score, length). Cheap to call after every
         rollout."""
         assert self._progress is not None
         self._progress.update(done, episode_metrics(list(recent))["score"])
 
     def pause(self, what: str) -> None:
-        """Show an activity other than training. Its time does not count in steps/s."""
+        """Display an activity other than training. Its time does not count in steps/s."""
         assert self._progress is not None
         self._progress.pause(what)
 
     def resume(self, env_steps: int) -> None:
-        """Show that training continues."""
+        """Display that training continues."""
         assert self._progress is not None
         self._progress.resume(env_steps)
 
     def event(self, line: str) -> None:
-        """Note something unusual in events.log, and show it."""
+        """Write an unusual event to events.log, and display it."""
         self.run_folder.event(line)
         if self._progress is not None:
             self._progress.say(line)
@@ -107,7 +108,7 @@ class Reporter:
             print(line, flush=True)
 
     def evaluated(self, env_steps: int, evaluations: list[Evaluation]) -> None:
-        """Show evaluations: the learner's, then the secondary learner's."""
+        """Display evaluations: the learner's, then the secondary learner's."""
         assert self._progress is not None
         for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
             self._progress.say(
@@ -116,8 +117,8 @@ class Reporter:
             )
 
     def row(self, at: Counters, learner: Learner, episodes: EpisodeTracker, evaluations: list[Evaluation]) -> None:
-        """Write what happened since the last row to every sink, and an evaluation to a file of its own."""
-        recent, episodes_of_all, updates = self.context.report(episodes, learner.updates)
+        """Write a row with the metrics since the last row to every sink, and an evaluation to a separate file."""
+        recent, episodes_of_all, updates = self.context.clock.report(episodes, learner.updates)
         row: Row = {
             "updates": updates,
             "episodes": episodes_of_all,

@@ -1,4 +1,4 @@
-"""A run's folder: everything about the run, and nothing outside it."""
+"""A run's folder, which contains all files of the run. No files are written outside it."""
 
 import contextlib
 import importlib.metadata
@@ -23,7 +23,8 @@ _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", 
 
 
 class RunFolder:
-    """config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and what sinks add."""
+    """config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and the files of further
+    sinks."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -61,7 +62,7 @@ class RunFolder:
     def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
         """Create the folder of a new run. The settings are written first, so that a killed run can be resumed.
 
-        ConfigError if the folder holds a run, one that begins at the same moment included.
+        ConfigError if the folder contains a run, even one that begins at the same moment.
         """
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
@@ -79,12 +80,20 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> tuple["RunFolder", TrainConfig]:
-        """Open the folder of a run; returns it and the run's settings. ConfigError if there is no run."""
+        """Open the folder of a run; return the folder and the run's settings. ConfigError if it contains no run."""
         values = read_file(path)
         try:
             return cls(path), TrainConfig.from_dict(values)
         except ConfigError as e:
             raise ConfigError(f"{path / 'config.json'}: {e}") from e
+
+    def of_rank(self, rank: int) -> "RunFolder":
+        """Return the folder of a rank's part of the checkpoints; for rank 0 this folder."""
+        if rank == 0:
+            return self
+        folder = RunFolder(self.path / "ranks" / str(rank))
+        folder.path.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a file atomically; `name` may be in a subfolder."""
@@ -100,7 +109,7 @@ class RunFolder:
             f.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
     def logged(self, error: RunError) -> RunError:
-        """Write an error's notes, such as a traceback of a worker, to events.log; return an error that names it."""
+        """Write an error's notes, such as a worker's traceback, to events.log; return an error that names the file."""
         notes = getattr(error, "__notes__", [])
         if not notes:
             return error
@@ -110,7 +119,7 @@ class RunFolder:
 
 
 def _place(written: Path, file: Path) -> None:
-    """Give a file that is written its place, for one of several runs alone. FileExistsError for the others."""
+    """Move a written file to its final path, which only one of several runs can do. FileExistsError for the others."""
     try:
         os.link(written, file)  # appears whole
     except FileExistsError:

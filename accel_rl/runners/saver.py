@@ -34,13 +34,14 @@ class Saver:
         self.config, self.context, self.at = config, context, at
         self.learner, self.secondary, self.sampler = learner, secondary, sampler
         self.schedule, self.reporter = schedule, reporter
-        # One more of every other rank: rank 0 writes last, and its checkpoint is the one that counts.
+        # Other ranks keep one more checkpoint: rank 0 writes last, and a checkpoint counts only when rank 0 has written
+        # it.
         self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep + bool(context.rank))
 
     def save(self) -> None:
-        """Write a checkpoint of this moment."""
+        """Write a checkpoint of the current state."""
         self.at.saved_at = self.at.env_steps
-        with self.context.saving():
+        with self.context.barrier.saving():
             self.checkpoints.save(self.at.env_steps, self.state_dict())
 
     @property

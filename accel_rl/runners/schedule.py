@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from accel_rl.algos.algorithm import advance
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
+from accel_rl.runners.ranks.context import Exchange
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 
 
@@ -23,7 +23,7 @@ class Schedule(Protocol):
         """Whether the last cycle ended early. Its steps are not counted yet; the next call of `cycle` continues it."""
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Sample and learn; returns the env steps taken and the updates' metrics.
+        """Sample and learn; return the number of env steps and the updates' metrics.
 
         remaining: env steps until the end of the run.
         """
@@ -38,7 +38,7 @@ class Schedule(Protocol):
 class Lockstep:
     """Sample a rollout, learn from it, sample the next one.
 
-    The first learner's agent acts. A second learner, if there is one, learns after it from the same rollouts.
+    The first learner's agent acts. A second learner learns after the first one, from the same rollouts.
     """
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
@@ -50,14 +50,16 @@ class Lockstep:
         sampler: RolloutSampler,
         learner: Learner,
         secondary: Learner | None = None,
-        context: RankContext = SINGLE_RANK,
+        exchange: Exchange | None = None,
     ):
-        self.sampler, self.learners, self.context = sampler, with_names(learner, secondary), context
+        """exchange: the exchange with the learners of other ranks; None if there are none."""
+        self.sampler, self.learners = sampler, with_names(learner, secondary)
+        self.exchange = exchange or Exchange()
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Sample one rollout and make its updates."""
         first = self.learners[0][1]
-        rollout = self.sampler.collect(self.context.agent(first.algo.agent, first.gradient_sync))
+        rollout = self.sampler.collect(self.exchange.agent(first.algo.agent, first.gradient_sync))
         metrics: list[UpdateMetrics] = []
         for prefix, learner in self.learners:
             advance(learner.algo, rollout.env_steps)
@@ -66,7 +68,7 @@ class Lockstep:
         return rollout.env_steps, metrics
 
     def state_dict(self) -> None:
-        """Nothing to save between cycles."""
+        """Return None, because there is no state between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None

@@ -21,16 +21,16 @@ class Stream(IntEnum):
 
 
 def derived_seed(seed: int, stream: Stream, *index: int) -> int:
-    """Return the seed of a stream. index: of one of several, such as the env steps of an evaluation."""
+    """Return the seed of a stream. index: identifies one of several streams, such as an evaluation by its env steps."""
     spawn_key = (10_000_000 + stream, *index)
     return int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0] >> 1)
 
 
 @contextmanager
 def own_generator(device: str, seed: int) -> Iterator[None]:
-    """Context in which torch's default generators, of the CPU and of a GPU, begin from `seed`.
+    """Context in which torch's default generators, of the CPU and of a GPU, start from `seed`.
 
-    After it they have the states of before, so that nothing in it changes the random numbers of training.
+    Afterwards their previous states are restored, so that the random numbers of training do not change.
     """
     before = torch.get_rng_state()
     before_gpu = Device(device).random_state()

@@ -1,4 +1,4 @@
-"""Schedules of ranks that sample without learning, or learn without sampling: they share a replay."""
+"""Schedules of ranks that sample without learning, or learn without sampling. These ranks share a replay."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,23 +13,23 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.ranks.context import RankContext
+from accel_rl.runners.ranks.context import Exchange
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 
-WAIT_S = 0.05  # between two looks at a replay that is too empty to learn from
+WAIT_S = 0.05  # poll interval while the replay has too few transitions
 UPDATES_A_CYCLE = 8
 
 
 class _Part:
-    """What both schedules have in common: nothing is pending between cycles."""
+    """The common base of both schedules, which have no state between cycles."""
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
     sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
     pending = False
 
     def state_dict(self) -> None:
-        """Nothing to save between cycles."""
+        """Return None, because there is no state between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None
@@ -41,14 +41,14 @@ class _Part:
 class Sampling(_Part):
     """Sample rollouts and store them; another rank learns."""
 
-    def __init__(self, sampler: RolloutSampler, learner: Learner, context: RankContext):
-        self._sampler, self._learner, self._context = sampler, learner, context
+    def __init__(self, sampler: RolloutSampler, learner: Learner, exchange: Exchange):
+        self._sampler, self._learner, self._exchange = sampler, learner, exchange
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Sample one rollout."""
         algo = self._learner.algo
         assert isinstance(algo, ReplayAlgorithm)
-        rollout = self._sampler.collect(self._context.agent(algo.agent, self._learner.gradient_sync))
+        rollout = self._sampler.collect(self._exchange.agent(algo.agent, self._learner.gradient_sync))
         advance(algo, rollout.env_steps)
         algo.store(rollout)
         return rollout.env_steps, []
@@ -61,7 +61,7 @@ class Learning(_Part):
         self._learner = learner
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Make a few updates, or wait a moment while the replay is too empty."""
+        """Make a few updates, or wait briefly if the replay has too few transitions."""
         algo = self._learner.algo
         assert isinstance(algo, ReplayAlgorithm)
         if not len(algo.replay):
@@ -84,7 +84,7 @@ class NoSampler:
         self.finished: list[Episode] = []
 
     def start(self) -> None:
-        """Do nothing: this rank has no environments."""
+        """Do nothing, because this rank has no environments."""
 
     def collect(self, agent: Agent) -> Rollout:
         raise AssertionError("this rank does not sample")
@@ -93,16 +93,16 @@ class NoSampler:
         raise AssertionError("this rank does not sample")
 
     def check(self) -> None:
-        """There are no workers."""
+        """Do nothing, because this rank has no workers."""
 
     def state_dict(self) -> dict[str, Any]:
         return {"episodes": self.episodes.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """There is nothing to restore."""
+        """Do nothing, because this rank has no environments."""
 
     def reseed(self, seed: int) -> None:
-        """Do nothing: this rank has no environments."""
+        """Do nothing, because this rank has no environments."""
 
     def close(self) -> None:
-        """There are no workers."""
+        """Do nothing, because this rank has no workers."""

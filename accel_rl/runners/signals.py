@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM request an orderly stop; a second Ctrl-C stops at once."""
+"""Ctrl-C and SIGTERM request an orderly stop. A second Ctrl-C stops the process immediately."""
 
 import signal
 import threading

@@ -33,9 +33,10 @@ from accel_rl.system.errors import RunError
 
 
 class Trainer:
-    """Build the parts of a run and run them.
+    """Builds the parts of a run and runs them.
 
-    config, plan, run: of this rank. state: of the checkpoint to continue from. context: this rank's `RankContext`.
+    config, plan, run: those of this rank. state: state of the checkpoint to continue from. context: this rank's
+    `RankContext`.
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class Trainer:
         self.spec = config.spec
         run.write_json("protocol.json", self.spec.protocol)
         self.reporter, self.at = Reporter(config, run, context), Counters()
-        self.learner = Learner(config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context)
-        if context.rank:  # the same parameters, other choices
+        self.learner = Learner(
+            config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
+        )
+        if context.rank:  # ranks have the same parameters, but choose different actions
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
-        context.begin(self.learner.algo)
+        context.exchange.begin(self.learner.algo)
         self.secondary = self._build_secondary()
         self.sampler: RolloutSampler = NoSampler(self.spec)
         if context.samples:
@@ -84,7 +87,8 @@ class Trainer:
         )
 
     def _build_secondary(self) -> Learner | None:
-        """Stooke & Abbeel 2018, section 5.4.2: from the same parameters, on the same replay, another batch."""
+        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). It starts from the first learner's
+        parameters and uses the same replay with another batch size."""
         c, algo, first = self.config.secondary, self.config.algo, self.learner.algo
         if not c.batch:
             return None
@@ -95,7 +99,7 @@ class Trainer:
             self.spec,
             self.plan.device,
             derived_seed(self.config.seed, Stream.SECONDARY),
-            self.context,
+            self.context.exchange,
         )
         if self.context.rank:  # other draws from the replay
             torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
@@ -107,12 +111,12 @@ class Trainer:
     def _build_schedule(self) -> Schedule:
         c = self.config
         if not self.context.learns:
-            return Sampling(self.sampler, self.learner, self.context)
+            return Sampling(self.sampler, self.learner, self.context.exchange)
         if not self.context.samples:
             return Learning(self.learner)
         if c.schedule != "concurrent":
             schedule = Lockstep if c.schedule == "lockstep" else find_schedule(c.schedule)
-            return schedule(self.sampler, self.learner, self.secondary, self.context)
+            return schedule(self.sampler, self.learner, self.secondary, self.context.exchange)
         return Concurrent(
             self.sampler,
             self.learner,
@@ -140,7 +144,7 @@ class Trainer:
                 self.schedule.sampled = self._show_progress
                 while True:
                     self._housekeeping(stop)
-                    if self.context.stops(bool(stop)) or self.at.env_steps >= self.config.env_steps:
+                    if self.context.clock.stops(bool(stop)) or self.at.env_steps >= self.config.env_steps:
                         break
                     self._cycle()
                 if self.at.saved_at != self.at.env_steps or self.schedule.pending or self.saver.last is None:
@@ -152,24 +156,24 @@ class Trainer:
             self._close()
 
     def _open(self) -> None:
-        """Restore the state, if there is one, and start the sampler."""
+        """Restore the state of a checkpoint, if there is one, and start the sampler."""
         self.saver.checkpoints.clean()
         if self._state is not None:
             self.saver.restore(self._state)
         self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
-        self._state = None  # a checkpoint's tensors need not stay in memory
+        self._state = None  # frees the checkpoint's tensors
         self.sampler.start()
-        self.context.opened(self.learner.gradient_sync, self.at.env_steps)
+        self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)
 
     def _cycle(self) -> None:
         """Sample and learn once."""
         for learner in self.learners:
-            learner.algo.now.progress = self.context.progress(self.at.env_steps / self.config.env_steps)
+            learner.algo.now.progress = self.context.clock.progress(self.at.env_steps / self.config.env_steps)
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.reporter.recorder.add(m)
-        self.at.env_steps = self.context.clock(
+        self.at.env_steps = self.context.clock.count(
             self.at.env_steps, env_steps, self.sampler.episodes, self.learner.updates
         )
         for learner in self.learners:
@@ -182,7 +186,8 @@ class Trainer:
         self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
-        """Note the divergence. No checkpoint is saved: parameters since the last checkpoint are not trusted."""
+        """Log the divergence, and return an error. No checkpoint is saved, because parameters since the last checkpoint
+        may be bad."""
         last = self.saver.last
         saved = (
             f"the last good checkpoint is at {last:,} env steps" if last is not None else "there is no checkpoint yet"
@@ -204,9 +209,9 @@ class Trainer:
         if config.evaluation.interval and at.due(at.evaluated_at, config.evaluation.interval, done):
             if self.context.rank == 0:
                 evaluations = self._evaluate(stop)
-            evaluated = self.context.agreed(bool(evaluations))
+            evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
-                return  # the run was asked to stop; the evaluation is played after the resume
+                return  # the run is stopping; the evaluation is played after the resume
             self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
         if evaluated or at.due(at.logged_at, config.log_interval(), done):
             self._verify()
@@ -216,19 +221,19 @@ class Trainer:
             self.saver.save()
 
     def _verify(self) -> None:
-        """Look at what a GPU noted by itself since the last row. RunError."""
+        """Check the counts that a GPU made since the last row. RunError."""
         for learner in self.learners:
             learner.gradient_sync.verify()
             if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
 
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
-        """Evaluate each learner's agent from the same starts of episodes; [] if the run was asked to stop."""
+        """Evaluate each learner's agent from the same starts of episodes; [] if the run received a request to stop."""
         config, at = self.config, self.at
         steps = config.evaluation.size(config.env_steps)
 
         def stopped() -> bool:
-            self.context.beat()
+            self.context.barrier.beat()
             return bool(stop)
 
         self.reporter.pause("evaluating")
@@ -252,7 +257,7 @@ class Trainer:
 
     def _result(self, stop: StopRequest) -> Result:
         wall = self.reporter.wall_s
-        recent, _, _ = self.context.report(self.sampler.episodes, self.learner.updates)
+        recent, _, _ = self.context.clock.report(self.sampler.episodes, self.learner.updates)
         return Result(self.at.env_steps, episode_metrics(recent)["score"], self.evaluation, stop.exit_code, wall)
 
     def _close(self) -> None:

@@ -60,9 +60,9 @@ class Episode:
 
 
 def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int | None = None) -> int:
-    """Write a video; returns the number of pictures. ConfigError if the format's encoder is not installed.
+    """Write a video; return the number of pictures. ConfigError if the format's encoder is not installed.
 
-    scale: of an mp4. Default: small pictures are enlarged.
+    scale: factor by which an mp4 is enlarged. By default only small pictures are enlarged.
     """
     if path.suffix not in (".mp4", ".gif"):
         raise ConfigError(f"{path}: must end in .mp4 or .gif")

@@ -25,20 +25,20 @@ from benchmarks.gpu.sizes import FULL, TINY
 
 
 def measure(o: Options, name: str, results: Results) -> None:
-    """Measure a part in this process and add it to the results; a failure is one line there."""
+    """Measure a part in this process and add it to the results; a failure is recorded as one line."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(o.device, TINY if o.tiny else FULL, Path(folder), o.seconds_of(name))
         multiply_in("float32", o.device)
         try:
             result = PARTS[name].measure(bench)
-        except Exception as e:  # the other parts go on
+        except Exception as e:  # the remaining parts continue
             result = Result((), error=f"{type(e).__name__}: {' '.join(str(e).split())[:500]}")
     results.put(name, result.to_dict(), time.monotonic() - begin, o.command(name))
 
 
 def measure_apart(o: Options, name: str, results: Results) -> None:
-    """Measure a part in a process of its own, so that a crash or a GPU's error ends that part only."""
+    """Measure a part in a separate process, so that a crash or a GPU's error ends only that part."""
     results.drop(name)
     given = ["--part", name, "--processes", "one", "--out", str(o.out)]
     given += ["--simulated"] if o.simulated else ["--device", o.device]
@@ -59,7 +59,7 @@ def measure_apart(o: Options, name: str, results: Results) -> None:
 
 
 def run(o: Options) -> int:
-    """Run the parts; returns the exit code, 1 if one of them failed."""
+    """Run the parts; return the exit code, which is 1 if any part failed."""
     if o.build:
         build_extensions()
     if not o.is_child and (line := missing_extensions()):

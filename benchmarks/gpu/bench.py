@@ -1,4 +1,4 @@
-"""What every part gets and what it returns."""
+"""The arguments of every part of the GPU's qualification, and its result."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from benchmarks.harness.program import Build, rates
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure that is to be reached. at_least: else it is to be at most the bound."""
+    """A goal for a figure. at_least: whether the figure must be at least the bound; otherwise at most."""
 
     what: str
     value: float
@@ -27,7 +27,7 @@ class Goal:
 
 @dataclass
 class Result:
-    """A part's table, goals and notes. cases: everything that was measured in turns."""
+    """A part's table, goals and notes. cases: all alternating measurements."""
 
     columns: Sequence[str]
     rows: list[list[Any]] = field(default_factory=list)

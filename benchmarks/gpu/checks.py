@@ -1,4 +1,4 @@
-"""The tests that need a GPU, pytest -m gpu in a process of its own, and the C++ extensions."""
+"""The tests that need a GPU (pytest -m gpu) in a separate process, and the C++ extensions."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""Atari on the GPU beside CPU cores: emulation, inference and training by number of environments."""
+"""Atari on the GPU compared with CPU cores: emulation, inference and training by number of environments."""
 
 from contextlib import ExitStack
 from functools import partial

@@ -1,4 +1,4 @@
-"""Options of the command line. argparse reads them: a machine that is lent may lack tyro."""
+"""Options of the command line, parsed by argparse, because the GPU's machine may lack tyro."""
 
 import argparse
 import tempfile
@@ -12,13 +12,14 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 class Options(argparse.Namespace):
-    """The options, checked. seconds: of each part; None: its own. minutes: of all; None: no limit."""
+    """The checked options. seconds: time of each part; None means the part's default. minutes: time of all parts; None
+    means no limit."""
 
     parts: tuple[str, ...]  # in their order
     device: str
     simulated: bool
     tiny: bool
-    separate: bool  # each part in a process of its own
+    separate: bool  # whether each part runs in a separate process
     is_child: bool  # one part of another command
     rest: bool
     build: bool

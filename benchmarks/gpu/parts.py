@@ -10,7 +10,7 @@ from benchmarks.gpu.bench import Bench, Result
 
 @dataclass(frozen=True)
 class Part:
-    """seconds: time of the part, its start included. tiny: with `--tiny`."""
+    """seconds: time of the part, including its start. tiny: the same with `--tiny`."""
 
     does: str
     measure: Callable[[Bench], Result]

@@ -37,7 +37,7 @@ def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, 
     n = calls * of_call
 
     def work() -> tuple[float, float]:
-        """Return seconds until the host has queued everything, and until the device has done it."""
+        """Return the seconds until the host has queued all work, and until the device has done it."""
         synchronize(bench.device)
         begin = time.perf_counter()
         for _ in range(calls):
@@ -64,7 +64,8 @@ def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, 
 
 
 def _longest(events: Any) -> list[tuple[str, int, float]]:
-    """Return (name, calls, microseconds) of the operations with the most time, without that of operations in them."""
+    """Return (name, calls, microseconds) of the operations with the most time, excluding the time of nested
+    operations."""
     found: dict[str, list[float]] = {}
     for e in events:
         on_gpu = e.device_type == DeviceType.CUDA

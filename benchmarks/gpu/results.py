@@ -15,7 +15,7 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """gpu-NAME.json and gpu-NAME.md in a folder. Parts of earlier commands stay."""
+    """gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands are kept."""
 
     def __init__(self, folder: Path, device: str):
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def page(content: dict[str, Any]) -> str:
 
 
 def section(name: str, result: dict[str, Any]) -> list[str]:
-    """Return a part's lines, of the page and for the terminal: its table, goals and notes."""
+    """Return a part's lines for the page and the terminal: its table, goals and notes."""
     does = PARTS[name].does
     about = f"{does[0].upper()}{does[1:]}. `{result['command']}`, {result['date']}, {result['seconds']:,.0f} s."
     lines = [f"## {name}", "", about, ""]

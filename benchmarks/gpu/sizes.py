@@ -1,4 +1,4 @@
-"""Sizes of the measurements: of a real GPU, and so small that the simulated device runs all of them in seconds."""
+"""Sizes of the measurements: for a real GPU, and tiny ones with which the simulated device takes seconds."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class Sizes:
     acting_envs: tuple[int, ...] = (256, 1_024)
     acting_horizon: int = 20
     emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # of the emulator on the GPU
-    trained_envs: int = 8_192  # the most on which A2C trains there
+    trained_envs: int = 8_192  # largest number of environments in the training of A2C on games emulated on the GPU
     emulated_steps: int = 400  # from one start state
     policy_envs: int = 1_024  # of A2C and PPO
     q_envs: int = 256  # of DQN, C51 and Rainbow
@@ -30,7 +30,7 @@ class Sizes:
     period: int = 10_000  # Daley & Amato 2021, table 5: C
     daley_start: int = 5_000
     draws: tuple[int, ...] = (32, 512, 2_048)
-    capacity: int = 100_000  # of the replays that are measured alone
+    capacity: int = 100_000  # capacity of the replays that are measured separately
     parr_batches: tuple[int, ...] = (16, 32, 64, 128, 256)
     copied_bytes: int = 2**30
     profiled: int = 50  # updates, and served groups

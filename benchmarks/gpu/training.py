@@ -24,7 +24,7 @@ DALEY_BOTH = 1_543.0
 
 
 def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
-    """Return the number of environments nearest to `wanted` that every core steps an equal part of."""
+    """Return the number of environments nearest to `wanted` that can be divided evenly among the cores."""
     workers = 1 if bench.sizes.in_process else place_processes(device=bench.device, concurrent=concurrent).workers
     return max(1, round(wanted / (GROUPS * workers))) * GROUPS * workers
 

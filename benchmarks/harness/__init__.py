@@ -1,1 +1,2 @@
-"""What all benchmarks share: the command, measurements in turns, tables, samplers, training runs, other processes."""
+"""Common code of all benchmarks: the command, alternating measurements, tables, samplers, training runs, other
+processes."""

@@ -26,12 +26,12 @@ from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, r
 
 @dataclass(frozen=True)
 class Options:
-    """Options of every benchmark in turns. TINY: defaults with --tiny."""
+    """Options of every benchmark with alternating measurements. TINY: defaults with --tiny."""
 
     seconds: float = 2.0
     """Minimum length of one measurement."""
     repeats: Count = 5
-    """Number of measurements of each variant, in turns; medians are reported."""
+    """Number of measurements of each variant, made alternately; medians are reported."""
     tiny: bool = False
     """Use the smallest sizes and one short turn, to try the command itself."""
     json: str = ""
@@ -73,15 +73,15 @@ Columns = dict[str, dict[str, Any]]
 
 @dataclass
 class Case:
-    """Variants that take turns."""
+    """Variants that are measured alternately."""
 
     labels: dict[str, Any]
-    """What distinguishes the case from others, such as {"game": "pong"}: columns of the table."""
+    """Labels that distinguish the case from others, such as {"game": "pong"}. They are columns of the table."""
     variants: dict[str, Measure]
     subject: str = ""
     """Variant whose ratios to the others are reported. Default: the first one."""
     compared: bool = True
-    """Whether such ratios mean anything."""
+    """Whether ratios between the variants are meaningful."""
     derive: Callable[[Measurements], Measurements] = lambda found: {}
     """Further series computed from the measurements, such as a bound: one value for each turn."""
     columns: Callable[[Measurements], Columns] = lambda found: {}
@@ -114,7 +114,7 @@ class Case:
 
 
 Build = Callable[[ExitStack], Case]
-"""Builds a case, warm; what must be closed goes on the stack."""
+"""A function that builds a case and warms it up. Resources to close are added to the stack."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def cores_of(placement: Placement) -> list[int]:
 
 
 def declare_parts(device: str, sampler: Any) -> None:
-    """Tell the simulated device that streams use different environments' parts of a rollout's memory."""
+    """Register with the simulated device which parts of a rollout's memory each group's stream uses."""
     if device.startswith("sim"):
         from accel_rl.samplers.inference.resident import KNOWN
         from tests import simulated_device

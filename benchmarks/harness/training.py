@@ -1,4 +1,4 @@
-"""A training run that is measured repeatedly: complete, sampling alone, learning alone, and its updates."""
+"""A training run that is measured repeatedly: as a whole, only its sampling, only its learning, and its updates."""
 
 import os
 from collections.abc import Callable
@@ -25,10 +25,12 @@ FOREVER = 10**9
 
 
 class Training:
-    """A run's trainer, warm: past the random play of a replay's start, and captured on a GPU.
+    """A run's trainer, warmed up: past the random play at the start of a replay, and captured on a GPU.
 
-    Each measurement has the trainer's own affinity, threads and precision, so that several trainers can take turns.
-    warm_cycles: cycles after the first update. at_once: updates of Q-learning in one call of `updates`."""
+    Each measurement sets the trainer's own affinity, threads and precision, so that several trainers can be measured
+    alternately. warm_cycles: number of cycles after the first update. at_once: number of updates of Q-learning in one
+    call of `updates`.
+    """
 
     def __init__(self, given: TrainConfig, folder: Path, warm_cycles: int = 0, at_once: int = 1):
         self.config = config = resolve(given)
@@ -85,11 +87,11 @@ class Training:
         return found
 
     def sampling(self, seconds: float) -> float:
-        """Measure env steps/s of sampling alone."""
+        """Measure env steps/s of sampling without learning."""
         return self._measure(lambda: self.sampler.collect(self.agent).env_steps, seconds)
 
     def learning(self, seconds: float) -> float:
-        """Measure the env steps/s that learning alone keeps up with. Every cycle gets the same rollout."""
+        """Measure the env steps/s that learning without sampling can process. Every cycle uses the same rollout."""
         schedule: Any = self.schedule
         one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)
         real, schedule.sampler = schedule.sampler, one_rollout
@@ -113,7 +115,7 @@ class Training:
         return len(self.learner.learn())
 
     def notes(self) -> list[str]:
-        """Return the run's events, without their times: what is not captured, and why."""
+        """Return the run's events without their times, such as the reasons why updates are not captured."""
         if not self._events.exists():
             return []
         lines = (line[20:] for line in self._events.read_text().splitlines())

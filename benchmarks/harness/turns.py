@@ -1,4 +1,4 @@
-"""Measurements in turns, A B C A B C ..., so that changes of the machine's speed affect all variants."""
+"""Alternating measurements, A B C A B C ..., so that changes of the machine's speed affect all variants equally."""
 
 import statistics
 import sys
@@ -11,14 +11,14 @@ from accel_rl.metrics.progress import human_time
 from accel_rl.system.devices import Device
 
 Measure = Callable[[float], float]
-"""Measures a rate for so many seconds."""
+"""A function that measures a rate for the given seconds."""
 Measurements = dict[str, list[float]]
 AHEAD = 2
 """Number of calls that the host may be ahead of a GPU, so that a measurement ends soon after its time."""
 
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
-    """Call `work` for so many seconds, at least once; returns the sum of its results per second."""
+    """Call `work` for the given seconds, at least once; return the sum of its results per second."""
     waiting, gpu = deque[Any](), Device(device)
     synchronize(device)
     n, begin = 0.0, time.perf_counter()

@@ -20,7 +20,7 @@ from accel_rl.distributed import all_reduce
 from accel_rl.distributed.all_reduce import digest
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import SINGLE_RANK
-from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks
+from accel_rl.runners.ranks.sync_context import join_ranks, sync_context
 from tests.algos.made_up import act_over
 from tests.replays.made_up import Simulators, spec
 
@@ -51,17 +51,17 @@ def learner_of(name, group):
     config = default_config(name)
     algo = {"a2c": {}, "ppo": {"minibatch": T * B, "epochs": 5}}.get(name, {"batch_size": 32})
     if hasattr(config.algo, "replay"):
-        algo["replay"] = replace(config.algo.replay, size=1_000 // group.size, start=0)
-    sampler = replace(config.sampler, envs=B // group.size, horizon=T)
+        algo["replay"] = replace(config.algo.replay, size=1_000 // group.exchange.communicator.size, start=0)
+    sampler = replace(config.sampler, envs=B // group.exchange.communicator.size, horizon=T)
     config = replace(config, algo=replace(config.algo, learning_rate=1e-3, **algo), sampler=sampler)
-    return Learner(config, spec(stack=1), "cpu", 0, group)
+    return Learner(config, spec(stack=1), "cpu", 0, group.exchange)
 
 
 def from_rollouts(learner, group):
     algo, c = learner.algo, learner.algo.config
     n = UPDATES if c.max_grad_norm and not hasattr(c, "epochs") else 10
     for r in rollouts(n, invalid=True):
-        mine = part(r, group.rank, group.size)
+        mine = part(r, group.rank, group.exchange.communicator.size)
         act_over(algo, mine)
         advance(algo, mine.env_steps)
         algo.ingest(mine)
@@ -73,15 +73,16 @@ def from_replay(learner, group):
     algo, g, each = learner.algo, torch.Generator().manual_seed(3), B // PARTS
     algo.begin()
     for r in rollouts(20, invalid=False):
-        mine = part(r, group.rank, group.size)
+        mine = part(r, group.rank, group.exchange.communicator.size)
         advance(algo, mine.env_steps)
         algo.store(mine)
     for i in range(UPDATES):
         t = torch.randint(0, 20 * T - 10, (PARTS, 32 // PARTS), generator=g)
         b = torch.arange(PARTS)[:, None] * each + torch.randint(0, each, t.shape, generator=g)
         weight = 0.5 + torch.rand(t.shape, generator=g)
-        mine = slice(group.rank * PARTS // group.size, (group.rank + 1) * PARTS // group.size)
-        own = B // group.size
+        size = group.exchange.communicator.size
+        mine = slice(group.rank * PARTS // size, (group.rank + 1) * PARTS // size)
+        own = B // size
         cells = t[mine] * own + b[mine] - group.rank * own
         batch = algo.replay.ring.batch(cells.flatten())
         batch.weight = weight[mine].flatten()
@@ -133,7 +134,7 @@ def learn_as(group, rank, folder, fds):
     config = replace(config, distributed=replace(config.distributed, hash_interval=10, timeout_s=60.0))
     store = dist.FileStore(str(folder / f"{group}-store"), size)
     with join_ranks(config, "cpu", store, rank, size, size):
-        torch.save(learn(lambda name: SyncContext(store, 60.0, 10, fds.get(name))), out)
+        torch.save(learn(lambda name: sync_context(store, 60.0, 10, fds.get(name))), out)
 
 
 def main() -> int:

@@ -32,11 +32,11 @@ def main() -> None:
     config = replace(config, distributed=replace(config.distributed, timeout_s=60.0))
     with join_ranks(config, "cpu", dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
         model, x = torch.nn.Linear(100_000, 1), torch.ones(1, 100_000)
-        gradient_sync = group.gradient_sync(FlatParameters(model), Plain())
+        gradient_sync = group.exchange.gradient_sync(FlatParameters(model), Plain())
         for i in range(10**9):
             gradient_sync.backward(model(x).sum())
             gradient_sync.step(1e-3, torch.zeros(()))
-            group.stops(False)
+            group.clock.stops(False)
             if i == 10:
                 print("reducing", flush=True)
 

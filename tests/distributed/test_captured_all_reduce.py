@@ -10,7 +10,7 @@ from accel_rl.config.resolved import resolve
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.process_group import backend, file_store, process_group
 from accel_rl.runners.plan import RankPlan, resolve_device
-from accel_rl.runners.ranks.sync_context import SyncContext
+from accel_rl.runners.ranks.sync_context import sync_context
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from tests import simulated_device
@@ -31,7 +31,7 @@ def context(simulated_gpu, monkeypatch):
     store = file_store(fd, 1)
     monkeypatch.setattr(Collective, "on_gpu", True)
     with process_group(store, 0, 1, "gloo", GPU, 60.0), simulated_gpu.collectives_on_device():
-        yield lambda: SyncContext(store, 60.0, 100)
+        yield lambda: sync_context(store, 60.0, 100)
     os.close(fd)
 
 
@@ -71,8 +71,8 @@ def test_gloo_updates_are_not_captured(simulated_gpu):
     fd = os.memfd_create("store")
     store = file_store(fd, 1)
     with process_group(store, 0, 1, "gloo", GPU, 60.0):
-        context = SyncContext(store, 60.0, 100)
-        assert not context.captures_updates
+        context = sync_context(store, 60.0, 100)
+        assert not context.exchange.captures_updates
         graph, x = torch.sim.CUDAGraph(), torch.ones(3, device=GPU)
         with pytest.raises(RuntimeError, match="not permitted when stream is capturing"), torch.sim.graph(graph):
             torch.distributed.all_reduce(x)

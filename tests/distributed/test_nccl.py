@@ -9,7 +9,7 @@ import torch
 from accel_rl.distributed.all_reduce import CollectiveMean
 from accel_rl.distributed.process_group import backend, file_store, process_group
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.ranks.sync_context import SyncContext
+from accel_rl.runners.ranks.sync_context import sync_context
 from tests.distributed.test_captured_all_reduce import RUNS, played
 from tests.integration.runs import run
 
@@ -63,10 +63,10 @@ def test_runs_of_captured_updates(tmp_path, name):
     fd = os.memfd_create("store")
     store = file_store(fd, 1)
     with process_group(store, 0, 1, backend("cuda:0", 1, 1), "cuda:0", 60.0):
-        captured, _, _ = played(RUNS[name], tmp_path / "captured", SyncContext(store, 60.0, 100), "cuda:0")
+        captured, _, _ = played(RUNS[name], tmp_path / "captured", sync_context(store, 60.0, 100), "cuda:0")
         assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured
         eager, _, _ = played(
-            replace(RUNS[name], capture_updates=False), tmp_path / "eager", SyncContext(store, 60.0, 100), "cuda:0"
+            replace(RUNS[name], capture_updates=False), tmp_path / "eager", sync_context(store, 60.0, 100), "cuda:0"
         )
     for a, b in zip(captured, eager, strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)

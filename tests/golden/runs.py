@@ -45,6 +45,7 @@ RUNS: dict[str, TrainConfig] = {
     "a2c, LSTM and GAE, time limits": config("a2c", POLE, lstm=8, gae_lambda=0.9, network="a3c"),
     "ppo, time limits": config("ppo", POLE, horizon=16, minibatch=32, epochs=3, value_clip=0.2),
     "ppo, pong": config("ppo", horizon=8, minibatch=32, epochs=2),
+    "pqn, time limits": config("pqn", POLE, horizon=16, minibatch=32, epochs=2),
     "impala, pong": config("impala", window=5, batches=2, horizon=5),
     "dqn, pong": config("dqn", horizon=4),
     "dqn, double, dueling, three steps, time limits": config(

@@ -1,13 +1,12 @@
 """Bundles whose ranks share central parameters (--update async): whole runs on real Ray, with real kills."""
 
 import importlib.util
-import signal
 
 import psutil
 import pytest
 
 from tests.gorila.random_kills import TITLES, titled
-from tests.gorila.test_gorila import CATCH, events, start, wait_until
+from tests.gorila.test_gorila import CATCH, events, interrupted_and_resumed, start, wait_until
 from tests.integration.runs import rows, run
 
 __all__ = ["start"]  # a fixture
@@ -70,18 +69,7 @@ def test_killed_ranks_and_bundles_are_replaced(start, tmp_path):
 
 
 def test_ctrl_c_saves_and_the_run_is_resumed(start, tmp_path):
-    folder = tmp_path / "run"
-    train = start("train", "a2c", *CATCH_ACTOR_CRITIC, "--env-steps", 60_000, "--run-dir", folder)
-    wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 5)
-    train.send_signal(signal.SIGINT)
-    _, err = train.communicate(timeout=120)
-    assert train.returncode == 130, err
-    before = rows(folder)[-1]
-    done = run("resume", folder, "--env-steps", int(before["env_steps"]) + 8_000, timeout_s=400)
-    assert done.returncode == 0, done.stderr
-    after = rows(folder)
-    for column in ("updates", "episodes"):
-        assert int(after[-1][column]) > int(before[column])
+    args = ("train", "a2c", *CATCH_ACTOR_CRITIC, "--env-steps", 60_000)
+    _, after = interrupted_and_resumed(start, tmp_path / "run", *args, env_steps=8_000)
     # 8 environments x 5 steps an update, of all ranks together
     assert abs(int(after[-1]["env_steps"]) / 40 - int(after[-1]["updates"])) < 20
-    assert [int(r["env_steps"]) for r in after] == sorted(int(r["env_steps"]) for r in after)

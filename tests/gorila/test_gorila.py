@@ -163,19 +163,25 @@ def test_an_evaluator_that_is_killed_plays_again(start, tmp_path):
     assert rows(folder)[-1]["eval_score"]
 
 
-def test_ctrl_c_saves_and_the_run_is_resumed(start, tmp_path):
-    folder = tmp_path / "run"
-    train = start(*GORILA, "--env-steps", 30_000, "--run-dir", folder)
+def interrupted_and_resumed(start, folder, *args, env_steps):
+    """Ctrl-C a run, and resume it for more env steps; returns its last row before, and all rows after."""
+    train = start(*args, "--run-dir", folder)
     wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 5)
     train.send_signal(signal.SIGINT)
     _, err = train.communicate(timeout=120)
     assert train.returncode == 130, err
     before = rows(folder)[-1]
-    done = run("resume", folder, "--env-steps", int(before["env_steps"]) + 4_000, timeout_s=400)
+    done = run("resume", folder, "--env-steps", int(before["env_steps"]) + env_steps, timeout_s=400)
     assert done.returncode == 0, done.stderr
     after = rows(folder)
-    assert int(after[-1]["updates"]) > int(before["updates"]) and int(after[-1]["episodes"]) > int(before["episodes"])
+    for column in ("updates", "episodes"):
+        assert int(after[-1][column]) > int(before[column])
     assert [int(r["env_steps"]) for r in after] == sorted(int(r["env_steps"]) for r in after)
+    return before, after
+
+
+def test_ctrl_c_saves_and_the_run_is_resumed(start, tmp_path):
+    before, after = interrupted_and_resumed(start, tmp_path / "run", *GORILA, "--env-steps", 30_000, env_steps=4_000)
     assert before["env_steps"] in [r["env_steps"] for r in after], "rows of before are kept"
 
 

@@ -17,7 +17,7 @@ from accel_rl.gorila.shard import Push, PushCounts, Version
 from accel_rl.gorila.shard_actors import RayShards, transport_to
 from accel_rl.gorila.transport import ShardUnavailable
 from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.ranks.context import SINGLE_RANK
+from accel_rl.runners.ranks.context import Exchange, RankContext
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError
@@ -114,20 +114,20 @@ def test_one_learner_equals_local_training_bit_for_bit(start, optimizer):
 
 
 class OnActors(OnShards):
-    """A single rank whose learner updates through shards that are actors."""
+    """The exchange of a single rank whose learner updates through shards that are actors."""
 
     def __init__(self, start, **settings):
         super().__init__(**settings)
         self.start = start
 
-    def opened(self, gradient_sync, env_steps):
+    def open(self, gradient_sync, env_steps):
         gradient_sync.connect(self.start(gradient_sync).transport(), publish=True)
 
 
-def train(folder, name, context):
+def train(folder, name, exchange):
     run = resolve(RUNS[name])
     torch.manual_seed(0)
-    trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run), None, context)
+    trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run), None, RankContext(exchange=exchange))
     try:
         trainer._open()
         metrics = shown(cycles(trainer))
@@ -143,7 +143,7 @@ def test_a_run_on_actors_equals_local_training_bit_for_bit(start, name, tmp_path
     threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
     try:
         metrics, parameters, learner = train(tmp_path / "actors", name, OnActors(start, shards=2))
-        expected, local, _ = train(tmp_path / "local", name, SINGLE_RANK)
+        expected, local, _ = train(tmp_path / "local", name, Exchange())
     finally:
         torch.set_num_threads(threads)
         os.sched_setaffinity(0, cores)

@@ -7,13 +7,9 @@ import pytest
 import torch
 
 from accel_rl.config.gorila_settings import ParameterServerConfig
-from accel_rl.config.resolved import resolve
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import InProcess
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.ranks.context import SINGLE_RANK, SingleRank
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
+from accel_rl.runners.ranks.context import Exchange, RankContext
 from tests.golden.runs import POLE, config
 from tests.gorila.made_up import EXACT
 
@@ -40,8 +36,8 @@ def threads_and_cores():
     os.sched_setaffinity(0, cores)
 
 
-class OnShards(SingleRank):
-    """A single rank whose learner updates through shards: its own, or those of another learner's transport."""
+class OnShards(Exchange):
+    """The exchange of a learner that updates through shards: its own, or those of another learner's transport."""
 
     captures_updates = False
 
@@ -52,25 +48,15 @@ class OnShards(SingleRank):
         self.settings.check()
         return ShardedSync(flat, algo.build_optimizer, algo.config.max_grad_norm, self.settings, self.learner)
 
-    def opened(self, gradient_sync, env_steps):
+    def open(self, gradient_sync, env_steps):
         self.transport = InProcess(gradient_sync.build_shards()) if self.of is None else self.of.transport
         gradient_sync.connect(self.transport, publish=self.of is None)
 
 
 @pytest.fixture
-def build(tmp_path):
-    def build(run, context=SINGLE_RANK, state=None):
-        run = resolve(run)
-        torch.manual_seed(0)
-        folder = RunFolder.create(tmp_path / str(len(built)), run)
-        built.append(Trainer(run, RankPlan.resolve(run), folder, state, context))
-        built[-1]._open()
-        return built[-1]
-
-    built = []
-    yield build
-    for trainer in built:
-        trainer._close()
+def build(open_trainer):
+    """build(run, exchange, state): an open trainer of one rank."""
+    return lambda run, exchange=None, state=None: open_trainer(run, RankContext(exchange=exchange or Exchange()), state)
 
 
 def cycles(trainer, n=CYCLES):
@@ -121,8 +107,8 @@ def interleaved(build, name, in_flight):
     """Two learners of other environments and other replays on the same shards; returns what they made of them."""
     settings = {"shards": 3, "in_flight": in_flight, "max_delay": 100}
     first = OnShards("first", **settings)
-    contexts = first, OnShards("second", first, **settings)
-    trainers = [build(replace(RUNS[name], seed=i), context) for i, context in enumerate(contexts)]
+    exchanges = first, OnShards("second", first, **settings)
+    trainers = [build(replace(RUNS[name], seed=i), exchange) for i, exchange in enumerate(exchanges)]
     assert torch.equal(trainers[0].learner.flat.data, trainers[1].learner.flat.data)  # the first learner's
     metrics = [cycles(trainer, 1) for _ in range(CYCLES) for trainer in trainers]
     updates = sum(trainer.learner.updates for trainer in trainers)

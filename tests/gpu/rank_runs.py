@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -17,8 +18,9 @@ from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.collective import Collective
 from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.ranks.context import RankContext
 from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks
+from accel_rl.runners.ranks.sync_context import join_ranks, sync_context
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.speed.captured_updates import CapturedUpdates
@@ -51,11 +53,12 @@ def devices(name: str) -> dict[str, tuple[str, str]]:
     return {where: pair for where, pair in DEVICES.items() if name in MORE.get(where, RUNS)}
 
 
-def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -> list[Tensor]:
+def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -> list[Tensor]:
     """Return the parameters [P] of each learner after some cycles, on the host."""
-    run = replace(run, distributed=replace(run.distributed, ranks=context.size))
+    exchange: Any = context.exchange
+    run = replace(run, distributed=replace(run.distributed, ranks=exchange.communicator.size))
     run = replace(rank_config(resolve(run), context.rank), device=device)
-    plan = RankPlan.resolve(run, context.rank, context.size)
+    plan = RankPlan.resolve(run, context.rank, exchange.communicator.size)
     trainer = Trainer(run, plan, RunFolder.create(folder, run), None, context)
     captured: CapturedUpdates | None = trainer.learner._captured
     declare_parts(trainer.sampler)
@@ -65,9 +68,9 @@ def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -
             trainer._cycle()
         trainer._verify()
         assert trainer.learner.updates > 1, trainer.learner.updates
-        if context.captures_updates:  # which the ranks do together
+        if exchange.captures_updates:  # which the ranks do together
             assert captured is not None and captured.enabled and captured._captures
-            keys = context.communicator.gather([list(captured._captures), len(captured._numbers)])
+            keys = exchange.communicator.gather([list(captured._captures), len(captured._numbers)])
             assert keys[0][0] == keys[1][0], keys
         return [x.flat.data.cpu() for x in trainer.learners]
     finally:
@@ -95,7 +98,7 @@ def main() -> None:
         for name in sys.argv[4:]:
             for where, pair in devices(name).items():
                 key = f"{name}/{where}"
-                context = SyncContext(dist.PrefixStore(key, store), 60.0, 5)
+                context = sync_context(dist.PrefixStore(key, store), 60.0, 5)
                 with as_nccl() if where == "captured" else nullcontext():
                     found[key] = learned(RUNS[name], pair[rank], out / key.replace("/", "-"), context)
     torch.save(found, out / "found.pt")

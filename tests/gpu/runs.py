@@ -44,6 +44,11 @@ RUNS: dict[str, TrainConfig] = {
     "ppo, pong": config("ppo", horizon=8, minibatch=32, epochs=2, clip_schedule="linear"),
     "ppo, time limits": config("ppo", POLE, horizon=16, minibatch=32, epochs=3, value_clip=0.2),
     "ppo, LSTM": config("ppo", POLE, horizon=8, minibatch=32, epochs=2, **LSTM),
+    "pqn, pong": config("pqn", horizon=8, minibatch=32, epochs=2),
+    "pqn, norm before": config(
+        "pqn", POLE, horizon=16, minibatch=32, epochs=2, layer_norm="before", epsilon_spread=7.0
+    ),
+    "pqn, LSTM": config("pqn", POLE, horizon=8, minibatch=32, epochs=2, **LSTM),
     "impala": config("impala", POLE, window=10, batches=2, horizon=5),
     "impala, LSTM": config("impala", POLE, window=10, batches=2, horizon=5, **LSTM),
     "dqn, pong": q("dqn", "pong"),
@@ -76,6 +81,7 @@ RUNS: dict[str, TrainConfig] = {
     "rainbow, concurrent, replay on the host": q("rainbow", schedule="concurrent", **RETURNS, **HOST),
 }
 QUICK = (
+    *("pqn, pong", "pqn, LSTM"),
     *("a2c, pong", "a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, replay on the host"),
     *("dqn, prioritized, three steps", "dqn, concurrent, second learner", "c51, concurrent", "rainbow, noisy"),
 )

@@ -15,7 +15,7 @@ def test_cartpole_improves(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("algorithm", ["a2c", "impala", "ppo"])
+@pytest.mark.parametrize("algorithm", ["a2c", "impala", "ppo", "pqn"])
 def test_cartpole_is_solved(tmp_path, algorithm, seed):
     """The mean of the last 100 training episodes, at the end of the run."""
     name = f"experiments.cpu:cartpole_{algorithm}"
@@ -35,6 +35,18 @@ def test_pong_is_won(tmp_path, algorithm, score):
     table = rows(tmp_path / "run")
     assert float(next(r["score"] for r in table if r["score"])) < -19
     assert float(table[-1]["eval_score"]) > score
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in (2, 3))])
+def test_pqn_solves_catch(tmp_path, seed):
+    """The mean score of 100 greedy games at the end of the run."""
+    done = run(
+        *("train", "pqn", "--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--envs", 16),
+        *("--horizon", 16, "--env-steps", 30_000, "--seed", seed, "--evaluation.episodes", 100),
+        *("--evaluation.interval", 30_000, "--checkpoint.interval", 0, "--run-dir", tmp_path / "run"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(rows(tmp_path / "run")[-1]["eval_score"]) > 0.9
 
 
 CATCH = (

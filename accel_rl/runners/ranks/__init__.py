@@ -1,1 +1,1 @@
-"""Rank processes: launchers, rank contexts, torchrun."""
+"""The ranks of a run: their group, starters and contexts; torchrun."""

@@ -1,4 +1,4 @@
-"""The process of one rank, as `rank_process.launch` starts it."""
+"""The process of one rank, as `local_ranks.launch` starts it."""
 
 import json
 import os
@@ -15,33 +15,26 @@ from accel_rl.system.process import before_torch, die_with_parent
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
     """Run one rank; returns its result as plain JSON."""
-    if "listening" in setup:
-        return _run_on_network(setup)
-    from accel_rl.checkpoints.checkpoint import Checkpoints, load
+    return _run_on_network(setup) if setup.get("by_environment") else _run_on_this_machine(setup)
+
+
+def _run_on_this_machine(setup: dict[str, Any]) -> dict[str, Any]:
+    """Run a rank that has inherited the memory that the ranks share."""
     from accel_rl.config.resolved import Resolved
     from accel_rl.distributed.process_group import file_store
     from accel_rl.runners.plan import RankPlan
-    from accel_rl.runners.ranks.sync_context import join_ranks
-    from accel_rl.runners.ranks.sync_launcher import folder_of
+    from accel_rl.runners.ranks import async_context, sync_context
+    from accel_rl.runners.ranks.shared_counters import SharedCounters
     from accel_rl.runners.run_folder import RunFolder
-    from accel_rl.runners.trainer import Trainer
 
-    config, plan, rank = Resolved.from_dict(setup["config"]), RankPlan.from_dict(setup["plan"]), setup["rank"]
-    folder = folder_of(RunFolder(Path(setup["run"])), rank)
+    config, plan = Resolved.from_dict(setup["config"]), RankPlan.from_dict(setup["plan"])
+    folder, env_steps = RunFolder(Path(setup["run"])).of_rank(plan.rank), setup["env_steps"]
     if config.distributed.is_async:
-        from accel_rl.runners.ranks.async_context import AsyncContext
-
-        context = AsyncContext.inherit(setup, config)
-        state = context.state(Checkpoints(folder.path / "checkpoints"))
-        return Trainer(config, plan, folder, state, context).run().to_dict()
-    state = None
-    if setup["env_steps"] is not None:
-        state = load(Checkpoints(folder.path / "checkpoints").path(setup["env_steps"]))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one machine: nothing listens outside it
-    size = setup["size"]
-    store = file_store(setup["store"], size)
-    with join_ranks(config, plan.device, store, rank, size, size, setup["gradients"]) as sync:
-        return Trainer(config, plan, folder, state, sync).run().to_dict()
+        counters = SharedCounters.attach(plan.size, config.log.window, setup["counters"])
+        return async_context.train(config, plan, folder, env_steps, counters, setup["central"]).to_dict()
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # on one machine, so that no port is open to other machines
+    store = file_store(setup["store"], plan.size)
+    return sync_context.train(config, plan, folder, env_steps, store, plan.size).to_dict()
 
 
 def _run_on_network(setup: dict[str, Any]) -> dict[str, Any]:
@@ -60,10 +53,10 @@ def main() -> None:
     die_with_parent(setup["parent_pid"])
     before_torch()
     if setup["rank"]:
-        warnings.simplefilter("ignore")  # rank 0 shows it
+        warnings.simplefilter("ignore")  # rank 0 prints the warnings
     else:
         warnings.showwarning = show_warning
-    with StopRequest():  # Ctrl-C reaches this process as well as the launcher, which also asks it to stop
+    with StopRequest():  # Ctrl-C reaches this process as well as the group's, which also requests a stop
         _reply(setup)
 
 

@@ -1,4 +1,4 @@
-"""Counters of asynchronous ranks in shared memory, each written by one rank alone."""
+"""Counters of asynchronous ranks in shared memory. Each counter is written by a single rank."""
 
 from typing import NamedTuple
 
@@ -9,20 +9,20 @@ from accel_rl.samplers.episodes import EpisodeTracker
 
 _LINE = 8  # int64 of a cache line
 _STEPS, _EPISODES, _UPDATES = range(3)
-# whether the run has begun, and its env steps then; see `note_others` for the rest
+# whether the run has begun, and its env steps at that time; for the others see `note_others`
 _BEGUN, _FROM, _OTHERS, _ALL_UPDATES, _STOP = range(5)
 
 
 def share(window: int, ranks: int) -> int:
-    """Return the number of recent episodes of each rank in the online score, so that the total is about `window`.
+    """Return the number of recent episodes per rank in the online score, so that the total is about `window`.
 
-    With `window` episodes of each rank, the score would reach `ranks` times further back.
+    With `window` episodes per rank, the score would cover `ranks` times as many episodes.
     """
     return -(-window // ranks)
 
 
 class Totals(NamedTuple):
-    """Sums over all ranks, at one moment."""
+    """Sums over all ranks at one moment."""
 
     env_steps: int
     episodes: int
@@ -32,7 +32,7 @@ class Totals(NamedTuple):
 class SharedCounters:
     """Env steps, episodes and updates of each rank, with its recent episodes.
 
-    A run on several machines has shared counters on each of them, and the others' work as one number.
+    A run on several machines has shared counters on each machine, which include the totals of the other machines.
     """
 
     def __init__(self, memory: SharedArrays):
@@ -45,7 +45,7 @@ class SharedCounters:
         return {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
-            "before": ("int64", (ranks, _LINE)),  # what earlier processes of a rank had counted
+            "before": ("int64", (ranks, _LINE)),  # counts of earlier processes of a rank
             "recent": ("float64", (ranks, share(window, ranks), 2)),
             "written": ("int64", (ranks, _LINE)),  # number of episodes of a rank written to `recent` so far
         }
@@ -63,7 +63,7 @@ class SharedCounters:
         return self._memory.fd
 
     def begin(self, env_steps: int) -> None:
-        """Note that the run begins at `env_steps`. Rank 0 calls it after publishing the central parameters."""
+        """Record that the run begins at `env_steps`. Rank 0 calls this after publishing the central parameters."""
         self._run[_FROM] = env_steps
         self._run[_BEGUN] = 1
 
@@ -72,18 +72,18 @@ class SharedCounters:
         return bool(self._run[_BEGUN])
 
     def note_others(self, env_steps: int, updates: int, stop: bool) -> None:
-        """Note the work of other machines. env_steps: theirs since the run began here. updates: of the parameters, by
-        the ranks of all machines. stop: whether the run ends."""
+        """Record the work of other machines. env_steps: their env steps since this machine's part of the run began.
+        updates: updates of the parameters by the ranks of all machines. stop: whether the run ends."""
         self._run[_OTHERS], self._run[_ALL_UPDATES], self._run[_STOP] = env_steps, updates, stop
 
     @property
     def all_updates(self) -> int:
-        """Number of updates of the parameters, by the ranks of all machines, as it was noted last."""
+        """The last recorded number of updates of the parameters by the ranks of all machines."""
         return int(self._run[_ALL_UPDATES])
 
     @property
     def stopped(self) -> bool:
-        """Whether the run ends, as it was noted last."""
+        """Whether the run ends, as recorded last."""
         return bool(self._run[_STOP])
 
     def env_steps(self) -> int:
@@ -91,19 +91,19 @@ class SharedCounters:
         return self.totals().env_steps
 
     def totals(self) -> Totals:
-        """Read all counters at once, so that env steps and updates in a row of metrics are of the same moment."""
+        """Read all counters together, so that env steps and updates in a row of metrics belong to the same moment."""
         sums = self._counts.copy().sum(axis=0)
         return Totals(
             int(self._run[_FROM] + self._run[_OTHERS] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES])
         )
 
     def restore(self, rank: int, episodes: int, updates: int) -> None:
-        """Note what the first process of a rank continues from. Later ones change nothing."""
+        """Record the counts that a rank's first process continues from. Calls of later processes have no effect."""
         if not self._counts[rank].any() and not self._before[rank].any():
             self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
 
     def new(self) -> Totals:
-        """What the ranks of this machine have done since the run began here."""
+        """Return the work of this machine's ranks since its part of the run began."""
         sums = np.maximum(self._counts - self._before, 0).sum(axis=0)
         return Totals(int(sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 

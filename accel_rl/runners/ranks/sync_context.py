@@ -1,14 +1,17 @@
 """Synchronous ranks: all ranks begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 
 from accel_rl.algos.algorithm import Algorithm
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.config.resolved import Resolved
+from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.all_reduce import AllReduce, CollectiveMean, GradientMean, compare_ranks
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -16,8 +19,12 @@ from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.distributed.process_group import backend, process_group
 from accel_rl.distributed.shared_reduce import SharedMemoryMean
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.ranks.context import SamplesAndLearns
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.shared_counters import share
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import RunError
 
@@ -25,19 +32,33 @@ SAVE_S = 1800.0  # a checkpoint with a large replay on a slow disk
 LOOK_S = 1.0
 
 
-class SyncContext(SamplesAndLearns):
-    """The `RankContext` of a rank in torch's default process group.
+class SyncClock(Clock):
+    """Sums the env steps of all ranks after each cycle. All ranks stop at the same cycle."""
 
-    store: the store through which the group was formed; it is also used for waits longer than a collective's timeout.
-    shared: file descriptor of a shared memory for gradients, if all ranks are on this machine.
-    """
+    def __init__(self, communicator: Collective):
+        self._communicator = communicator
 
-    def __init__(self, store: Any, timeout_s: float, hash_interval: int, shared: int | None = None):
-        self.communicator = Collective(store)
-        self.rank, self.size = self.communicator.rank, self.communicator.size
-        self._store, self._timeout_s, self._hash_interval, self.shared = store, timeout_s, hash_interval, shared
-        self._turns = 0  # waits so far: the same on every rank
-        self._beaten = 0.0
+    def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
+        return env_steps + self._communicator.count(taken).of_run
+
+    def stops(self, asked: bool) -> bool:
+        return bool(self._communicator.all_reduce_max(torch.tensor(int(asked))))
+
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
+        n = share(episodes.recent.maxlen or 0, self._communicator.size)
+        found = self._communicator.gather((list(episodes.recent)[-n:], episodes.count))
+        return [e for recent, _ in found for e in recent], sum(n for _, n in found), updates
+
+
+class SyncExchange(Exchange):
+    """Averages the gradients of all ranks."""
+
+    communicator: Collective
+
+    def __init__(self, communicator: Collective, timeout_s: float, hash_interval: int, shared: int | None = None):
+        """shared: file descriptor of a shared memory for gradients, if all ranks are on this machine."""
+        self.communicator, self.shared = communicator, shared
+        self._timeout_s, self._hash_interval = timeout_s, hash_interval
 
     @property
     def captures_updates(self) -> bool:
@@ -53,26 +74,26 @@ class SyncContext(SamplesAndLearns):
             mean = CollectiveMean(flat, self.communicator)
         return AllReduce(guarded, mean, self._hash_interval)
 
-    def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
-        return agent
-
-    def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
+    def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """Check that all ranks begin with the same network and env steps. RunError."""
         compare_ranks(gradient_sync.flat, self.communicator, 0, with_untrained=True)
         steps = self.communicator.gather(env_steps)
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")
 
-    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        return env_steps + self.communicator.count(taken).of_run
 
-    def stops(self, asked: bool) -> bool:
-        return bool(self.communicator.all_reduce_max(torch.tensor(int(asked))))
+class SyncBarrier(Barrier):
+    """Waits through the store of the process group, for longer than a collective's timeout."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout_s: float):
+        self._store, self._rank, self._size, self._timeout_s = store, rank, size, timeout_s
+        self._turns = 0  # number of waits so far, the same on every rank
+        self._beaten = 0.0
 
     def agreed(self, done: bool) -> bool:
         self._turns += 1
         key = f"outcome/{self._turns}"
-        if self.rank == 0:
+        if self._rank == 0:
             self._store.set(key, str(int(done)))
             return done
         return bool(int(self._await(key, "rank 0", self._timeout_s, self._beats)))
@@ -86,11 +107,6 @@ class SyncContext(SamplesAndLearns):
     def _beats(self) -> int:
         return int(self._store.add("beats", 0))
 
-    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        n = share(episodes.recent.maxlen or 0, self.size)
-        found = self.communicator.gather((list(episodes.recent)[-n:], episodes.count))
-        return [e for recent, _ in found for e in recent], sum(n for _, n in found), updates
-
     @contextmanager
     def saving(self) -> Iterator[None]:
         """Context in which this rank writes its part of a checkpoint.
@@ -98,55 +114,96 @@ class SyncContext(SamplesAndLearns):
         Rank 0 writes last: if its part exists, all parts exist.
         """
         self._turns += 1
-        part, whole = f"part/{self._turns}/", f"whole/{self._turns}"
-        if self.rank:
+        part, complete = f"part/{self._turns}/", f"complete/{self._turns}"
+        if self._rank:
             yield
-            self._store.set(f"{part}{self.rank}", "1")
-            self._await(whole, "rank 0", SAVE_S)
+            self._store.set(f"{part}{self._rank}", "1")
+            self._await(complete, "rank 0", SAVE_S)
             return
-        for r in range(1, self.size):
+        for r in range(1, self._size):
             self._await(f"{part}{r}", f"rank {r}", SAVE_S)
         yield
-        self._store.set(whole, "1")
+        self._store.set(complete, "1")
 
     def _await(self, key: str, awaited: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
         """Wait for a key of the store and return its value. RunError after timeout_s without a change of `beats`."""
-        waited, looked, last = 0.0, time.monotonic(), -1
+        waited, polled, last = 0.0, time.monotonic(), -1
         while True:
             try:
                 if self._store.check([key]):
                     return self._store.get(key).decode()
-                now = beats()
+                beat = beats()
             except RuntimeError as e:  # the store is gone
-                raise RunError(f"rank {self.rank}: the ranks' store is gone ({' '.join(str(e).split())[:200]})") from e
-            at = time.monotonic()
-            waited, looked = (
-                waited + min(at - looked, LOOK_S),
-                at,
-            )  # time while stopped does not count
-            if now != last:
-                waited, last = 0.0, now
+                reason = " ".join(str(e).split())[:200]
+                raise RunError(f"rank {self._rank}: the ranks' store is gone ({reason})") from e
+            now = time.monotonic()
+            waited += min(now - polled, LOOK_S)  # time while this process was stopped does not count
+            polled = now
+            if beat != last:
+                waited, last = 0.0, beat
             if waited > timeout_s:
-                raise RunError(f"rank {self.rank}: no answer from {awaited} within {timeout_s:g} s")
+                raise RunError(f"rank {self._rank}: no answer from {awaited} within {timeout_s:g} s")
             time.sleep(0.01)
+
+
+def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int | None = None) -> RankContext:
+    """Return the context of a rank in torch's default process group, which was formed through `store`.
+
+    shared: see `SyncExchange`.
+    """
+    communicator = Collective(store)
+    rank, size = communicator.rank, communicator.size
+    return RankContext(
+        SyncClock(communicator),
+        SyncExchange(communicator, timeout_s, hash_interval, shared),
+        SyncBarrier(store, rank, size, timeout_s),
+        rank,
+    )
 
 
 @contextmanager
 def join_ranks(
-    config: Resolved,
-    device: str,
-    store: Any,
-    rank: int,
-    size: int,
-    local_ranks: int,
-    shared: int | None = None,
-) -> Iterator[SyncContext]:
+    config: Resolved, device: str, store: Any, rank: int, size: int, local_ranks: int, shared: int | None = None
+) -> Iterator[RankContext]:
     """Form the process group and yield this rank's context. RunError.
 
-    device: of this rank. local_ranks: number of ranks on this machine. shared: see `SyncContext`.
+    device: the rank's device. local_ranks: number of ranks on this machine. shared: see `SyncExchange`.
     """
     g = config.distributed
     gpus = len(set(g.gpu_list)) or 1  # without --gpus, all ranks of a machine use --device
     name = backend(device, gpus, local_ranks)
     with process_group(store, rank, size, name, device, g.timeout_s):
-        yield SyncContext(store, g.timeout_s, g.hash_interval, shared)
+        yield sync_context(store, g.timeout_s, g.hash_interval, shared)
+
+
+def train(
+    config: Resolved,
+    plan: RankPlan,
+    folder: RunFolder,
+    env_steps: int | None,
+    store: Any,
+    local_ranks: int,
+) -> Result:
+    """Join the other ranks and train to the end of the run. RunError.
+
+    config, plan, folder: those of this rank. env_steps: of the checkpoint to continue from; None for a new run. store,
+    local_ranks: see `join_ranks`.
+    """
+    state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))
+    with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:
+        exchange = context.exchange
+        assert isinstance(exchange, SyncExchange)
+        exchange.shared = _shared_gradients(store, exchange.communicator)
+        return Trainer(config, plan, folder, state, context).run()
+
+
+def _shared_gradients(store: Any, communicator: Collective) -> int | None:
+    """Create shared memory for gradients if all ranks are on one machine; returns its file descriptor, else None."""
+    fd = None
+    if communicator.rank == 0:
+        fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)
+        store.set("gradients", address(fd))
+    else:
+        with suppress(RunError):  # on another machine: gradients go over the network
+            fd = open_at(store.get("gradients").decode())
+    return fd if communicator.all_reduce_min(int(fd is not None)) else None

@@ -1,5 +1,5 @@
 """Ranks started by torchrun, or by another launcher that sets its environment variables, on one machine or several.
-The launcher of `accel_rl.gorila.ray_ranks` is one.
+`accel_rl.gorila.ray_ranks` sets them, too.
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 
@@ -8,27 +8,21 @@ save, and SIGKILL 30 seconds later. Ranks on other machines notice the loss; asy
 torchrun's --max-restarts every agent then restarts its ranks, which continue from their checkpoints.
 """
 
-import contextlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
-from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.process_group import choose_interface, environment_store, part
 from accel_rl.runners import launches
 from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.ranks.async_context import AsyncContext
+from accel_rl.runners.ranks import async_context, sync_context
 from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks
-from accel_rl.runners.ranks.sync_launcher import folder_of
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.errors import ConfigError
 from accel_rl.system.process import die_with_parent
 
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -46,7 +40,7 @@ class RankInfo:
     launcher: str = "torchrun"
     """Name of the program that started the ranks."""
     own_gpu: bool = False
-    """Whether the launcher gave this rank a GPU of its own, the only one that this process sees."""
+    """Whether the launcher assigned a GPU to this rank alone, the only GPU that this process sees."""
 
     def fit(self, config: TrainConfig) -> TrainConfig:
         """Return the settings with this number of ranks. ConfigError if the settings name a different number."""
@@ -58,7 +52,7 @@ class RankInfo:
         return replace(config, distributed=replace(g, ranks=self.size))
 
     def config(self, config: Resolved) -> Resolved:
-        """This rank's own settings."""
+        """Return this rank's own settings."""
         return rank_config(config, self.rank, self.local_rank, self.local_size)
 
     def plan(self, config: Resolved) -> RankPlan:
@@ -86,7 +80,8 @@ def train(
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result.
 
-    plan: of `config`. An existing run keeps its own settings; the plan is resolved again if they differ from `config`.
+    plan: the plan of `config`. An existing run keeps its settings; the plan is resolved again if they differ from
+    `config`.
     listening: see `environment_store`.
     """
     die_with_parent(os.getppid())  # if the agent is killed, its ranks end too
@@ -102,36 +97,19 @@ def train(
         steps = int(store.get("steps").decode())
         run, begun = RunFolder.open(path)
         config = resolve(begun)
-    of_rank, folder = info.config(config), folder_of(run, rank)
+    of_rank, folder = info.config(config), run.of_rank(rank)
     if replace(given, run_dir=config.run_dir) != config:
         plan = info.plan(config)
-    checkpoints = Checkpoints(folder.path / "checkpoints")
+    begun_at = steps if steps >= 0 else None
     if config.distributed.is_async:
-        context = AsyncContext.connect(store, rank, of_rank, steps if steps >= 0 else None)
-        result = Trainer(of_rank, plan, folder, context.state(checkpoints), context).run()
-        if context.lost:
-            gone = ", ".join(map(str, context.lost))
-            raise RunError(f"rank {rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
+        shared = async_context.connect(store, rank, of_rank)
+        result = async_context.train(of_rank, plan, folder, begun_at, *shared)
         return config, run, result if rank == 0 else None
-    state = load(checkpoints.path(steps)) if steps >= 0 else None
     choose_interface(os.environ["MASTER_ADDR"], one_machine=info.local_size == size)
-    with join_ranks(of_rank, plan.device, store, rank, size, 1 if info.own_gpu else info.local_size) as sync:
-        sync.shared = _gradients(store, sync)
-        result = Trainer(of_rank, plan, folder, state, sync).run()
+    local_ranks = 1 if info.own_gpu else info.local_size
+    result = sync_context.train(of_rank, plan, folder, begun_at, store, local_ranks)
     part(store, rank, size, config.distributed.timeout_s)
     return config, run, result if rank == 0 else None
-
-
-def _gradients(store: Any, context: SyncContext) -> int | None:
-    """Create shared memory for gradients if all ranks are on one machine; returns its file descriptor, else None."""
-    fd = None
-    if context.rank == 0:
-        fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)
-        store.set("gradients", address(fd))
-    else:
-        with contextlib.suppress(RunError):  # on another machine: gradients go over the network
-            fd = open_at(store.get("gradients").decode())
-    return fd if context.communicator.all_reduce_min(int(fd is not None)) else None
 
 
 def _opened(path: Path, config: Resolved, launcher: str) -> tuple[RunFolder, Resolved, int]:

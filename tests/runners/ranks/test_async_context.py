@@ -16,8 +16,8 @@ from accel_rl.runners.build import build_sampler
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.pulling_agent import PullingAgent
-from accel_rl.runners.ranks.async_context import AsyncContext
-from accel_rl.runners.ranks.context import SingleRank
+from accel_rl.runners.ranks.async_context import connect
+from accel_rl.runners.ranks.context import Exchange
 from accel_rl.system.errors import ConfigError, RunError
 
 
@@ -77,15 +77,15 @@ def test_a_rollout_begins_on_the_newest_parameters(two):
     assert shows.seen == [float(other.flat.data[0])]
 
 
-class Free(SingleRank):
-    """One of two ranks on central parameters, both in this process."""
+class Free(Exchange):
+    """The exchange of one of two ranks on central parameters, both in this process."""
 
     def __init__(self, rank, fd):
-        self.rank, self._fd = rank, fd
+        self._rank, self._fd = rank, fd
 
     def gradient_sync(self, flat, algo):
-        gradient_sync = LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, 3, self.rank)
-        first = self.rank == 0
+        gradient_sync = LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, 3, self._rank)
+        first = self._rank == 0
         gradient_sync.connect(
             Central(gradient_sync.parts, gradient_sync.states(), self._fd, create=first), publish=first
         )
@@ -150,14 +150,14 @@ def test_ranks_connect_through_a_store():
         return replace(base, distributed=replace(base.distributed, ranks=ranks, update="async", timeout_s=0.5))
 
     found = {}
-    other = threading.Thread(target=lambda: found.update(other=AsyncContext.connect(stores[1], 1, config(2), None)))
+    other = threading.Thread(target=lambda: found.update(other=connect(stores[1], 1, config(2))))
     other.start()
-    mine = AsyncContext.connect(stores[0], 0, config(2), None)
+    mine = connect(stores[0], 0, config(2))
     other.join()
-    mine._counters.begin(1_000)
-    assert found["other"]._counters.env_steps() == 1_000
+    mine[0].begin(1_000)
+    assert found["other"][0].env_steps() == 1_000
     with pytest.raises(RunError, match=r"rank 2 has not joined within 0\.5 s"):
-        AsyncContext.connect(stores[0], 0, config(3), None)
+        connect(stores[0], 0, config(3))
     os.close(fd)
 
 
@@ -168,7 +168,7 @@ def test_ranks_of_two_machines_are_told_so(monkeypatch):
     stores = [file_store(fd, 2) for _ in range(2)]
     stores[1].set("counters", f"/proc/{os.getpid()}/fd/0 1 another-boot")
     with pytest.raises(ConfigError, match=r"rank 1 does not see rank 0's .*another machine's.*--nnodes 1"):
-        AsyncContext.connect(stores[1], 1, config, None)
+        connect(stores[1], 1, config)
     with pytest.raises(ConfigError, match="rank 1 does not see rank 0's"):
-        AsyncContext.connect(stores[0], 0, config, None)
+        connect(stores[0], 0, config)
     os.close(fd)

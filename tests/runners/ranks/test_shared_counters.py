@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from accel_rl.config.train import default_config
-from accel_rl.runners.ranks.async_context import AsyncContext, Clock
+from accel_rl.runners.ranks.async_context import AsyncClock, AsyncExchange, OwnBatches
 from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.samplers.episodes import EpisodeTracker
 
@@ -40,12 +40,11 @@ def test_a_row_is_of_one_reading():
     """Whatever other ranks count between the clock and the row."""
     counters = SharedCounters.create(2, window=3)
     counters.begin(0)
-    config = replace(default_config("a2c").distributed, ranks=2, update="async")
-    rank = AsyncContext(0, config, counters, -1, None)
-    assert rank.clock(0, 40, tracker(1.0), 1) == 40
+    clock = AsyncClock(counters, 0)
+    assert clock.count(0, 40, tracker(1.0), 1) == 40
     counters.add(1, 60, 2, tracker(5.0, 6.0))
-    assert rank.report(tracker(), 0)[1:] == (1, 1)
-    assert rank.clock(40, 40, tracker(1.0), 2) == 140 and rank.report(tracker(), 0)[1:] == (3, 4)
+    assert clock.report(tracker(), 0)[1:] == (1, 1)
+    assert clock.count(40, 40, tracker(1.0), 2) == 140 and clock.report(tracker(), 0)[1:] == (3, 4)
     counters.close()
 
 
@@ -53,7 +52,7 @@ def test_the_clock_of_schedules_is_that_of_all_ranks():
     """Each rank counts its own steps before they are shared; updates are called for by its own alone."""
     counters = SharedCounters.create(2, window=3)
     counters.begin(0)
-    a, b = Clock(counters, 0), Clock(counters, 1)
+    a, b = OwnBatches(counters, 0), OwnBatches(counters, 1)
     for clock in (a, b):
         clock.begin(0)
     assert a.count(40) == (40, 40)
@@ -61,7 +60,7 @@ def test_the_clock_of_schedules_is_that_of_all_ranks():
     assert b.count(30) == (70, 30)
     counters.add(1, 30, 1, tracker())
     assert a.count(40) == (70, 40)
-    late = Clock(counters, 1)  # replaced: its algorithm had counted to 10
+    late = OwnBatches(counters, 1)  # replaced: its algorithm had counted to 10
     late.begin(10)
     assert late.count(5) == (40 + 30 + 5 - 10, 5)
     counters.close()
@@ -71,16 +70,17 @@ def test_other_machines_count():
     counters = SharedCounters.create(2, window=3)
     counters.begin(1_000)
     config = replace(default_config("a2c").distributed, ranks=2, update="async")
-    rank = AsyncContext(0, config, counters, -1, None, all_updates=50, on_cluster=True)
-    rank.communicator.begin(1_000)
-    assert rank.clock(1_000, 40, tracker(1.0), 1) == 1_040
+    clock = AsyncClock(counters, 0, all_updates=50)
+    communicator = AsyncExchange(counters, 0, config, -1, on_cluster=True).communicator
+    communicator.begin(1_000)
+    assert clock.count(1_000, 40, tracker(1.0), 1) == 1_040
     counters.note_others(60, 25, False)
-    assert rank.communicator.count(40) == (100, 40)  # 40 of its own, 60 of others
-    assert rank.clock(1_040, 40, tracker(1.0), 2) == 1_140
-    assert rank.communicator.updates(2) == 25 and rank.progress(0.1) == 0.5
-    assert not rank.stops(asked=False)
+    assert communicator.count(40) == (100, 40)  # 40 of its own, 60 of others
+    assert clock.count(1_040, 40, tracker(1.0), 2) == 1_140
+    assert communicator.updates(2) == 25 and clock.progress(0.1) == 0.5
+    assert not clock.stops(asked=False)
     counters.note_others(60, 50, True)
-    assert rank.stops(asked=False) and counters.new().env_steps == 80
+    assert clock.stops(asked=False) and counters.new().env_steps == 80
     counters.close()
 
 

@@ -1,0 +1,209 @@
+"""The group of a run's rank processes: spawned together, watched, and replaced or restarted when one is killed.
+
+    with RankGroup(run, starter, size) as group:      spawns every rank
+        result = group.train()                        watches them to their end
+
+A starter selects the machines of the ranks: `LocalStarter` this machine, `RayStarter` the machines of a Ray cluster.
+torchrun starts, watches and restarts ranks by itself; each of these ranks calls `torchrun.train`.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.resolved import Resolved
+from accel_rl.runners.ranks.shared_counters import SharedCounters
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.signals import StopRequest
+from accel_rl.system.errors import ConfigError, RunError
+
+POLL_S = 0.02
+STOP_S = 120.0  # time to end a cycle and write a checkpoint
+MAX_FAILED_STARTS = 3
+
+
+class RankLost(RuntimeError):
+    """A rank was killed by a signal; the run may succeed if it is restarted."""
+
+
+class RankHandle(Protocol):
+    """One rank, as its group knows it. No method waits, but for `settle` and `close`."""
+
+    index: int
+
+    @property
+    def pid(self) -> int: ...
+
+    def code(self) -> int | None:
+        """The exit code, negative for a signal; None while the process runs."""
+
+    def poll(self) -> None:
+        """Read the rank's new output."""
+
+    def reply(self) -> dict[str, Any]:
+        """Return the result or error that the process wrote at its end; {} if it wrote none."""
+
+    def stop(self) -> None:
+        """Request that the process saves and ends."""
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait for the end of the process, now that another rank has failed."""
+
+    def ending(self) -> str:
+        """Describe in one line how the process ended."""
+
+    def kill(self) -> None: ...
+
+    def close(self) -> None:
+        """Kill the process and free the handle's resources."""
+
+
+class Starter(Protocol):
+    """Starts the processes of ranks."""
+
+    settle_s: float
+    """Seconds to wait after a rank's end for further ends, so that the death that caused them is found."""
+
+    def start(self, ranks: Iterable[int]) -> Sequence[RankHandle]:
+        """Start the processes of these ranks. RunError, ConfigError."""
+
+    def close(self) -> None: ...
+
+
+class RankGroup:
+    """The processes of a run's ranks. If one fails, the run ends with all of them.
+
+    If there are `counters`, the ranks are asynchronous: a killed rank is replaced while the others continue.
+    """
+
+    def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
+        self._run, self._starter, self._counters = run, starter, counters
+        self._size, self._ranks = size, list[RankHandle]()
+        self.replaced = 0  # number of killed ranks that were replaced
+        self._given_up = set[int]()  # killed ranks that are not replaced, since the run is ending
+        self._steps_at_start = [0] * size  # env steps of each rank when its process was started
+        self._failed_starts = [0] * size  # consecutive starts of each rank without an env step
+
+    def __enter__(self) -> "RankGroup":
+        try:
+            self._ranks = list(self._starter.start(range(self._size)))
+        except BaseException:
+            self._starter.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for rank in self._ranks:  # all before the first is waited for, so that none reports the loss of another
+            rank.kill()
+        for rank in self._ranks:
+            rank.close()
+        self._starter.close()
+
+    def train(self, watch: Callable[[], None] = lambda: None) -> Result:
+        """Watch all ranks to their end and return rank 0's result; forward a stop request to them.
+
+        watch: called every POLL_S seconds. RankLost, RunError or ConfigError for a rank that fails, that cannot be
+        replaced, or that does not stop within STOP_S.
+        """
+        deadline = None
+        with StopRequest() as stop:
+            while True:
+                ended, replaced = all(r.code() is not None for r in self._ranks), self.replaced
+                for rank in tuple(self._ranks):
+                    rank.poll()
+                    if rank.code() not in (None, 0) and rank.index not in self._given_up:
+                        self._failed(rank, stop)
+                if ended and replaced == self.replaced:
+                    break
+                running = [r for r in self._ranks if r.code() is None]
+                if stop and deadline is None:
+                    deadline = time.monotonic() + STOP_S
+                    for rank in running:
+                        rank.stop()
+                if deadline is not None and running and time.monotonic() > deadline:
+                    late = ", ".join(str(r.index) for r in running)
+                    raise RunError(f"rank {late} did not stop within {STOP_S:g} s")
+                watch()
+                time.sleep(POLL_S)
+            result = Result.from_dict(self._ranks[0].reply())
+            return replace(result, exit_code=stop.exit_code) if stop else result
+
+    def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
+        """Replace a rank that was killed, if ranks are asynchronous; else raise its error."""
+        if self._counters is None:
+            raise _error_of(self._killed() or rank)  # `rank` may only have noticed that another one was killed
+        if not _is_killed(rank):
+            raise _error_of(rank)
+        self._replace(rank, stop, self._counters)
+
+    def _killed(self) -> RankHandle | None:
+        deadline = time.monotonic() + self._starter.settle_s
+        for rank in self._ranks:
+            rank.settle(max(0.0, deadline - time.monotonic()))
+            if _is_killed(rank):
+                return rank
+        return None
+
+    def _replace(self, rank: RankHandle, stop: StopRequest, counters: SharedCounters) -> None:
+        """Start a new process for a killed rank, unless the run is ending. RunError."""
+        r, steps = rank.index, counters.of_rank(rank.index)
+        self._failed_starts[r] = 0 if steps > self._steps_at_start[r] else self._failed_starts[r] + 1
+        ending = rank.ending()
+        if self._failed_starts[r] >= MAX_FAILED_STARTS:
+            raise RunError(f"{ending} before its first rollout, {MAX_FAILED_STARTS} times in a row")
+        if r and (stop or self._ranks[0].code() == 0):  # the run is ending
+            self._given_up.add(r)
+            self._run.event(ending)
+            return
+        if stop:
+            raise RunError(f"{ending} before it had saved a checkpoint")
+        self._steps_at_start[r] = steps
+        rank.close()
+        (self._ranks[r],) = self._starter.start([r])
+        self.replaced += 1
+        _report(self._run, f"{ending}: the other ranks continue, pid {self._ranks[r].pid} takes its place")
+
+
+def train_with_restarts(
+    config: Resolved, run: RunFolder, env_steps: int | None, build: Callable[[int | None], RankGroup]
+) -> Result:
+    """Train. If a rank is lost, restart all ranks from the newest checkpoint, up to --distributed.max-restarts times.
+
+    build: builds a group that begins at the given env steps. RunError, naming the rank at fault.
+    """
+    restarts = 0
+    while True:
+        with build(env_steps) as group:
+            try:
+                return group.train()
+            except RankLost as lost:
+                if restarts >= config.distributed.max_restarts:
+                    raise RunError(str(lost)) from lost
+                line = str(lost)
+        restarts += 1
+        steps = Checkpoints(run.path / "checkpoints").steps()
+        env_steps = steps[-1] if steps else None
+        _report(
+            run, f"{line}; restart {restarts} of {config.distributed.max_restarts} from {env_steps or 0:,} env steps"
+        )
+
+
+def _is_killed(rank: RankHandle) -> bool:
+    return (rank.code() or 0) < 0
+
+
+def _error_of(rank: RankHandle) -> Exception:
+    """Return the error that a rank ended with."""
+    reply = rank.reply()
+    if reply.get("kind") == "ConfigError":
+        return ConfigError(reply["error"])
+    return RankLost(rank.ending()) if _is_killed(rank) else RunError(rank.ending())
+
+
+def _report(run: RunFolder, line: str) -> None:
+    run.event(line)
+    print(line, file=sys.stderr, flush=True)

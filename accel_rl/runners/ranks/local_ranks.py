@@ -1,0 +1,145 @@
+"""Ranks on this machine, in processes that inherit their shared memory."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from accel_rl.config.resolved import Resolved
+from accel_rl.runners.plan import RankPlan, RunPlan
+from accel_rl.runners.ranks.group import RankGroup, train_with_restarts
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.ranks.shared_counters import SharedCounters
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system import child
+
+
+def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None) -> Result:
+    """Train from the checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
+
+    def build(steps: int | None) -> RankGroup:
+        starter = LocalStarter(config, plan, run, steps)
+        return RankGroup(run, starter, config.distributed.size, starter.counters)
+
+    return train_with_restarts(config, run, env_steps, build)
+
+
+class LocalStarter:
+    """Starts ranks with their shared memory. Synchronous ranks share the file through which they connect; asynchronous
+    ranks share the counters and the central parameters."""
+
+    settle_s = 0.5
+
+    def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
+        """env_steps: of the checkpoint that all ranks continue from; None for a new run."""
+        self._config, self._plan = config, plan
+        self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps}
+        self.counters: SharedCounters | None = None
+        if config.distributed.is_async:
+            self.counters = SharedCounters.create(config.distributed.size, config.log.window)
+        name = "store" if self.counters is None else "central"
+        self.memory = os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC)
+        """File descriptor of the file through which ranks connect, or of the central parameters."""
+        self._fds = {name: self.memory}
+        if self.counters is not None:
+            self._fds["counters"] = self.counters.fd
+
+    def start(self, ranks: Iterable[int]) -> "list[LocalRank]":
+        return [self._start(self._plan.ranks[r]) for r in ranks]
+
+    def _start(self, plan: RankPlan) -> "LocalRank":
+        settings = rank_config(self._config, plan.rank).to_dict()
+        setup = {**self._setup, **self._fds, "rank": plan.rank, "config": settings, "plan": plan.to_dict()}
+        return launch(setup, tuple(self._fds.values()))
+
+    def close(self) -> None:
+        os.close(self.memory)
+        if self.counters is not None:
+            self.counters.close()
+
+
+@dataclass(slots=True)
+class LocalRank:
+    """The process of a rank."""
+
+    index: int
+    process: "subprocess.Popen[bytes]"
+    reply_fd: int  # pipe on which the process writes its result or error
+    received: bytes = b""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def code(self) -> int | None:
+        return self.process.poll()
+
+    def poll(self) -> None:
+        """Read the available part of the reply."""
+        with contextlib.suppress(BlockingIOError):
+            while block := os.read(self.reply_fd, 65536):
+                self.received += block
+
+    def reply(self) -> dict[str, Any]:
+        self.poll()
+        try:
+            return json.loads(self.received)
+        except ValueError:
+            return {}
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def settle(self, timeout_s: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout_s)
+
+    def ending(self) -> str:
+        code, reply = self.code(), self.reply()
+        if code is not None and code < 0:
+            return f"rank {self.index} (pid {self.pid}) was killed by {signal.Signals(-code).name}"
+        if "error" in reply:
+            return f"rank {self.index}: {reply['error']}"
+        return f"rank {self.index} (pid {self.pid}) exited with code {code}"
+
+    def kill(self) -> None:
+        if self.code() is None:
+            self.process.kill()
+
+    def close(self) -> None:
+        self.kill()
+        self.process.wait()
+        os.close(self.reply_fd)
+
+
+def launch(
+    setup: dict[str, Any],
+    fds: tuple[int, ...] = (),
+    variables: Mapping[str, str] = os.environ,
+    output: int | None = None,
+) -> LocalRank:
+    """Start a new interpreter for rank setup["rank"]. The process is not forked, and ends if this process ends.
+
+    fds: descriptors that it inherits. variables: its environment variables. output: descriptor of its output, by
+    default this process's.
+    """
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    setup = {**setup, "reply_fd": write, "parent_pid": os.getpid()}
+    try:
+        process = subprocess.Popen(
+            child.command("accel_rl.runners.ranks.rank", json.dumps(setup)),
+            pass_fds=(*fds, write),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=child.environment(variables),
+        )
+    finally:
+        os.close(write)
+    return LocalRank(setup["rank"], process, read)
