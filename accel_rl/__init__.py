@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from accel_rl.algos.ppo import PPO
     from accel_rl.algos.pqn import PQN
     from accel_rl.algos.rainbow import Rainbow
+    from accel_rl.api.rollout_source import make_sampler
     from accel_rl.api.run import Run, train
-    from accel_rl.api.sampler import make_sampler
     from accel_rl.config.train import TrainConfig
     from accel_rl.emulator.vector_env import VectorEnv
     from accel_rl.system.errors import ConfigError, RunError
@@ -61,7 +61,7 @@ _MODULES = {
     "Rainbow": "algos.rainbow",
     "Run": "api.run",
     "train": "api.run",
-    "make_sampler": "api.sampler",
+    "make_sampler": "api.rollout_source",
     "TrainConfig": "config.train",
     "VectorEnv": "emulator.vector_env",
     "ConfigError": "system.errors",

@@ -29,7 +29,7 @@ from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import EnvConfig, resolve_env
 from accel_rl.runners.plan import resolve_device
-from accel_rl.runners.trained_policy import check_policy
+from accel_rl.runners.stored_agents import check_policy
 from accel_rl.system import hardware
 from accel_rl.system.counts import Count
 from benchmarks.harness import program

@@ -6,7 +6,7 @@ accel-rl report runs/search --out report
 
 import optuna
 
-from accel_rl.api.settings import settings
+from accel_rl.api.keywords import settings
 from accel_rl.config.train import TrainConfig
 
 

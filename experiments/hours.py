@@ -111,16 +111,16 @@ def text(hours: float | None) -> str:
 
 def rates_of(words: tuple[str, ...]) -> dict[str, float]:
     """Parse NAME=RATE words. ConfigError."""
-    found = {}
+    result = {}
     for word in words:
         name, _, rate = word.partition("=")
         try:
-            found[name] = float(rate)
+            result[name] = float(rate)
         except ValueError:
-            found[name] = 0.0
-        if not found[name] > 0:
+            result[name] = 0.0
+        if not result[name] > 0:
             raise ConfigError(f"--rate {word}: wanted NAME=ENV_STEPS_PER_SECOND, such as A2C=9000")
-    return found
+    return result
 
 
 def main(argv: list[str]) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.report import layer_norms
 from accel_rl.report.runs import read_runs
-from accel_rl.results.run import distinct
+from accel_rl.results.trained_run import distinct
 from accel_rl.system.errors import ConfigError
 
 

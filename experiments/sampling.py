@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals
-from accel_rl.runners.trained_policy import check_policy
+from accel_rl.runners.stored_agents import check_policy
 from accel_rl.system import child, hardware
 from accel_rl.system.command import ended
 from accel_rl.system.counts import Count

@@ -9,12 +9,12 @@ ONE_CORE = {"process": "one process on one core", "hyperthreads": "one on each h
 
 def curves(results: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
     """Return {label: [(environments per core, env steps/s per core)]}, sorted, for the samplers of one game."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    result: dict[str, list[tuple[float, float]]] = {}
     for r in results:
         for title, s in r.get("samplers", {}).items():
             label = f"{r['actions']}, {r['workers']} workers, {s['groups']} groups, T {s['T']}, {s['reset']}"
-            found.setdefault(label, []).append((s["B"] / r["cores"], r["median"][title] / r["cores"]))
-    return {label: sorted(points) for label, points in found.items()}
+            result.setdefault(label, []).append((s["B"] / r["cores"], r["median"][title] / r["cores"]))
+    return {label: sorted(points) for label, points in result.items()}
 
 
 def levels(results: list[dict[str, Any]], game: str) -> dict[str, float]:

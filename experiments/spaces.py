@@ -5,7 +5,7 @@ A name given to a `suggest_...` method is a column of trials.csv. https://optuna
 
 from typing import Any
 
-from accel_rl.api.settings import settings
+from accel_rl.api.keywords import settings
 from accel_rl.config.train import TrainConfig
 from experiments import cpu
 

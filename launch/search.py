@@ -2,7 +2,7 @@
 
 import sys
 
-from accel_rl.sweeps.search import main
+from accel_rl.sweeps.search_command import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

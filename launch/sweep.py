@@ -2,7 +2,7 @@
 
 import sys
 
-from accel_rl.sweeps.sweep import main
+from accel_rl.sweeps.sweep_command import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

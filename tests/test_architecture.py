@@ -223,7 +223,7 @@ def test_the_command_line_loads_no_mode() -> None:
         return done.stdout.split()
 
     modes = tuple(f"accel_rl.{room}" for room in ("gorila", "sweeps", "papers", "emulator.device", "report"))
-    for module, most in (("accel_rl.cli.train", 140), ("accel_rl.api.launch", 210)):
+    for module, most in (("accel_rl.cli.train_command", 140), ("accel_rl.api.launch", 210)):
         found = loaded(module)
         assert len(found) <= most and not [m for m in found if m.startswith(modes)], sorted(found)
 

@@ -21,14 +21,15 @@ from accel_rl.algos.impala import IMPALA
 from accel_rl.algos.ppo import PPO
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.cli.main import COMMANDS, main
-from accel_rl.cli.train import parse_train
+from accel_rl.cli.train_command import parse_train
 from accel_rl.config.arguments import parse
 from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import default_config
-from accel_rl.sweeps import sweep, sweep_display
-from accel_rl.sweeps.search import SearchOptions
-from accel_rl.sweeps.search import check as check_search
+from accel_rl.sweeps import sweep_command as sweep
+from accel_rl.sweeps import sweep_display
+from accel_rl.sweeps.search_command import SearchOptions
+from accel_rl.sweeps.search_command import check as check_search
 from accel_rl.system import hardware
 from accel_rl.system.machine import of_cores
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name

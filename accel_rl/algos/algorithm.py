@@ -96,7 +96,10 @@ class Algorithm(ABC):
 
     def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         self.config: Any = config.for_env(spec.is_atari)
-        self.spec, self.T, self.B, self.device = spec, T, B, torch.device(device)
+        self.spec = spec
+        self.T = T
+        self.B = B
+        self.device = torch.device(device)
         self.now = Schedules()
         # T and B are those of this rank. Batch sizes and env steps in the settings are totals over the ranks that share
         # them.

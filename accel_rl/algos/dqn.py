@@ -108,7 +108,9 @@ class DQNConfig(ReplayAlgorithmConfig):
 
     def check(self) -> None:
         find_network(self.network)
-        positive, share, zero = "above 0", "between 0 and 1", "0 or more"
+        positive = "above 0"
+        share = "between 0 and 1"
+        zero = "0 or more"
         require(
             self,
             batch_size=(self.batch_size >= 1, "at least 1"),

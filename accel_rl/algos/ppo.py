@@ -91,7 +91,9 @@ class PPO(PolicyGradient):
         return {**super().schedules(progress, env_steps), "clip": c.clip * remaining(c.clip_schedule, progress)}
 
     def batches(self) -> Iterator[PolicyBatch]:
-        c, rollout, self._stop = self.config, self.rollout, False
+        c = self.config
+        rollout = self.rollout
+        self._stop = False
         assert rollout is not None
         if c.normalize_advantage == "rollout":
             valid = None if rollout.is_whole else rollout.valid

@@ -82,7 +82,9 @@ class PQNConfig(AlgorithmConfig):
 
     def check(self) -> None:
         find_network(self.network)
-        positive, share, zero = "above 0", "between 0 and 1", "0 or more"
+        positive = "above 0"
+        share = "between 0 and 1"
+        zero = "0 or more"
         require(
             self,
             learning_rate=(0 < self.learning_rate < math.inf, positive),

@@ -14,10 +14,10 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.tensorboard import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
 from accel_rl.runners import launches
+from accel_rl.runners.evaluation import Result
 from accel_rl.runners.learner import build_algorithm
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.counts import counted

@@ -128,7 +128,7 @@ def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
     value.
     """
     paths = {name.replace("-", "_"): flag[2:].replace("-", "_") for flag, name in flags_of(cls).items()}
-    found: Any = cls()
+    result: Any = cls()
     for name, value in values.items():
         if name not in paths:
             raise ConfigError(f"unknown option {name}{nearest(name, paths)}; allowed: {', '.join(paths)}")
@@ -137,8 +137,10 @@ def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
             value = int(value)
         group, _, last = paths[name].rpartition(".")
         if group:
-            found = dataclasses.replace(found, **{group: dataclasses.replace(getattr(found, group), **{last: value})})
+            result = dataclasses.replace(
+                result, **{group: dataclasses.replace(getattr(result, group), **{last: value})}
+            )
         else:
-            found = dataclasses.replace(found, **{last: value})
-    check_types(found)
-    return found
+            result = dataclasses.replace(result, **{last: value})
+    check_types(result)
+    return result

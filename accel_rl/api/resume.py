@@ -11,9 +11,9 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
 from accel_rl.runners import launches
+from accel_rl.runners.evaluation import Result
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 

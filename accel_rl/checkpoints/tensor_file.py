@@ -8,8 +8,8 @@ from torch import Tensor
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     from safetensors import torch
 
-    whole = {name: x.contiguous() for name, x in tensors.items()}  # strides are not part of the format
-    return torch.save(whole, None if metadata is None else dict(metadata))
+    complete = {name: x.contiguous() for name, x in tensors.items()}  # strides are not part of the format
+    return torch.save(complete, None if metadata is None else dict(metadata))
 
 
 def load(data: bytes) -> dict[str, Tensor]:

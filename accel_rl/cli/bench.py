@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.api.sampler import RolloutSource, make_sampler
+from accel_rl.api.rollout_source import RolloutSource, make_sampler
 from accel_rl.config.arguments import parse, stdout
 from accel_rl.runners.plan import default_workers
 from accel_rl.system.counts import Count, counted
@@ -80,7 +80,9 @@ def main(argv: list[str]) -> int:
         f"{o.game}, {counted(workers, 'worker')} of {counted(o.envs_per_worker, 'environment')}: median of {o.repeats} "
         f"x {o.seconds:g} s, in turns"
     )
-    for agent, found in rates.items():
+    for agent, result in rates.items():
         label = "random actions" if agent == RANDOM else f"{agent}'s network"
-        stdout(f"{label:<20} {statistics.median(found):>10,.0f} env steps/s ({min(found):,.0f} to {max(found):,.0f})")
+        stdout(
+            f"{label:<20} {statistics.median(result):>10,.0f} env steps/s ({min(result):,.0f} to {max(result):,.0f})"
+        )
     return 0

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from accel_rl.cli.machine_plan import plans, split
-from accel_rl.cli.train import parse_train
+from accel_rl.cli.train_command import parse_train
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.run_folder import versions

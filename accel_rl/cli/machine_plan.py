@@ -1,6 +1,6 @@
 """accel-rl doctor --machine FILE: the plan of a run for a described machine. No process is started."""
 
-from accel_rl.cli.train import parse_train
+from accel_rl.cli.train_command import parse_train
 from accel_rl.config.resolved import resolve
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.plan_report import report
@@ -34,7 +34,9 @@ def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
         raise ConfigError(f"--machine {file}: memory is missing")
     if machine.gpus and not machine.gpu_memory:
         raise ConfigError(f"--machine {file}: gpu_memory is missing")
-    lines, warnings, problems = [f"machine      {machine.resources()}"], 0, []
+    lines = [f"machine      {machine.resources()}"]
+    warnings = 0
+    problems = []
     for words in [argv] if argv else [[name, "--game", "pong"] for name in DEFAULT_RUNS]:
         facts, warned, wrong = _plan(machine, words)
         lines += ["", f"accel-rl train {' '.join(words)}", *(f"  {line}" for line in facts)]

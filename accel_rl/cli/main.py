@@ -28,14 +28,15 @@ COMMANDS = {
 }
 
 PLACES = {
-    **{name: f"accel_rl.cli.{name}:main" for name in ("train", "doctor", "bench")},
+    "train": "accel_rl.cli.train_command:main",
+    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "bench")},
     **{
         name: f"accel_rl.cli.run_commands:{name}_command"
         for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")
     },
     **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report", "games")},
-    "sweep": "accel_rl.sweeps.sweep:sweep",
-    "search": "accel_rl.sweeps.search:search",
+    "sweep": "accel_rl.sweeps.sweep_command:sweep",
+    "search": "accel_rl.sweeps.search_command:search",
     "status": "accel_rl.sweeps.sweep_display:status",
 }
 """The function of each command, which takes the arguments and returns the exit code."""

@@ -9,7 +9,7 @@ from accel_rl.envs.atari_games import table
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs
-from accel_rl.results.run import distinct
+from accel_rl.results.trained_run import distinct
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 

@@ -11,7 +11,7 @@ from accel_rl.api.hub import pull, push
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions
 from accel_rl.api.resume import resume
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
-from accel_rl.cli.train import reported
+from accel_rl.cli.train_command import reported
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import default_config

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from accel_rl.config.resolved import Resolved, check_starts, fill_in
-from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.sampler_config import SamplerConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.types import check_types
 from accel_rl.envs.make import EnvConfig, emulator_is_built, played_by
@@ -58,9 +58,9 @@ def _available(device: str) -> str:
     try:
         return hardware.available_device(device, "--device")
     except ConfigError:
-        found = hardware.gpu_name() if hardware.gpu_count() else "cpu"
-        say_once(f"the run's device {device} is not on this machine: acting on {found}")
-        return found
+        result = hardware.gpu_name() if hardware.gpu_count() else "cpu"
+        say_once(f"the run's device {device} is not on this machine: acting on {result}")
+        return result
 
 
 def _playable(env: EnvConfig) -> EnvConfig:

@@ -74,19 +74,19 @@ def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
         if name in values and not isinstance(values[name], str if name == "algorithm" else Mapping):
             kind = "a text" if name == "algorithm" else "a group of settings"
             raise ConfigError(f"--{name} {values[name]!r}: must be {kind}")
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         name: dict(x) if isinstance(x, Mapping) else x for name, x in values.items() if name != "format"
     }
     for old in range(version, FORMAT):
         for before, name in _RENAMED[old].items():
-            _rename(found, before, name, old)
+            _rename(result, before, name, old)
         added = dict(_ADDED[old])
-        if _get(found, "env.game"):
+        if _get(result, "env.game"):
             added |= _ADDED_FOR_ATARI[old]
-        added |= _ADDED_FOR_ALGORITHM[old].get(str(found.get("algorithm")), {})
+        added |= _ADDED_FOR_ALGORITHM[old].get(str(result.get("algorithm")), {})
         for name, value in added.items():
-            _add(found, name, value)
-    return found
+            _add(result, name, value)
+    return result
 
 
 def read_file(folder: Path) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def read_file(folder: Path) -> dict[str, Any]:
 def _section(values: dict[str, Any], name: str) -> tuple[dict[str, Any] | None, str]:
     """Return the section that a setting is in, and its name there; None if the file has no such section."""
     section, _, last = name.rpartition(".")
-    found = values.get(section) if section else values
-    return (found if isinstance(found, dict) else None), last
+    result = values.get(section) if section else values
+    return (result if isinstance(result, dict) else None), last
 
 
 def _get(values: dict[str, Any], name: str) -> Any:

@@ -27,10 +27,10 @@ def find_engine(name: str) -> Callable[[EngineSetup], Engine]:
 
 def find_gradient_sync(name: str) -> type[Any]:
     """Return the class of `module:Class`, which is built from (flat, algo, communicator). ConfigError."""
-    found = _class("--update", name)
-    if not issubclass(found, GradientSync):
+    result = _class("--update", name)
+    if not issubclass(result, GradientSync):
         raise ConfigError(f"--update {name}: it is not a subclass of accel_rl.distributed.gradient_sync.GradientSync")
-    return found
+    return result
 
 
 def find_schedule(name: str) -> type[Any]:
@@ -59,15 +59,15 @@ def _names_class(flag: str, name: str, choices: tuple[str, ...]) -> bool:
 
 
 def _class(flag: str, name: str) -> type[Any]:
-    found = find(name, flag)
-    if not isinstance(found, type):
+    result = find(name, flag)
+    if not isinstance(result, type):
         raise ConfigError(f"{flag} {name}: it is not a class")
-    return found
+    return result
 
 
 def _with_methods(flag: str, name: str, methods: Any, what: str) -> type[Any]:
-    found = _class(flag, name)
-    missing = [m for m in methods if not hasattr(found, m)]
+    result = _class(flag, name)
+    missing = [m for m in methods if not hasattr(result, m)]
     if missing:
         raise ConfigError(f"{flag} {name}: it is not {what}: it has no {', '.join(missing)}")
-    return found
+    return result

@@ -13,17 +13,17 @@ from accel_rl.system.errors import ConfigError, nearest
 
 def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str]:
     """Map every flag of a nested dataclass to its short name: {'--sampler.reset': 'reset', '--seed': 'seed'}."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     hints = typing.get_type_hints(cls)
     for f in dataclasses.fields(cls):
         name = f.name.replace("_", "-")
         value = getattr(default, f.name, None)
         inner = type(value) if dataclasses.is_dataclass(value) else hints[f.name]
         if dataclasses.is_dataclass(inner):
-            found |= flags_of(inner, value, f"{prefix}{name}.")
+            result |= flags_of(inner, value, f"{prefix}{name}.")
         else:
-            found[prefix + name] = name
-    return found
+            result[prefix + name] = name
+    return result
 
 
 def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
@@ -36,7 +36,7 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
         parts = flag[2:].split(".")
         for i in range(len(parts)):
             by_name.setdefault(".".join(parts[i:]), []).append(flag)
-    known = dict.fromkeys([*flags, *(f"--{n}" for n in by_name)])
+    allowed = dict.fromkeys([*flags, *(f"--{n}" for n in by_name)])
     done = []
     for arg in argv:
         if not arg.startswith("--") or arg == "--help":
@@ -64,7 +64,7 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
         elif instead := hint(positive[2:], flags, by_name):
             raise ConfigError(f"unknown option {flag}: {instead}")
         else:
-            raise ConfigError(f"unknown option {flag}{nearest(flag, known) or '; see --help'}")
+            raise ConfigError(f"unknown option {flag}{nearest(flag, allowed) or '; see --help'}")
     return done
 
 

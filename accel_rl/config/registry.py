@@ -26,10 +26,10 @@ PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
 
 def find_algorithm(name: str) -> type[Algorithm]:
     """Return the class of `a2c`, or of a user's `module:Class`; the current folder is searched too. ConfigError."""
-    found = find(name)
-    if not (isinstance(found, type) and issubclass(found, Algorithm)):
+    result = find(name)
+    if not (isinstance(result, type) and issubclass(result, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
-    return found
+    return result
 
 
 def find(name: str, flag: str = "algorithm") -> Any:
@@ -41,8 +41,8 @@ def find(name: str, flag: str = "algorithm") -> Any:
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:
-        known = [*ALGORITHMS, "module:Class", "module:function"]
-        raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(known)}{nearest(name, ALGORITHMS)}")
+        allowed = [*ALGORITHMS, "module:Class", "module:function"]
+        raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(allowed)}{nearest(name, ALGORITHMS)}")
     try:
         module = importlib.import_module(module_name) if name in ALGORITHMS else _user_module_or_paper(module_name)
     except ModuleNotFoundError as e:
@@ -51,10 +51,10 @@ def find(name: str, flag: str = "algorithm") -> Any:
                 f"{flag} {name!r}: there is no module {e.name!r} on the path{nearest(e.name, papers())}"
             ) from e
         raise ConfigError(f"{flag} {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
-    found = getattr(module, attribute, None)
-    if found is None:
+    result = getattr(module, attribute, None)
+    if result is None:
         raise ConfigError(f"{flag} {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")
-    return found
+    return result
 
 
 def papers() -> list[str]:

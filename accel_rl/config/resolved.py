@@ -13,7 +13,7 @@ from typing import Any
 
 from accel_rl.config.modes import check_modes
 from accel_rl.config.registry import find_algorithm
-from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.sampler_config import SamplerConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec, resolve_env

@@ -12,10 +12,10 @@ from accel_rl.config.doors import check_doors
 from accel_rl.config.gorila_settings import GorilaConfig
 from accel_rl.config.outputs import CheckpointConfig, EvaluationConfig, LogConfig
 from accel_rl.config.registry import ALGORITHMS, find, find_algorithm
-from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.sampler_config import SamplerConfig
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.config.types import check_types
-from accel_rl.distributed.settings import DistributedConfig
+from accel_rl.distributed.distributed_config import DistributedConfig
 from accel_rl.envs.make import EnvConfig
 from accel_rl.models.precision import Precision
 from accel_rl.system.counts import Count, OptionalCount
@@ -167,9 +167,9 @@ def default_config(name: str) -> TrainConfig:
 
     name: `a2c`, `module:Class`, or `module:function` of a function that returns settings (an experiment). ConfigError.
     """
-    found = find(name)
-    if not isinstance(found, type) and callable(found):
-        config = found()
+    result = find(name)
+    if not isinstance(result, type) and callable(result):
+        config = result()
         if not isinstance(config, TrainConfig):
             raise ConfigError(f"experiment {name!r}: it returns {type(config).__name__}, not a TrainConfig")
         return config
@@ -185,14 +185,14 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """
     values = read_file(folder)
     try:
-        found = migrated(values)
-        if found.get("algorithm") in ALGORITHMS:
+        result = migrated(values)
+        if result.get("algorithm") in ALGORITHMS:
             TrainConfig.from_dict(values)
         else:
-            _build(TrainConfig, {**found, "algo": AlgorithmConfig()}, values.get("format", 1), [])
+            _build(TrainConfig, {**result, "algo": AlgorithmConfig()}, values.get("format", 1), [])
     except ConfigError as e:
         raise ConfigError(f"{folder / 'config.json'}: {e}") from e
-    return found
+    return result
 
 
 def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:

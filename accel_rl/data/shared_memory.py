@@ -97,7 +97,9 @@ class SharedArrays:
 
     def __init__(self, layout: Layout, fd: int):
         offsets, size = _offsets(layout)
-        self.layout, self.fd, self.nbytes = layout, fd, size
+        self.layout = layout
+        self.fd = fd
+        self.nbytes = size
         self._map = mmap.mmap(fd, size)
         self.arrays = _arrays(layout, offsets, self._map)
 

@@ -25,7 +25,9 @@ class RolloutWindow:
         """device: the device of the rollouts."""
         if N % T:
             raise ValueError(f"a window of {N} steps is not made of rollouts of {T}")
-        self.N, self.T, self.device = N, T, torch.device(device)
+        self.N = N
+        self.T = T
+        self.device = torch.device(device)
         self._pieces: deque[dict[str, Tensor]] = deque()
         self._tail: dict[str, Any] = {}  # data after the last step: frames [1, B, ...], age [1, B], recurrent state
         self._stack = 1
@@ -63,7 +65,9 @@ class RolloutWindow:
     def rollout(self, b: slice) -> Rollout:
         """The last N steps of the environments b."""
         assert self.ready
-        S, pieces, tail = self._stack, list(self._pieces), self._tail
+        S = self._stack
+        pieces = list(self._pieces)
+        tail = self._tail
         recent = pieces[-(self.N // self.T) :]
 
         def join(name: str) -> Tensor:

@@ -153,5 +153,5 @@ def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, 
 
 def digest(data: Tensor) -> str:
     """Hash every bit of data [...]."""
-    whole = data.detach().cpu().contiguous().reshape(-1)
-    return hashlib.sha256(whole.view(torch.uint8).numpy().tobytes()).hexdigest()[:16]
+    complete = data.detach().cpu().contiguous().reshape(-1)
+    return hashlib.sha256(complete.view(torch.uint8).numpy().tobytes()).hexdigest()[:16]

@@ -29,7 +29,9 @@ class ChunkTransfer:
         """data [P]: the parameters on the GPU. parts, optimizers: those of each chunk. All numbers of an optimizer's
         state must be attributes that count its updates, as Adam's `steps`, so that the host computes them without
         waiting for the GPU."""
-        self._central, self._optimizers, self._device = central, optimizers, data.device
+        self._central = central
+        self._optimizers = optimizers
+        self._device = data.device
         self._runtime = runtime(data.device)
         self._here: list[dict[str, Tensor]] = []
         for part, optimizer in zip(parts, optimizers, strict=True):

@@ -23,7 +23,9 @@ class Watch:
     """
 
     def __init__(self, pids: dict[int, int]):
-        self._poll, self._ranks, self._gone = select.poll(), {}, set[int]()
+        self._poll = select.poll()
+        self._ranks = {}
+        self._gone = set[int]()
         for rank, pid in pids.items():
             try:
                 fd = os.pidfd_open(pid)
@@ -53,7 +55,9 @@ class Collective:
 
     def __init__(self, store: Any) -> None:
         """store: the store through which the process group was formed."""
-        self.rank, self.size, self.store = dist.get_rank(), dist.get_world_size(), store
+        self.rank = dist.get_rank()
+        self.size = dist.get_world_size()
+        self.store = store
         self.watch = Watch({})  # the other ranks' processes on this machine, if this process can see them
         self._works: list[Any] = []  # background operations, each of which keeps the group's connections open
 
@@ -86,10 +90,10 @@ class Collective:
 
     def gather(self, x: Any) -> list[Any]:
         """Return every rank's x (plain lists and numbers), in the order of ranks."""
-        found: list[Any] = [None] * self.size
+        result: list[Any] = [None] * self.size
         with _Named(self, "a list"):
-            dist.all_gather_object(found, x)
-        return found
+            dist.all_gather_object(result, x)
+        return result
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
         """Start a sum of x over the ranks in the background, in place. Returns a function that waits until it is

@@ -65,7 +65,9 @@ class GuardedStep:
 
     def __init__(self, flat: FlatParameters, optimizer: Optimizer, max_norm: float | None):
         """max_norm: L2 norm to which the gradient is clipped; None if it is not clipped."""
-        self.flat, self.optimizer, self.max_norm = flat, optimizer, max_norm
+        self.flat = flat
+        self.optimizer = optimizer
+        self.max_norm = max_norm
         self.skips = SkippedUpdates(flat.data.device)
         self.knows_on_gpu = not flat.data.is_cpu  # whether only the GPU knows which updates are skipped
 

@@ -98,7 +98,9 @@ class LockedChunks(GradientSync):
             for k in free:
                 self._read_parameters(k, is_held=True)
                 self._read_state(k, is_held=True)
-                optimizer, data, grad = self.optimizers[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
+                optimizer = self.optimizers[k]
+                data = self.flat.data[self.parts[k]]
+                grad = self.flat.grad[self.parts[k]]
                 optimizer.step(data, grad, learning_rate, finite)
                 if self._transfer is None:
                     self._write(k, updates=1)

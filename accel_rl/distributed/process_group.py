@@ -76,8 +76,8 @@ def _interface_to(host: str) -> str | None:
             own = s.getsockname()[0]
     except OSError:
         return None
-    found = psutil.net_if_addrs().items()
-    return next((name for name, addresses in found if own in (a.address.split("%")[0] for a in addresses)), None)
+    result = psutil.net_if_addrs().items()
+    return next((name for name, addresses in result if own in (a.address.split("%")[0] for a in addresses)), None)
 
 
 def _is_loopback(name: str) -> bool:

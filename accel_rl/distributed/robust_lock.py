@@ -10,7 +10,9 @@ import numpy as np
 from accel_rl.system.errors import ConfigError, RunError
 
 LOCK_BYTES = 64  # a pthread_mutex_t has 40 (x86-64) or 48 (aarch64); one cache line each
-_SHARED, _ROBUST, _ATTRIBUTES_BYTES = 1, 1, 64
+_SHARED = 1
+_ROBUST = 1
+_ATTRIBUTES_BYTES = 64
 
 
 class _Timespec(ctypes.Structure):

@@ -31,7 +31,9 @@ class SharedMemoryMean:
 
     def __init__(self, flat: FlatParameters, communicator: Collective, fd: int, timeout_s: float):
         """fd: an open file, empty at first, that all ranks share."""
-        self._flat, self.communicator, self._timeout_s = flat, communicator, timeout_s
+        self._flat = flat
+        self.communicator = communicator
+        self._timeout_s = timeout_s
         n, R = len(flat.message), communicator.size
         layout: Layout = {"parts": ("float32", (R, n)), "sum": ("float32", (n,)), "turns": ("int64", (R, _LINE))}
         layout["squares"] = ("float64", (R, _LINE))
@@ -50,7 +52,9 @@ class SharedMemoryMean:
         self._flat.backward(loss)
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
-        parts, share, total = self._parts, self._share, self._sum[:-2]
+        parts = self._parts
+        share = self._share
+        total = self._sum[:-2]
         mine = parts[self.communicator.rank]
         mine[-2], mine[-1] = samples, loss
         self._meet()

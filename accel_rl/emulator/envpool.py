@@ -140,7 +140,9 @@ class EnvPool:
     def _recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         if self._first is not None:
             (obs, info), self._first = self._first, None
-            points, over, late = np.zeros(len(obs), np.int32), np.zeros(len(obs), bool), np.zeros(len(obs), bool)
+            points = np.zeros(len(obs), np.int32)
+            over = np.zeros(len(obs), bool)
+            late = np.zeros(len(obs), bool)
         else:
             obs, points, over, late, info = self._envs.recv()
         ids, lives = info["env_id"], info["lives"]

@@ -60,8 +60,8 @@ def table(form: str, argument: Any, offset: int = 0) -> list[int]:
 @functools.cache
 def games() -> dict[str, dict[str, Any]]:
     """Return all settings by game: first the games of the 57-game benchmark, then the others."""
-    found: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
-    return found
+    result: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
+    return result
 
 
 def camel_case(game: str) -> str:

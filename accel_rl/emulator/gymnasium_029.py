@@ -21,7 +21,9 @@ class Gymnasium029Env:
     """Observations [num_envs, 4, 84, 84] uint8, rewards [num_envs] float64."""
 
     def __init__(self, envs: VectorEnv, seed: int | None, episodic_life: bool, reward_clip: bool) -> None:
-        self._envs, self._seed, self._clips = envs, seed, reward_clip
+        self._envs = envs
+        self._seed = seed
+        self._clips = reward_clip
         self.num_envs = envs.num_envs
         self.single_observation_space, self.single_action_space = (
             envs.single_observation_space,

@@ -221,7 +221,9 @@ class VectorEnv(GymnasiumVectorEnv):
         self._last = numbers[0].copy()
         info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
         if finished:
-            final_obs, final, ended = obs.copy(), numbers.copy(), np.empty(n, bool)
+            final_obs = obs.copy()
+            final = numbers.copy()
+            ended = np.empty(n, bool)
             self._core.final(final_obs, final, ended)
             info |= {"final_obs": final_obs, "_final_obs": ended}
             info |= {"final_info": dict(zip(INFO, final, strict=True)), "_final_info": ended.copy()}

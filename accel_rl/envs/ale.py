@@ -83,7 +83,9 @@ class AtariEnv:
         ale.loadROM(rom)
         self._set_switches()
         # methods are looked up once, not at each step
-        self._over, self._screen, self._count = ale.game_over, ale.getScreen, ale.lives
+        self._over = ale.game_over
+        self._screen = ale.getScreen
+        self._count = ale.lives
         self._act = self._sticky_act if self._repeat > 0 else ale.act
         self._start: tuple[ALEState, np.ndarray] | None = None
         if self._cached:
@@ -174,7 +176,9 @@ class AtariEnv:
         act, over, first, last = self._act, self._over, *self._screens
         code = self.codes[action]
         self._actions.append(code)
-        reward, ended, write = act(code), over(), self._write
+        reward = act(code)
+        ended = over()
+        write = self._write
         for frames_left in self._rest:
             if ended:
                 write = self._last
@@ -227,7 +231,9 @@ class AtariEnv:
         header, blob, codes = unpack_origin(state, self, kind="atari", game=self.game, ale_py=ALE_PY)
         self._actions[:] = codes
         self._ale.restoreState(ALEState(blob))
-        self._steps, self._lives, self._held = header["steps"], header["lives"], header["held"]
+        self._steps = header["steps"]
+        self._lives = header["lives"]
+        self._held = header["held"]
         # states of an earlier version have no number of the episode: valid, though not the course it would have been
         self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]

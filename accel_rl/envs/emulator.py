@@ -146,7 +146,9 @@ class EmulatorEnv:
             elif self._press(code):
                 self._begin()
         if self.presses[False]:
-            held, steps, shown = core.held, core.steps, self._alone.frame.copy()
+            held = core.held
+            steps = core.steps
+            shown = self._alone.frame.copy()
             core.begin(self._alone.frame)
             core.held, core.steps = held, steps
             self._alone.frame[:] = shown
@@ -214,7 +216,9 @@ class EmulatorEnv:
         if self.sticky:
             self.draw(self._draws[0])
         step_env_cores([self.core], self.codes[[action]], self._draws if self.sticky else None, out)
-        reward, terminated, truncated = float(out.reward[0]), bool(out.terminated[0]), bool(out.truncated[0])
+        reward = float(out.reward[0])
+        terminated = bool(out.terminated[0])
+        truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
             self.press_after_life(out, 0)  # `out` holds the results of the last of these steps
         frame[:] = out.frame[0]
@@ -247,7 +251,9 @@ class EmulatorEnv:
         header, blob, codes = unpack_origin(state, self, kind="emulator", game=self.game)
         core = self.core
         core.restore(blob)
-        core.steps, core.lives_before, core.held = header["steps"], header["lives"], header["held"]
+        core.steps = header["steps"]
+        core.lives_before = header["lives"]
+        core.held = header["held"]
         core.actions = codes
         self.seed, self.episode = header["seed"], header["episode"]
         self._rng.bit_generator.state = header["rng"]
@@ -255,7 +261,9 @@ class EmulatorEnv:
     def _set_counter_state(self, state: CounterState) -> None:
         core = self.core
         core.set_play(state.play)
-        core.steps, core.held, core.lives_before = state.steps, state.held, state.lives_before
+        core.steps = state.steps
+        core.held = state.held
+        core.lives_before = state.lives_before
         self.seed, self.episode = state.seed, (state.number + 1) % 2**32
 
     def screen_rgb(self) -> np.ndarray:

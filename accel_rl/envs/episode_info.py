@@ -22,8 +22,8 @@ def episode_info(info: Any) -> dict[str, float]:
     """
     if not isinstance(info, dict):
         return {}
-    found = {str(name): _number(x) for name, x in info.items() if "." not in str(name)}
-    numbers = {name: x for name, x in found.items() if x is not None}
+    result = {str(name): _number(x) for name, x in info.items() if "." not in str(name)}
+    numbers = {name: x for name, x in result.items() if x is not None}
     episode = info.get("episode")
     if isinstance(episode, dict) and np.size(r := episode.get("r", ())) == 1:
         score = _number(np.reshape(r, ()))

@@ -77,7 +77,9 @@ class GymnasiumEnv:
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         if self.is_lost:
             np.copyto(frame, self._newest)
-            self.is_lost, self._ended, self.episode_info = False, True, {}
+            self.is_lost = False
+            self._ended = True
+            self.episode_info = {}
             return 0.0, False, True, True
         observation, reward, terminated, truncated, info = self._env.step(self._first_action + action)
         self._actions.append(action)
@@ -151,7 +153,10 @@ class GymnasiumEnv:
         self._env.close()
 
     def _start(self, episode_seed: int, frame: np.ndarray) -> None:
-        self._episode_seed, self._actions, self._ended, self.is_lost = episode_seed, [], False, False
+        self._episode_seed = episode_seed
+        self._actions = []
+        self._ended = False
+        self.is_lost = False
         observation, _ = self._env.reset(seed=episode_seed)
         self._write(observation, frame)
 

@@ -101,12 +101,12 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
     """Return (header, the backend's bytes, action codes) of a state of this backend, and set the environment's origin
     from it."""
     header, blob = unpack(state, **expected)
-    found = header.get("origin")
-    if found is None:
+    result = header.get("origin")
+    if result is None:
         env.origin = Origin(None)
         return header, blob, b""
-    own, ram, codes = _parts(found, blob)
-    env.origin = Origin(found["resets"], found["before"], ram)
+    own, ram, codes = _parts(result, blob)
+    env.origin = Origin(result["resets"], result["before"], ram)
     return header, own, codes
 
 
@@ -116,22 +116,22 @@ def replay(env: Replayable, state: bytes) -> None:
     ValueError if the origin is unknown, RunError if the RAM differs.
     """
     header, blob = unpack(state, game=env.game)
-    found = header.get("origin")
-    if found is None:
+    result = header.get("origin")
+    if result is None:
         raise ValueError("the state does not say what its episode follows from: it is of an earlier version")
-    _, ram, codes = _parts(found, blob)
+    _, ram, codes = _parts(result, blob)
     env.seed, env.episode = header["seed"], header["episode"]
     if env.origin != Origin():
         env.load()
-    _walk(env, found["before"] or 0)
-    if found["before"] is not None:
+    _walk(env, result["before"] or 0)
+    if result["before"] is not None:
         env.set_ram(ram)
         frame, index = np.zeros(env.spec.frame_shape, np.uint8), {int(code): i for i, code in enumerate(env.codes)}
         env.reset(frame, header["episode"] - 1)
         for code in codes:
             env.step(index[code], frame)
-    env.origin.resets = found["resets"]
-    if zlib.crc32(env.ram()) != found["ram"]:
+    env.origin.resets = result["resets"]
+    if zlib.crc32(env.ram()) != result["ram"]:
         backend = env.spec.protocol["backend"]
         raise RunError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
 

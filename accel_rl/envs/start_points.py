@@ -77,8 +77,8 @@ class StartPoints:
 
     def label(self) -> dict[str, Any]:
         """Return the entries about start points in the protocol of a score."""
-        found = {"starts": "saved", "starts_policy": self.policy, "starts_sha256": self.checksum[:12]}
-        return {**found, "starts_note": NOTE}
+        result = {"starts": "saved", "starts_policy": self.policy, "starts_sha256": self.checksum[:12]}
+        return {**result, "starts_note": NOTE}
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -111,16 +111,16 @@ def _checksum(contents: dict[str, Any]) -> str:
 def load_starts(path: Path) -> StartPoints:
     """Read and verify a file of start points. ConfigError, one line, if the file is missing or damaged."""
     try:
-        found = json.loads(path.read_text())
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
-            got = found.get("format") if isinstance(found, dict) else type(found).__name__
+        result = json.loads(path.read_text())
+        if not isinstance(result, dict) or result.get("format") != FORMAT:
+            got = result.get("format") if isinstance(result, dict) else type(result).__name__
             raise ConfigError(f"{path} holds no start points (format {got!r}; wanted {FORMAT!r})")
-        if found.pop("sha256", None) != _checksum(found):
+        if result.pop("sha256", None) != _checksum(result):
             raise ConfigError(f"{path} is damaged (its sha256 is not the recorded one)")
         names = ("game", "policy", "seed", "frame_skip", "mode", "difficulty")
-        games = tuple(base64.b64decode(text) for text in found["games"])
-        points = tuple(Point(*point) for point in found["points"])
-        return StartPoints(**{name: found[name] for name in names}, games=games, points=points)
+        games = tuple(base64.b64decode(text) for text in result["games"])
+        points = tuple(Point(*point) for point in result["points"])
+        return StartPoints(**{name: result[name] for name in names}, games=games, points=points)
     except ConfigError:
         raise
     except OSError as e:

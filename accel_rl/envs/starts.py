@@ -71,12 +71,12 @@ def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
     if key not in _consoles:
         wanted = {p.steps - 1: i for i, p in enumerate(points.points) if p.game == game}
         _power_on(env)
-        found = {}
+        result = {}
         for step, code in enumerate(points.games[game][: max(wanted) + 1]):
             if step in wanted:
-                found[wanted[step]] = env.save_console()
+                result[wanted[step]] = env.save_console()
             _play(env, code, points)
-        _consoles[key] = found
+        _consoles[key] = result
     return _consoles[key]
 
 

@@ -95,7 +95,9 @@ class Board:
         """Record the work of a member's process number `life`. recent: (score, length) of its last episodes."""
         m = self._members[member]
         if life > m.life:
-            m.before, m.now, m.life = m.work, Work(), life
+            m.before = m.work
+            m.now = Work()
+            m.life = life
         if life == m.life:
             m.now = work
             m.recent = recent[-self._each :] or m.recent
@@ -114,7 +116,9 @@ class BoardKeeper:
 
     def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
         """members: the work of each member before this run of the driver."""
-        self._ray, self._name, self._window = ray, name, window
+        self._ray = ray
+        self._name = name
+        self._window = window
         self.members = members
         self.replaced = 0  # number of times
         self._stop = False
@@ -160,7 +164,10 @@ class BoardLine:
     """Reports the work of one process of a member. If the board is lost, the process keeps trying to find a new one."""
 
     def __init__(self, ray: Any, name: str, member: int, life: int):
-        self._ray, self._name, self._member, self._life = ray, name, member, life
+        self._ray = ray
+        self._name = name
+        self._member = member
+        self._life = life
         self._board: Any = None
         self._asked: Any = None  # the report that is not answered yet
         self._sent_at, self._heard_at = 0.0, time.monotonic()

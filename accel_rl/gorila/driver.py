@@ -19,15 +19,14 @@ from accel_rl.gorila.shard_actors import RayShards
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
 from accel_rl.models.network_state import network_state
-from accel_rl.runners.best_agent import BestAgent, agent_state
-from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.evaluation import Evaluation, Result
 from accel_rl.runners.learner import Learner, build_algorithm
 from accel_rl.runners.ranks.context import SINGLE_RANK
 from accel_rl.runners.reporter import Counters, Reporter
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed, own_generator
 from accel_rl.runners.signals import StopRequest
+from accel_rl.runners.stored_agents import BestAgent, agent_state
 from accel_rl.system import events, hardware
 from accel_rl.system.errors import ConfigError, RunError
 
@@ -43,7 +42,9 @@ class Driver:
 
     def __init__(self, ray: Any, config: Resolved, run: RunFolder, state: dict[str, Any] | None = None):
         """state: the state of the checkpoint to continue from."""
-        self.config, self.run_folder, g = config, run, config.gorila
+        self.config = config
+        self.run_folder = run
+        g = config.gorila
         self.at, self.reporter = Counters(), Reporter(config, run, SINGLE_RANK)
         self.setup = Setup(config.to_dict(), str(run.path.absolute()), f"run-{secrets.token_hex(4)}")
         reader = Reader("driver", g, saves_shards=True)
@@ -266,7 +267,9 @@ class PushReport:
     """Computes a row from the counts of shards and members, with the differences from the last row."""
 
     def __init__(self) -> None:
-        self._at, self._last, self._moved = time.monotonic(), ShardCounts(), 0
+        self._at = time.monotonic()
+        self._last = ShardCounts()
+        self._moved = 0
         self._said = False
 
     def since_last(self, shards: Sequence[ShardCounts], work: Work) -> Row:
@@ -293,7 +296,9 @@ class PushReport:
             "pushes_per_s": round(accepted / seconds, 1),
             "bytes_per_s": round(max(0, work.moved - self._moved) / seconds),
         }
-        self._at, self._last, self._moved = at, now, work.moved
+        self._at = at
+        self._last = now
+        self._moved = work.moved
         return row
 
     def stale(self, limit: int) -> str:

@@ -118,8 +118,13 @@ class RemoteReplay(Replay):
 
     def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
         """start: number of transitions from which on batches are drawn. device: device of the batches."""
-        self._ray, self._name, self._member, self._life = ray, name, member, life
-        self._start, self.device, self._timeout_s = start, device, timeout_s
+        self._ray = ray
+        self._name = name
+        self._member = member
+        self._life = life
+        self._start = start
+        self.device = device
+        self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
         self._drawn: deque[tuple[int, Any]] = deque()  # (N, call)
@@ -212,7 +217,9 @@ class ReplayKeeper:
 
     def __init__(self, ray: Any, setup: Setup, sources: int):
         """sources: number of members that sample."""
-        self._ray, self._setup, self._sources = ray, setup, sources
+        self._ray = ray
+        self._setup = setup
+        self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
         self._starts_at: float | None = None  # time.monotonic() of the next start; None while a process runs

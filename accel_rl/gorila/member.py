@@ -45,7 +45,10 @@ class Member:
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
         """life: number of this process among the member's processes, from 0."""
-        self._setup, self._index, self._life, self._role = setup, index, life, role
+        self._setup = setup
+        self._index = index
+        self._life = life
+        self._role = role
 
     def place(self) -> Place:
         """Return where this process runs."""
@@ -136,7 +139,10 @@ class MemberExchange(Exchange):
     ):
         """rank: number of the member. transport: connection to the shards. replay: builds the client of the global
         replay; None for a local replay."""
-        self._rank, self._config, self._transport, self._replay = rank, config, transport, replay
+        self._rank = rank
+        self._config = config
+        self._transport = transport
+        self._replay = replay
         self.communicator = ServerUpdates()
         self._refreshed = -1
 
@@ -175,7 +181,9 @@ class MemberClock(Clock):
         self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None = None
     ):
         """state: state of the checkpoint that this process continues from."""
-        self._exchange, self._config, self._line = exchange, config, line
+        self._exchange = exchange
+        self._config = config
+        self._line = line
         self._env_steps = 0  # by this process
         # work of earlier processes of this member, which is part of its counts
         self._earlier = Work()
@@ -274,7 +282,9 @@ class BundleRanks:
         determines its seeds."""
         torch.set_num_threads(1)
         config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
-        self._config, self._line, self._start = config, line, line.ask(Work(), []).env_steps
+        self._config = config
+        self._line = line
+        self._start = line.ask(Work(), []).env_steps
         for rank in range(config.distributed.size):
             bring_back(Checkpoints(run.of_rank(rank).path / "checkpoints"), self._start)
         starter = LocalStarter(config, RunPlan.resolve(config), run, None)

@@ -68,7 +68,9 @@ class Members:
         resources: dict[str, float],
     ):
         """counts: previous work of each member. resources: Ray's resources for each member."""
-        self._ray, self._setup, self._resources = ray, setup, resources
+        self._ray = ray
+        self._setup = setup
+        self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
         self._failed_starts, self._done = 0, 0  # of all members, since this much was done
@@ -83,7 +85,10 @@ class Members:
             self._ray, Member, f"{self._setup.name}/{seat.role}-{seat.index}-{seat.life}",
             self._setup, seat.index, seat.life, seat.role, scheduling_strategy="SPREAD", **self._resources,
         )  # fmt: skip
-        seat.placing, seat.place, seat.running, seat.starts_at = seat.actor.place.remote(), None, None, None
+        seat.placing = seat.actor.place.remote()
+        seat.place = None
+        seat.running = None
+        seat.starts_at = None
 
     @property
     def running(self) -> int:
@@ -154,7 +159,9 @@ class Members:
         done = sum(_done(count) for count in counts)
         self._failed_starts += 1
         if done > self._done:
-            self._failed_starts, self._done, self._done_at = 1, done, time.monotonic()
+            self._failed_starts = 1
+            self._done = done
+            self._done_at = time.monotonic()
         idle = time.monotonic() - self._done_at > IDLE_S
         if idle and self._failed_starts > MOST * len(self.seats):
             raise RunError(
@@ -163,7 +170,10 @@ class Members:
             )
         its = _done(counts[seat.index])
         seat.failed_starts = 0 if its > seat.done_at_start else seat.failed_starts + 1
-        seat.life, seat.done_at_start, seat.running, seat.place = seat.life + 1, its, None, None
+        seat.life = seat.life + 1
+        seat.done_at_start = its
+        seat.running = None
+        seat.place = None
         seat.starts_at = time.monotonic() + pause_after(seat.failed_starts)
         self.replaced += 1
         logger.warning(f"{seat.name}: {why}; the others go on, another process takes its place")
@@ -279,7 +289,9 @@ class RemoteEvaluator:
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
         """seed: the run's seed."""
-        self._ray, self._setup, self._seed = ray, setup, seed
+        self._ray = ray
+        self._setup = setup
+        self._seed = seed
         self._actor: Any = None
         self._asked: tuple[int, int] | None = None  # (env_steps, steps)
         self._call: Any = None  # the call that plays the evaluation; None until it starts at _starts_at
@@ -319,18 +331,22 @@ class RemoteEvaluator:
         if not self._ray.wait([self._call], timeout=wait_s)[0]:
             return None
         try:
-            found, parameters = self._ray.get(self._call)
+            result, parameters = self._ray.get(self._call)
         except self._ray.exceptions.RayTaskError as e:
             raise RunError(f"evaluation: {getattr(e, 'cause', None) or e}") from e
         except self._ray.exceptions.RayActorError as e:
             self._lost(e)
             return None
-        (env_steps, _), self._asked, self._call = self._asked, None, None
-        evaluation = Evaluation(tuple(found["scores"]), tuple(found["lengths"]), found["protocol"])
+        (env_steps, _) = self._asked
+        self._asked = None
+        self._call = None
+        evaluation = Evaluation(tuple(result["scores"]), tuple(result["lengths"]), result["protocol"])
         return Evaluated(env_steps, evaluation, torch.from_numpy(parameters.copy()))
 
     def _lost(self, error: Exception) -> None:
-        self._actor, self._call, self.replaced = None, None, self.replaced + 1
+        self._actor = None
+        self._call = None
+        self.replaced = self.replaced + 1
         pause = self._deaths.died()
         if pause is None:
             line = str(error).splitlines()[0]

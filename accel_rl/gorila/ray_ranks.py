@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.ray_session import check_ray, connected
+from accel_rl.runners.evaluation import Result
 from accel_rl.runners.ranks import local_ranks
 from accel_rl.runners.ranks.group import RankGroup, train_with_restarts
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, RunError
@@ -63,7 +63,9 @@ class RayStarter:
     settle_s = SETTLE_S
 
     def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: Strategy):
-        self._config, self._ray, self._strategy = config, ray, strategy
+        self._config = config
+        self._ray = ray
+        self._strategy = strategy
         self._setup = {"run": str(run.path.absolute()), "config": config.to_dict(), "by_environment": True}
         self._size = config.distributed.size
         self._group: Any = None
@@ -197,7 +199,11 @@ class RayRank:
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
         """actor: a `RankActor` whose rank has started. address: address of its node."""
-        self.index, self.pid, self._ray, self._actor, self._address = index, pid, ray, actor, address
+        self.index = index
+        self.pid = pid
+        self._ray = ray
+        self._actor = actor
+        self._address = address
         self._poll = actor.poll.remote()
         self._state = RankState(None, b"", "")
         self._polled = time.monotonic()

@@ -133,11 +133,11 @@ def cluster_ray(address: str) -> Iterator[Any]:
     ray = load_ray()
     if ray.is_initialized():
         raise RunError("Ray runs in this process already")
-    found = _find(ray, address)
-    _check_host(address, found)
-    _check_token(ray, address, found)
+    result = _find(ray, address)
+    _check_host(address, result)
+    _check_token(ray, address, result)
     try:
-        ray.init(found, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+        ray.init(result, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
     except (RuntimeError, OSError) as e:  # also another version of Ray or Python
         ray.shutdown()
         raise _no(address, str(e)) from e
@@ -266,18 +266,18 @@ def watched(folder: str) -> Iterator[None]:
 def members(folder: str) -> set[psutil.Process]:
     """Return the living processes of a session: those that belong to it, and their descendants."""
     children: dict[int, list[psutil.Process]] = {}
-    found: list[psutil.Process] = []
+    result: list[psutil.Process] = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             children.setdefault(process.ppid(), []).append(process)
             if _belongs(process, folder):
-                found.append(process)
+                result.append(process)
     seen: set[psutil.Process] = set()
-    while found:
-        process = found.pop()
+    while result:
+        process = result.pop()
         if process not in seen:
             seen.add(process)
-            found += children.get(process.pid, [])
+            result += children.get(process.pid, [])
     return {p for p in seen if _lives(p)}
 
 
@@ -346,7 +346,9 @@ class LocalCluster:
 
     def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
         self.ray = ray
-        self._folder, self._cpus, self._object_store_bytes = folder, cpus, object_store_bytes
+        self._folder = folder
+        self._cpus = cpus
+        self._object_store_bytes = object_store_bytes
         self._nodes: list[Any] = [ray._private.worker.global_worker.node]
 
     def node_id(self, i: int) -> str:
@@ -379,12 +381,12 @@ class LocalCluster:
 
     def pids(self, i: int) -> list[int]:
         """Return all processes of a node, including its actors."""
-        found: list[int] = []
+        result: list[int] = []
         for raylet in self._raylets(i):
             with suppress(psutil.Error):  # it has ended
                 process = psutil.Process(raylet.pid)
-                found += [p.pid for p in (process, *process.children(recursive=True))]
-        return found
+                result += [p.pid for p in (process, *process.children(recursive=True))]
+        return result
 
     def _raylets(self, i: int) -> list[Any]:
         return [info.process for info in self._nodes[i].all_processes.get("raylet", ())]

@@ -103,7 +103,9 @@ class Reader(Exchange):
 
     def __init__(self, name: str, config: GorilaConfig, saves_shards: bool = False):
         """name: this process's name at the shards. saves_shards: see `ShardedSync`."""
-        self._name, self._config, self._saves_shards = name, config, saves_shards
+        self._name = name
+        self._config = config
+        self._saves_shards = saves_shards
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         self.sync = ShardedSync(

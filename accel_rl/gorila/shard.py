@@ -203,13 +203,15 @@ class Shard:
     def _add(self, parts: list[Accumulated]) -> int:
         """Make the updates of an accumulated push; return their number, which is the number of the first part."""
         decay = cast(dict[str, float], self.optimizer.decay)  # type: ignore[attr-defined]
-        whole, begin, numbers = Point(self._parameters, self.optimizer.state_dict()), 0, dict[str, float]()
+        complete = Point(self._parameters, self.optimizer.state_dict())
+        begin = 0
+        numbers = dict[str, float]()
         for accumulated in parts:
             end = begin + len(accumulated.step)
-            changed = add_(whole.part(slice(begin, end)), accumulated, decay)
+            changed = add_(complete.part(slice(begin, end)), accumulated, decay)
             numbers, begin = numbers or changed, end
         if numbers:
-            self.optimizer.load_state_dict({**whole.optimizer, **numbers})
+            self.optimizer.load_state_dict({**complete.optimizer, **numbers})
         return parts[0].updates
 
     def pull(self, since: Version | None, with_optimizer: bool = False) -> Pulled:

@@ -58,7 +58,9 @@ class ActorCall:
     """A call of the driver that is sent through Ray, because Ray reports the loss of an actor immediately."""
 
     def __init__(self, ray: Any, name: str, ref: Any):
-        self._ray, self._name, self._ref = ray, name, ref
+        self._ray = ray
+        self._name = name
+        self._ref = ref
 
     def done(self) -> bool:
         ready, _ = self._ray.wait([self._ref], timeout=0)
@@ -90,7 +92,9 @@ class RayShards:
         threads: number of torch's threads in each actor."""
         if any(shard.device.type != "cpu" for shard in shards):
             raise ValueError("shards in other processes have their parameters on the host")
-        self._ray, self._shards, self._threads = ray, list(shards), threads
+        self._ray = ray
+        self._shards = list(shards)
+        self._threads = threads
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
         self._asked: list[tuple[Future, float] | None] = [None] * len(
             self.names

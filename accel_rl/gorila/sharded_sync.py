@@ -54,7 +54,10 @@ class ShardedSync(GradientSync):
         batch [N], or None, to count which batches the guard discards.
         """
         # no GuardedStep: the shards step the optimizer
-        self.flat, self.max_norm, self.config, self.learner = flat, max_norm, config, learner
+        self.flat = flat
+        self.max_norm = max_norm
+        self.config = config
+        self.learner = learner
         self.parts = chunks(len(flat.data), config.shards)
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
         self._versions: list[Version | None] = [None] * len(self.parts)  # of this learner's parameters
@@ -140,11 +143,11 @@ class ShardedSync(GradientSync):
         return norm
 
     def _is_outlier(self, loss: float) -> bool:
-        found = self._outliers.is_outlier(loss)
+        result = self._outliers.is_outlier(loss)
         if self._outliers.deviations and (rewards := self._rewards()) is not None and bool((rewards > 0).any()):
             self.counts.batches_won += 1
-            self.counts.outliers_won += found
-        return found
+            self.counts.outliers_won += result
+        return result
 
     def _push(self, learning_rate: float) -> None:
         began = time.monotonic()
@@ -246,7 +249,9 @@ class OutlierGuard:
     def __init__(self, deviations: float, usual: float = 0.0):
         """deviations: k; with 0 no loss is an outlier."""
         self.deviations, self.usual = deviations, usual
-        self._seen, self._mean, self._variance = 0, 0.0, 0.0
+        self._seen = 0
+        self._mean = 0.0
+        self._variance = 0.0
 
     @property
     def bound(self) -> float:
@@ -256,16 +261,18 @@ class OutlierGuard:
     def is_outlier(self, loss: float) -> bool:
         """Record a finite loss; return whether it exceeds the bound computed from earlier losses."""
         x = abs(loss)
-        found = self.deviations > 0 and self._seen >= WARM_UP and x > self.bound
+        result = self.deviations > 0 and self._seen >= WARM_UP and x > self.bound
         self._seen += 1
         share = max(SHARE, 1 / self._seen)
         distance = x - self._mean
         self._mean += share * distance
         self._variance = (1 - share) * (self._variance + share * distance * distance)
-        return found
+        return result
 
     def state_dict(self) -> dict[str, Any]:
         return {"seen": self._seen, "mean": self._mean, "variance": self._variance}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._seen, self._mean, self._variance = state["seen"], state["mean"], state["variance"]
+        self._seen = state["seen"]
+        self._mean = state["mean"]
+        self._variance = state["variance"]

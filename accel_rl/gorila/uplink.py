@@ -77,7 +77,10 @@ class Uplink:
                 f"--update async on a cluster: {type(optimizer).__name__} has no attribute `decay`; see "
                 "optim/optimizer.py, or leave out --update"
             )
-        self._central, self._decay, self._config, self._learner = central, dict(decay), config, learner
+        self._central = central
+        self._decay = dict(decay)
+        self._config = config
+        self._learner = learner
         size = central.parts[-1].stop
         self._slices = chunks(size, config.shards)
         self._pieces = list(_pieces(central.parts, self._slices))

@@ -29,7 +29,9 @@ def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
     module = native.compiled() if plain else None
     if module is None:
         return epsilon_greedy_by_definition(q, uniform, epsilon)
-    q, uniform, epsilon = q.contiguous(), uniform.contiguous(), epsilon.contiguous()
+    q = q.contiguous()
+    uniform = uniform.contiguous()
+    epsilon = epsilon.contiguous()
     action = torch.empty(len(q), dtype=torch.int64)
     call(module, "epsilon_greedy", *q.shape, q, uniform, epsilon, epsilon.dim(), action)
     return action

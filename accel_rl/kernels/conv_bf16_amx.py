@@ -13,11 +13,16 @@ from accel_rl.kernels.call import call
 from accel_rl.kernels.conv_u8 import in_planes
 
 
+def multiplies_bfloat16() -> bool:
+    """Whether the CPU's autocast converts the factors of products to bfloat16."""
+    return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+
+
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     """Whether `conv_bf16_amx` supports these arguments. It needs bfloat16 autocast, a CPU with AMX, an input of 4 uint8
     frames with stride 4 or of channels-last bfloat16, a square kernel divisible by its stride, and channels in
     multiples of 16."""
-    if not (torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16):
+    if not multiplies_bfloat16():
         return False
     if x.device.type != "cpu" or weight.dtype != torch.float32:
         return False
@@ -117,7 +122,9 @@ class _Order:
     @staticmethod
     @functools.cache
     def of(C: int, D: int, k: int, s: int, of_bytes: bool) -> "_Order":
-        taps, side, inner = (k // s) ** 2, k // s, s * s * C
+        taps = (k // s) ** 2
+        side = k // s
+        inner = s * s * C
         parts = torch.arange(D * C * k * k).view(D, C, side, s, side, s)
         cells = parts.permute((2, 4, 1, 3, 5, 0) if of_bytes else (2, 4, 3, 5, 1, 0)).reshape(taps, inner, D)
         blocks = -(-D // 32)

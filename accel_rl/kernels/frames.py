@@ -72,7 +72,9 @@ def _gather(stacks: FrameStacks) -> Tensor:
 
     A GPU copies index by index, one element each, so frames whose size is a multiple of a word are copied by words.
     """
-    frames, S, N = stacks.frames, stacks.stack, len(stacks.t)
+    frames = stacks.frames
+    S = stacks.stack
+    N = len(stacks.t)
     lags = torch.arange(S, device=frames.device)  # lag S - 1 is the newest frame
     before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
     words = _words(frames)

@@ -34,6 +34,8 @@ def relu_conv2d(
     if conv_u8.supports(x, weight, stride, padding):
         return conv_u8.conv_u8(x, weight, bias)
     x = x.gather() if isinstance(x, FrameStacks) else x
+    if x.dtype == torch.float32 and conv_bf16_amx.multiplies_bfloat16():  # autocast runs norms in float32
+        x = x.to(torch.bfloat16)
     if conv_bf16_amx.supports(x, weight, stride, padding):
         return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding)
     if conv_f32_winograd.supports(x, weight, stride, padding):

@@ -23,11 +23,11 @@ def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int
     groups: dict[Hashable, list[int]] = {}
     for i, key in enumerate(keys):
         groups.setdefault(key, []).append(i)
-    found = {}
+    result = {}
     for same in groups.values():
         kept = max(same, key=lambda i: lengths[i])  # the first of several
-        found[kept] = [i for i in same if i != kept]
-    return dict(sorted(found.items()))
+        result[kept] = [i for i in same if i != kept]
+    return dict(sorted(result.items()))
 
 
 def repeated(kept: str, others: Sequence[str], seed: object) -> str:
@@ -71,13 +71,13 @@ class Curve:
         """Return x, mean, minimum and maximum over seeds, in the range where every run has values."""
         if len(self.x) == 1:
             return self.x[0], self.y[0], self.y[0], self.y[0]
-        found = spread(list(zip(self.x, self.y, strict=True)), points)
-        if found is None:
+        result = spread(list(zip(self.x, self.y, strict=True)), points)
+        if result is None:
             low, high = max(x[0] for x in self.x), min(x[-1] for x in self.x)
             raise ConfigError(
                 f"{self.label}: its runs have no steps in common (one begins at {low:g}, one ends at {high:g})"
             )
-        return found
+        return result
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
@@ -148,9 +148,9 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
         curve.y.append(columns[i][1])
         if others:
             curve.repeated.append(repeated(str(paths[i]), [str(paths[j]) for j in others], seed))
-    found = list(curves.values())
-    labels = [c.label for c in found]
-    names = {c.kind: c.name for c in found}
+    result = list(curves.values())
+    labels = [c.label for c in result]
+    names = {c.kind: c.name for c in result}
     for key, curve in curves.items():
         if (
             labels.count(curve.label) > 1
@@ -160,7 +160,7 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
             curve.label += f", {len(curve.x)} seeds"
         if list(names.values()).count(curve.name) > 1:
             curve.name += f" ({_common(folders[curve.kind])})"
-    return found
+    return result
 
 
 def _common(folders: Sequence[str]) -> str:

@@ -40,7 +40,9 @@ class ProgressDisplay:
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
         """unit: the unit of total and done."""
-        self.total, self.label, self._unit = total, label, unit
+        self.total = total
+        self.label = label
+        self._unit = unit
         self._bar: Progress | None = None
         self._started = self._shown = self._rate_at = time.monotonic()
         self._begun_at = self._rate_from = done

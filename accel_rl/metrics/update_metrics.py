@@ -11,7 +11,17 @@ from torch import Tensor
 from accel_rl.system.errors import ConfigError
 
 COLUMNS = (
-    *("env_steps", "updates", "episodes", "score", "score_std", "length", "learning_rate", "skipped_updates"),
+    *(
+        "env_steps",
+        "updates",
+        "episodes",
+        "score",
+        "score_std",
+        "new_score",
+        "length",
+        "learning_rate",
+        "skipped_updates",
+    ),
     *("eval_score", "eval_score_std", "eval_episodes", "eval_steps", "wall_s", "steps_per_s", "sync_s", "lock_wait_s"),
 )
 """Columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""

@@ -68,7 +68,9 @@ class QNetwork(nn.Module):
         """network: `nature`, `a3c`, or the name of a user's class (`find_network`). hidden: units of the fully
         connected layer, or of each stream; 0 means the width that `features` returns."""
         super().__init__()
-        self.n_actions, self.atoms, self.noisy = spec.n_actions, atoms, noisy
+        self.n_actions = spec.n_actions
+        self.atoms = atoms
+        self.noisy = noisy
         self.body, inputs, width = features(spec, network, layer_norm)
         hidden = hidden or width
         self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, noisy, layer_norm)

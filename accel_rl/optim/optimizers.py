@@ -35,7 +35,10 @@ class Adam(ElementWise):
         device: str = "cpu",
         epsilon_hat: bool = False,
     ):
-        self.epsilon, self.beta_1, self.beta_2, self.epsilon_hat = epsilon, beta_1, beta_2, epsilon_hat
+        self.epsilon = epsilon
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon_hat = epsilon_hat
         self.decay = {"mean": beta_1, "square": beta_2}
         self.mean = torch.zeros(size, device=device)
         self.square = torch.zeros(size, device=device)
@@ -191,7 +194,9 @@ class RMSProp(ElementWise):
         device: str = "cpu",
         centered: bool = False,
     ):
-        self.alpha, self.epsilon, self.epsilon_inside = alpha, epsilon, epsilon_inside
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.epsilon_inside = epsilon_inside
         self.decay = {"square": alpha} | ({"mean": alpha} if centered else {})
         self.square = torch.zeros(size, device=device)
         self.mean = torch.zeros(size, device=device) if centered else None

@@ -18,8 +18,8 @@ def published_by(paper: str) -> dict[str, Any]:
 
 def wanted(paper: str, *names: str) -> dict[str, Any]:
     """Merge the settings {setting: value, or list of equivalent values} of a paper's rows, columns or tables."""
-    found = published_by(paper)["settings"]
-    return {setting: value for name in names for setting, value in found[name].items()}
+    result = published_by(paper)["settings"]
+    return {setting: value for name in names for setting, value in result[name].items()}
 
 
 def published(game: str) -> dict[str, float]:

@@ -16,8 +16,12 @@ class HostCells:
 
     def __init__(self, L: int, B: int, n: int, flags: Tensor, age: Tensor, final: Tensor):
         """flags, age, final: the ring's arrays, on its device; they are copied if they are on a GPU."""
-        self.L, self.B, self.n = L, B, n
-        self.flags, self.age, self.final = flags.cpu(), age.cpu(), final.cpu()
+        self.L = L
+        self.B = B
+        self.n = n
+        self.flags = flags.cpu()
+        self.age = age.cpu()
+        self.final = final.cpu()
         self.refused = torch.zeros(L, dtype=torch.int64)
 
     def mark(self, low: int, high: int) -> None:
@@ -31,8 +35,8 @@ class HostCells:
             at, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
             flags = self.flags[at]
             # an episode begins although none has ended: a worker was replaced, and the next observation is unknown
-            whole = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
-            good &= ~goes_on | whole
+            complete = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
+            good &= ~goes_on | complete
             goes_on &= (flags & (TERMINATED | ENDED)) == 0
         at = cells % size
         self.flags[at] = (self.flags[at] & ~SAMPLEABLE) | (good * SAMPLEABLE).to(torch.uint8)

@@ -31,7 +31,9 @@ class Prioritized:
     ):
         """beta, beta_final: the values at the beginning and at the end of the run, with linear annealing between
         them."""
-        self.ring, self.alpha, self.epsilon = ring, alpha, epsilon
+        self.ring = ring
+        self.alpha = alpha
+        self.epsilon = epsilon
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)

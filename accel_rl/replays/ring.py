@@ -109,7 +109,10 @@ class FrameRing:
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
         """size: capacity in transitions, rounded up to complete rows."""
-        self.spec, self.B, self.returns, self.device = spec, B, returns, torch.device(device)
+        self.spec = spec
+        self.B = B
+        self.returns = returns
+        self.device = torch.device(device)
         self.L = -(-size // B)
         if returns.n + spec.stack + 1 > self.L:
             raise ValueError(f"a replay of {size} transitions of {B} environments is too small to hold one of them")
@@ -186,7 +189,9 @@ class FrameRing:
 
     def append(self, rollout: Rollout) -> None:
         """Copy a rollout of T steps into the ring, in one block, or in two at the ring's end."""
-        S, T, host = self.spec.stack, rollout.T, self.host
+        S = self.spec.stack
+        T = rollout.T
+        host = self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
         known = rollout.on_host  # reading it does not wait for a GPU

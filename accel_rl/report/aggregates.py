@@ -7,8 +7,8 @@ import numpy as np
 
 from accel_rl.metrics.plot import picture, pyplot
 from accel_rl.papers.published import percent, published
-from accel_rl.results.run import BySetting, Run
 from accel_rl.results.table import Table, number
+from accel_rl.results.trained_run import BySetting, Run
 
 TAUS = np.linspace(0.0, 2.0, 41)
 """Human-normalised scores (shares) at which profiles are evaluated."""
@@ -90,8 +90,8 @@ def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray,
         unknown = np.full(2 + len(TAUS), np.nan)
         return unknown, unknown
     drawn = np.random.default_rng(seed).integers(seeds, size=(reps, seeds, games))
-    found = statistics(np.take_along_axis(np.broadcast_to(scores, drawn.shape), drawn, axis=1))
-    low, high = np.percentile(found, [50 - SIZE / 2, 50 + SIZE / 2], axis=0)
+    result = statistics(np.take_along_axis(np.broadcast_to(scores, drawn.shape), drawn, axis=1))
+    low, high = np.percentile(result, [50 - SIZE / 2, 50 + SIZE / 2], axis=0)
     return low, high
 
 
@@ -114,8 +114,8 @@ def normalised(settings: BySetting, which: str) -> Matrices:
     The papers' scores are over all games of the settings.
     """
     matrices: dict[str, tuple[list[str], np.ndarray]] = {}
-    for setting, found in settings.items():
-        games, scores = matrix(found, which)
+    for setting, result in settings.items():
+        games, scores = matrix(result, which)
         if scores.size:
             matrices[setting] = (games, scores)
     ours = sorted({g for games, _ in matrices.values() for g in games})

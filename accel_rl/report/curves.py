@@ -8,8 +8,8 @@ import numpy as np
 
 from accel_rl.metrics.plot import Column, spread
 from accel_rl.results import run_settings
-from accel_rl.results.run import BySetting, Run
 from accel_rl.results.table import Table, number
+from accel_rl.results.trained_run import BySetting, Run
 
 POINTS = 100
 KINDS = ("training", "evaluation")
@@ -41,10 +41,10 @@ def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "en
     if not there:
         return None
     xs = [(x if over == "env steps" else run.minutes(x), y) for run, (x, y) in there]
-    found = spread(xs, min(POINTS, max(len(x) for x, _ in xs)))
-    if found is None:
+    result = spread(xs, min(POINTS, max(len(x) for x, _ in xs)))
+    if result is None:
         return None
-    grid, mean, low, high = found
+    grid, mean, low, high = result
     if over == "env steps":
         steps, minutes = grid, np.mean([run.minutes(grid) for run, _ in there], 0)
     else:
@@ -70,14 +70,14 @@ def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
 
 def score_bands(settings: BySetting, curve: str, over: Over = "env steps") -> dict[str, dict[str, Band]]:
     """Compute {game: {setting: band}}."""
-    found: dict[str, dict[str, Band]] = {}
+    result: dict[str, dict[str, Band]] = {}
     for game in sorted({g for games in settings.values() for g in games}):
         evaluations = shows_evaluations([r for games in settings.values() for r in games.get(game, ())], curve)
         for setting, games in settings.items():
             columns = [(r, r.evaluations if evaluations else r.online) for r in games.get(game, ())]
             if (b := band(columns, KINDS[evaluations], over)) is not None:
-                found.setdefault(game, {})[setting] = b
-    return found
+                result.setdefault(game, {})[setting] = b
+    return result
 
 
 def curves_table(name: str, title: str, bands: Sequence[Mapping[str, Mapping[str, Band]]]) -> Table:

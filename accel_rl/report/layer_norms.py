@@ -7,7 +7,7 @@ import numpy as np
 from accel_rl.metrics.plot import colours
 from accel_rl.report.curves import Band, band
 from accel_rl.report.panels import Panel, wrapped
-from accel_rl.results.run import Run, by_setting
+from accel_rl.results.trained_run import Run, by_setting
 
 LAYERS = {"Conv-0": "body.conv_0.weight", "FC-0": "advantage.hidden.weight"}
 NORMS = {"weights": "param_norm", "gradients": "grad_norm", "steps": "step_norm"}
@@ -17,10 +17,10 @@ SECONDARY = "secondary/"
 
 def titles() -> dict[str, str]:
     """Return {title: column of metrics.csv}, in the order of Figure 9."""
-    found = {"score": "eval_score", "all weights": "param_norm"}
+    result = {"score": "eval_score", "all weights": "param_norm"}
     for layer, name in LAYERS.items():
-        found |= {f"{layer} {what}": f"{norm}/{name}" for what, norm in NORMS.items()}
-    return found
+        result |= {f"{layer} {what}": f"{norm}/{name}" for what, norm in NORMS.items()}
+    return result
 
 
 def learners(run: Run) -> dict[str, str]:
@@ -38,14 +38,14 @@ def has_norms(run: Run) -> bool:
 
 def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, dict[str, Band]]:
     """Compute {learner: {title: band}} of runs that differ only by seed; quantities without values are left out."""
-    found: dict[str, dict[str, Band]] = {}
+    result: dict[str, dict[str, Band]] = {}
     for prefix, learner in learners(runs[0]).items():
         values = [(r, r.columns([prefix + c for c in columns.values()])) for r in runs]
         for title, column in columns.items():
             finite = [(r, v[prefix + column]) for r, v in values if np.isfinite(v[prefix + column][1]).all()]
             if (b := band(finite)) is not None:
-                found.setdefault(learner, {})[title] = b
-    return found
+                result.setdefault(learner, {})[title] = b
+    return result
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
@@ -97,12 +97,12 @@ def has_secondary(run: Run) -> bool:
 
 def secondary_panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
     """Build {quantity: panels}: a panel for each setting and game, with the mean over seeds of each learner."""
-    found: dict[str, list[Panel]] = {quantity: [] for quantity in QUANTITIES}
+    result: dict[str, list[Panel]] = {quantity: [] for quantity in QUANTITIES}
     for games in by_setting(runs).values():
         for game, same in games.items():
             names = learners(same[0])
             bands = learner_bands(same, QUANTITIES)
-            for quantity, there in found.items():
+            for quantity, there in result.items():
                 lines = {
                     short: bands[names[prefix]][quantity]
                     for prefix, short in SHORT.items()
@@ -114,4 +114,4 @@ def secondary_panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
                     there.append(
                         Panel(title, lines, game=game if quantity == "evaluation score" else "", quantity=quantity)
                     )
-    return {quantity: there for quantity, there in found.items() if there}
+    return {quantity: there for quantity, there in result.items() if there}

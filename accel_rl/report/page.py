@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from accel_rl.results.run import Run
 from accel_rl.results.table import Table
+from accel_rl.results.trained_run import Run
 from accel_rl.system.counts import counted
 from accel_rl.version import __version__
 
@@ -78,8 +78,8 @@ def _table(table: Table) -> str:
         "<tr>" + "".join(f'<td class="{k}">{escape(c)}</td>' for c, k in zip(row, kind, strict=True)) + "</tr>"
         for row in table.rows
     )
-    whole = f'<table id="{table.name}"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
-    return f"<div class=scroll>{whole}</div><p class=note>{escape(table.note)} ({table.name}.csv)</p>"
+    complete = f'<table id="{table.name}"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
+    return f"<div class=scroll>{complete}</div><p class=note>{escape(table.note)} ({table.name}.csv)</p>"
 
 
 def _is_number(cell: str) -> bool:

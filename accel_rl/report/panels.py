@@ -9,8 +9,8 @@ from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_figures
 from accel_rl.report.curves import Band, Over, score_bands
 from accel_rl.results import run_settings
-from accel_rl.results.run import BySetting
 from accel_rl.results.table import Table, number
+from accel_rl.results.trained_run import BySetting
 
 COLUMNS, PANELS = 3, 12  # columns and total number of panels of a picture without rows
 ROW_COLUMNS = 6  # panels of one row of a picture with rows
@@ -153,7 +153,7 @@ def grouped(settings: BySetting) -> dict[str, BySetting]:
         first = next(r for same in games.values() for r in same)
         rows.setdefault(run_settings.family(first.settings), {})[setting] = games
     figures = {n for r in runs for n in stooke_figures(r.experiment)}
-    several = figures <= FIGURES_IN_ROWS if figures else all(len(found) > 1 for found in rows.values())
+    several = figures <= FIGURES_IN_ROWS if figures else all(len(result) > 1 for result in rows.values())
     if len(rows) < 2 or "" in rows or not several:
         return {"": settings}
     return {f: rows[f] for f in run_settings.FAMILIES if f in rows}
@@ -186,6 +186,6 @@ def drawn(bands: dict[str, dict[str, dict[str, Band]]], settings: BySetting, ove
         if games
     }
     if len(panels) > 1:
-        return in_rows(panels, sorted({game for found in panels.values() for game in found}))
+        return in_rows(panels, sorted({game for result in panels.values() for game in result}))
     colour = colours(list(settings))
-    return [png for found in panels.values() for png in wrapped(list(found.values()), colour)]
+    return [png for result in panels.values() for png in wrapped(list(result.values()), colour)]

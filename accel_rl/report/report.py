@@ -30,8 +30,8 @@ from accel_rl.report.page import Picture, Section, page
 from accel_rl.report.panels import panels_table, wrapped
 from accel_rl.report.scores import scores_table, throughput_table
 from accel_rl.results import run_settings
-from accel_rl.results.run import BySetting, Run, by_setting
 from accel_rl.results.table import Table
+from accel_rl.results.trained_run import BySetting, Run, by_setting
 from accel_rl.system.counts import Count, counted
 
 MOST_NOTES = 10  # largest number of notes of one kind
@@ -96,22 +96,22 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
 
 def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
     """Notes about the runs, shown before the numbers."""
-    found = _some([f"{r.setting} in {r.game}: {r.repeated}" for r in runs if r.repeated])
-    found += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished])
-    found += _some([f"{r.name}: {text}" for r in runs if (text := _short_evaluations(r))])
+    result = _some([f"{r.setting} in {r.game}: {r.repeated}" for r in runs if r.repeated])
+    result += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished])
+    result += _some([f"{r.name}: {text}" for r in runs if (text := _short_evaluations(r))])
     without_score = [r for r in runs if np.isnan(r.score("final")) and not run_settings.samples_only(r.settings)]
-    found += _some([f"{r.name}: no score yet" for r in without_score])
+    result += _some([f"{r.name}: no score yet" for r in without_score])
     without = sorted({r.game for r in runs if not published(r.game)})
     if without:
-        found.append(f"without published scores, so in no aggregate: {', '.join(without)}")
+        result.append(f"without published scores, so in no aggregate: {', '.join(without)}")
     protocols = sorted({r.protocol for r in runs if r.protocol})
     if len(protocols) > 1:
-        found.append(f"the runs have different Atari protocols: {', '.join(protocols)}")
+        result.append(f"the runs have different Atari protocols: {', '.join(protocols)}")
     rules = {", ".join(rule_differences(r.settings)) for r in runs if published(r.game) and r.settings}
-    found += [f"published scores are by other rules than the runs: {text}" for text in sorted(rules) if text]
+    result += [f"published scores are by other rules than the runs: {text}" for text in sorted(rules) if text]
     if matrices and any(len(games) < len(ATARI_49) for games, _ in matrices.values()):
-        found.append("aggregates are over fewer than the 49 games: compare only rows with the same games")
-    return found
+        result.append("aggregates are over fewer than the 49 games: compare only rows with the same games")
+    return result
 
 
 def _short_evaluations(run: Run) -> str:
@@ -160,17 +160,17 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
     sections, hidden = [], []
     here = [r for r in runs if layer_norms.has_secondary(r)]
     named = [n for n in shown_figures(here) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
-    found = layer_norms.secondary_panels(here)
+    result = layer_norms.secondary_panels(here)
     colour = colours(list(layer_norms.SHORT.values()))
     pictures = [
         Picture(png, f"{quantity}: {MEAN} (norms.csv)")
-        for quantity, panels in found.items()
+        for quantity, panels in result.items()
         for png in wrapped(panels, colour)
     ]
     if here:
-        missing = [f"no run has values of this yet: {q}" for q in layer_norms.QUANTITIES if q not in found]
+        missing = [f"no run has values of this yet: {q}" for q in layer_norms.QUANTITIES if q not in result]
         sections.append(Section(title(named), pictures, notes=claims(named) + missing))
-        panels = [p for there in found.values() for p in there]
+        panels = [p for there in result.values() for p in there]
         hidden.append(panels_table("secondary", "Secondary learners", panels))
     return sections, hidden
 
@@ -180,66 +180,69 @@ def norms_of_layers(runs: Sequence[Run]) -> Shown:
     sections, hidden = [], []
     here = [r for r in runs if layer_norms.has_norms(r) and not layer_norms.has_secondary(r)]
     by_game = {game: [r for r in here if r.game == game] for game in sorted({r.game for r in here})}
-    found = {game: panels for game, same in by_game.items() if (panels := layer_norms.panels(same))}
-    pictures = [Picture(layer_norms.drawn(p), f"{game}: {MEAN} (norms.csv)") for game, p in found.items()]
+    result = {game: panels for game, same in by_game.items() if (panels := layer_norms.panels(same))}
+    pictures = [Picture(layer_norms.drawn(p), f"{game}: {MEAN} (norms.csv)") for game, p in result.items()]
     if here:
         said = claims(NORM_FIGURES) if set(shown_figures(here)) & set(NORM_FIGURES) else []
-        said += [f"no norms of {game} yet" for game in by_game if game not in found]
+        said += [f"no norms of {game} yet" for game in by_game if game not in result]
         sections.append(Section(title(NORM_FIGURES), pictures, notes=said))
-        hidden.append(panels_table("norms", "Norms of the layers", [p for panels in found.values() for p in panels]))
+        hidden.append(panels_table("norms", "Norms of the layers", [p for panels in result.values() for p in panels]))
     return sections, hidden
 
 
 def searches(runs: Sequence[Run]) -> list[Section]:
     """Build a section for each search (`accel-rl search`)."""
-    found = []
+    result = []
     for one in searched_trials.searches(runs):
         table = one.table()
         caption = f"Score of each complete trial by its settings ({table.name}.csv)"
         pictures = [Picture(one.drawn(), caption)] if one.settings else []
-        found.append(Section(table.title, pictures, [table]))
-    return found
+        result.append(Section(table.title, pictures, [table]))
+    return result
 
 
 def paper_tables(runs: Sequence[Run], settings: BySetting) -> list[Section]:
     """Build the sections of the papers' tables that contain some of the runs."""
-    found = [
+    result = [
         Section(t.title, tables=[t])
         for t in (*stooke_tables.tables(runs), *daley_tables.speed_tables(runs), *dalton_tables.tables(runs))
     ]
-    found += [Section(t.title, tables=(t, counts)) for t, counts in daley_tables.suite_tables(settings)]
-    return found + gorila_sections(settings)
+    result += [Section(t.title, tables=(t, counts)) for t, counts in daley_tables.suite_tables(settings)]
+    return result + gorila_sections(settings)
 
 
 def gorila_sections(settings: BySetting) -> list[Section]:
     """Build the sections of tables 1 to 4 and figures 3 to 5 of Nair et al. 2015."""
-    found = []
+    result = []
     for setting in gorila_tables.settings_with_scores(settings):
-        found += [Section(t.title, tables=[t]) for t in setting.tables()]
+        result += [Section(t.title, tables=[t]) for t in setting.tables()]
         pictures = [
             Picture(gorila_figures.drawn_bars(bars, label), caption)
             for bars, label, caption in gorila_figures.bars(setting)
         ]
         title = f"{PAPER}, figures 3 and 4 ({setting.name})"
-        found.append(Section(title, pictures, notes=[OURS]))
+        result.append(Section(title, pictures, notes=[OURS]))
         for starts, kind in KINDS.items():
             if (progress := gorila_figures.progress(setting, starts)) is not None:
                 png, table = gorila_figures.figure_5(progress, setting)
                 title = f"{PAPER}, figure 5: {NAMES[kind]} ({setting.name})"
-                found.append(Section(title, [Picture(png, f"Share of games over time ({table.name}.csv)")], [table]))
-    return found
+                result.append(Section(title, [Picture(png, f"Share of games over time ({table.name}.csv)")], [table]))
+    return result
 
 
 def aggregated_sections(learnt: BySetting, score: str, reps: int) -> tuple[list[Section], list[Table], Matrices]:
     matrices = normalised(learnt, score)
-    found = {label: summarise(scores, reps) for label, (_, scores) in matrices.items()}
+    result = {label: summarise(scores, reps) for label, (_, scores) in matrices.items()}
     colour = colours(list(learnt))
     pictures = []
-    if found:
+    if result:
         pictures = [
-            Picture(aggregates.intervals(found, colour), "Aggregates with 95 % intervals. (aggregates.csv)"),
-            Picture(aggregates.profiles(found, colour), "Performance profiles, with 95 % intervals. (profiles.csv)"),
+            Picture(aggregates.intervals(result, colour), "Aggregates with 95 % intervals. (aggregates.csv)"),
+            Picture(aggregates.profiles(result, colour), "Performance profiles, with 95 % intervals. (profiles.csv)"),
         ]
-    table, pairs = aggregates_table(matrices, found), improvements_table(matrices, [s for s in learnt if s in matrices])
+    table, pairs = (
+        aggregates_table(matrices, result),
+        improvements_table(matrices, [s for s in learnt if s in matrices]),
+    )
     tables = [table, pairs] if pairs.rows else [table]
-    return [Section(table.title, pictures, tables)], [profiles_table(found)], matrices
+    return [Section(table.title, pictures, tables)], [profiles_table(result)], matrices

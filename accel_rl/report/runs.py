@@ -14,8 +14,8 @@ from accel_rl.config.train import read_settings
 from accel_rl.metrics.plot import read_columns
 from accel_rl.papers.daley.daley_tables import daley_name
 from accel_rl.results import run_settings
-from accel_rl.results.run import Run, no_column
 from accel_rl.results.run_settings import flat
+from accel_rl.results.trained_run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
 MODEL = "model.json"  # marks the folder of an exported model, which has its run's config.json and metrics.csv
@@ -36,7 +36,7 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
     """Find the run folders among and in these, in order; exported models are none. ConfigError without runs."""
-    found: dict[Path, None] = {}
+    result: dict[Path, None] = {}
     for folder in folders:
         configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
         here = [p for p in configured if not (p / MODEL).exists()]
@@ -44,8 +44,8 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
             raise ConfigError(f"{folder} holds no run: {configured[0]} is an exported model ({MODEL})")
         if not here:
             raise ConfigError(f"{folder} holds no run (no config.json in it, nor {DEPTH} folders below)")
-        found.update(dict.fromkeys(here))
-    return list(found)
+        result.update(dict.fromkeys(here))
+    return list(result)
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:

@@ -10,8 +10,8 @@ from accel_rl.papers.daley.daley_tables import daley_differences, daley_hours
 from accel_rl.papers.published import percent, published
 from accel_rl.papers.stooke.stooke_tables import stooke_differences, stooke_hours
 from accel_rl.results import run_settings
-from accel_rl.results.run import FULL_LENGTH, BySetting
 from accel_rl.results.table import Table, number
+from accel_rl.results.trained_run import FULL_LENGTH, BySetting
 
 NAMES = {"random": "Random", "human": "Human", "dqn": "DQN", "gorila": "Gorila", "daley": "Daley & Amato"}
 
@@ -19,11 +19,11 @@ NAMES = {"random": "Random", "human": "Human", "dqn": "DQN", "gorila": "Gorila",
 def scores_table(settings: BySetting, which: str) -> Table:
     """Build a row for each game and setting: score, deviation over seeds, human-normalised score, published scores."""
     rows = []
-    games = list(dict.fromkeys(g for found in settings.values() for g in found))
+    games = list(dict.fromkeys(g for result in settings.values() for g in result))
     for game in sorted(games):
         row = published(game)
-        for setting, found in settings.items():
-            scored = [r for r in found.get(game, ()) if not np.isnan(r.score(which))]
+        for setting, result in settings.items():
+            scored = [r for r in result.get(game, ()) if not np.isnan(r.score(which))]
             values = [r.score(which) for r in scored]
             if not values:
                 continue
@@ -62,8 +62,8 @@ def _episodes(counts: Sequence[int | None]) -> str:
 def throughput_table(settings: BySetting) -> Table:
     """Build the table of env steps/s and hours for 50 M env steps, next to the papers' hours."""
     rows = []
-    for setting, found in settings.items():
-        for game, runs in sorted(found.items()):
+    for setting, result in settings.items():
+        for game, runs in sorted(result.items()):
             timed = [r for r in runs if not math.isnan(r.steps_per_s)]
             if not timed:
                 continue

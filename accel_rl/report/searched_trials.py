@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.metrics.plot import picture, pyplot
-from accel_rl.results.run import Run
 from accel_rl.results.table import Table
+from accel_rl.results.trained_run import Run
 
 COLUMNS = 3
 

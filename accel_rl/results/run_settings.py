@@ -71,21 +71,21 @@ def name(settings: Settings) -> str:
     """
     if samples_only(settings):
         return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
-    if not (found := family(settings)):
+    if not (result := family(settings)):
         return ""
     size = f"{settings.get('sampler.envs')}env" if is_policy_gradient(settings) else settings.get("algo.batch_size")
-    return f"{found}-{size}" + (f"-{ranks(settings)}" if asynchronous(settings) else "")
+    return f"{result}-{size}" + (f"-{ranks(settings)}" if asynchronous(settings) else "")
 
 
 def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
     """Return a text for each setting in which a run differs: `intensity=1 (paper: 8)`."""
     own = complete(settings)
-    found = []
+    result = []
     for name, value in published.items():
         allowed = value if isinstance(value, list) else [value]
         if (got := own.get(name)) not in allowed:
-            found.append(f"{name.rpartition('.')[2]}={_text(got)} (paper: {_text(allowed[0])})")
-    return found
+            result.append(f"{name.rpartition('.')[2]}={_text(got)} (paper: {_text(allowed[0])})")
+    return result
 
 
 def complete(settings: Settings) -> dict[str, Any]:
@@ -94,17 +94,17 @@ def complete(settings: Settings) -> dict[str, Any]:
     learners: number of gradients that are computed in parallel. actors: number of processes or ranks that sample.
     rollout: number of samples in one optimisation of a group of synchronous ranks.
     """
-    found = {**_defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
-    found |= _rules(found)
-    on_cluster = found.get("cluster") == "gorila"
-    bundles, more = (int(found.get(f"gorila.{name}") or 0) for name in ("bundles", "learners"))
-    found["learners"] = ranks(found) * (bundles + more if on_cluster else 1)
-    if found.get("sampler.horizon") is None:
-        found["sampler.horizon"] = _horizon(found)
-    if (T := found["sampler.horizon"]) is not None:
-        found["rollout"] = int(T) * int(found.get("sampler.envs") or 0)
-    found["update"] = "async" if asynchronous(found) or on_cluster else "sync"
-    return found
+    result = {**_defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
+    result |= _rules(result)
+    on_cluster = result.get("cluster") == "gorila"
+    bundles, more = (int(result.get(f"gorila.{name}") or 0) for name in ("bundles", "learners"))
+    result["learners"] = ranks(result) * (bundles + more if on_cluster else 1)
+    if result.get("sampler.horizon") is None:
+        result["sampler.horizon"] = _horizon(result)
+    if (T := result["sampler.horizon"]) is not None:
+        result["rollout"] = int(T) * int(result.get("sampler.envs") or 0)
+    result["update"] = "async" if asynchronous(result) or on_cluster else "sync"
+    return result
 
 
 @cache

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel_rl.results.run import Run
 from accel_rl.results.run_settings import Settings
+from accel_rl.results.trained_run import Run
 
 
 @dataclass(frozen=True)
@@ -79,5 +79,5 @@ def marked(groups: Iterable[Alike], differences: Differences) -> str:
 
 def sentence(runs: Iterable[Run], differences: Differences, head: str = f"{MARK} differs from the paper") -> str:
     """Return the differences of runs by setting, for a note; "" if there are none."""
-    texts = {run.setting: ", ".join(found) for run in runs if (found := differences(run.settings))}
+    texts = {run.setting: ", ".join(result) for run in runs if (result := differences(run.settings))}
     return f" {head}: {'; '.join(f'{label}: {text}' for label, text in texts.items())}." if texts else ""

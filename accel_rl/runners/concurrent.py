@@ -73,7 +73,9 @@ class Concurrent:
         that the trainer's thread is pinned to. most_skipped: consecutive non-finite updates after which the trainer
         stops.
         """
-        self.sampler, self.learners, self.most_skipped = sampler, with_names(learner, secondary), most_skipped
+        self.sampler = sampler
+        self.learners = with_names(learner, secondary)
+        self.most_skipped = most_skipped
         self.algos = [_with_replay(x) for _, x in self.learners]
         self.algo = self.algos[0]
         self.each = sampler.T * sampler.B
@@ -185,8 +187,10 @@ class Concurrent:
                 algo.owe(taken - owed)
             algo.target_network.update()
         copy_network(self.algo.target, self.behaviour.model)
-        metrics = [found.prefixed(prefix) for prefix, found in self._found]
-        self._rollouts, self._staged, self._found = 0, [], []
+        metrics = [result.prefixed(prefix) for prefix, result in self._found]
+        self._rollouts = 0
+        self._staged = []
+        self._found = []
         return env_steps, metrics
 
     # -- checkpoints ------------------------------------------------------------
@@ -209,8 +213,8 @@ class Concurrent:
         self._staged = [Rollout.from_state(s, self.algo.device) for s in state["staged"]]
         self._found = [
             (prefix, metrics)
-            for (prefix, _), found in zip(self.learners, state["found"], strict=True)
-            for metrics in _unstacked(found, self.algo.device)
+            for (prefix, _), result in zip(self.learners, state["found"], strict=True)
+            for metrics in _unstacked(result, self.algo.device)
         ]
         load_network(self.behaviour.model, state["behaviour"], "the checkpoint's acting network")
 

@@ -31,7 +31,9 @@ class Evaluator:
     """Evaluates agents of one run. The worker processes live from the first evaluation to `close`."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
-        self.config, self.plan, self.env = config, plan, evaluation_env(config)
+        self.config = config
+        self.plan = plan
+        self.env = evaluation_env(config)
         file = config.evaluation.starts_file
         self._starts = load_starts(Path(file)) if file else None
         self._sampler: RolloutSampler | None = None
@@ -60,10 +62,10 @@ class Evaluator:
             while True:
                 with own_generator(self.plan.device, seed), buffers_kept(agent.model):
                     sampler = self._fresh_sampler(B, seed)
-                    found = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
+                    result = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
                 # environments of a replaced worker begin again at their first saved starts
-                if found is None or self._starts is None or not sampler.dropped:
-                    return found
+                if result is None or self._starts is None or not sampler.dropped:
+                    return result
         except BaseException:
             self.close()  # a rollout may be in flight
             raise

@@ -47,7 +47,7 @@ def record(run: RunFolder, env_steps: int) -> None:
 def read(run: RunFolder) -> list[dict[str, Any]]:
     """Return the launches of a run; [] if the file is missing or damaged, because nothing depends on it."""
     try:
-        found = json.loads((run.path / FILE).read_text())
+        result = json.loads((run.path / FILE).read_text())
     except (OSError, ValueError):
         return []
-    return [x for x in found if isinstance(x, dict)] if isinstance(found, list) else []
+    return [x for x in result if isinstance(x, dict)] if isinstance(result, list) else []

@@ -26,9 +26,9 @@ from accel_rl.models.network_state import (
 )
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
-from accel_rl.runners.best_agent import agent_state
 from accel_rl.runners.ranks.context import Exchange
 from accel_rl.runners.seeds import own_generator
+from accel_rl.runners.stored_agents import agent_state
 from accel_rl.speed.captured_updates import CapturedUpdates, ScheduledTensors
 from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
@@ -59,7 +59,9 @@ class Learner:
             self.algo.now = ScheduledTensors(self.algo.device)
         set_schedules(self.algo)
         self.gradient_sync = self._build_gradient_sync(config, exchange)
-        self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
+        self.updates = 0
+        self.norms = config.log.norms
+        self.precision = config.precision
         self._queues_work = device.queues_work
         self._captured: CapturedUpdates | None = None
         if device.queues_work and exchange.captures_updates:
@@ -67,8 +69,8 @@ class Learner:
 
     def _build_gradient_sync(self, config: Resolved, exchange: Exchange) -> GradientSync:
         if name := config.distributed.sync_class:
-            found: GradientSync = find_gradient_sync(name)(self.flat, self.algo, exchange.communicator)
-            return found
+            result: GradientSync = find_gradient_sync(name)(self.flat, self.algo, exchange.communicator)
+            return result
         return exchange.gradient_sync(self.flat, self.algo)
 
     def learn(

@@ -48,7 +48,9 @@ class SamplerPlan(NamesEngine):
 
     def environments(self) -> str:
         """Describe the number of environments and the processes that step them."""
-        B, groups, workers = self.grouping.B, self.grouping.groups, self.grouping.workers
+        B = self.grouping.B
+        groups = self.grouping.groups
+        workers = self.grouping.workers
         where = f"on {counted(workers, 'worker')}" if self.has_workers else "in this process"
         where = f"on {self.device}" if self.on_device else where
         return f"{counted(B, 'environment')} in {counted(groups, 'group')} {where}"

@@ -87,15 +87,15 @@ def _details(rank: RankPlan, memory: RankMemory) -> list[str]:
 
 
 def _warnings(plan: RunPlan) -> list[str]:
-    found = []
+    result = []
     cores = hardware.usable_cores()
     if len(plan.ranks) > len(cores):
-        found.append(f"{len(plan.ranks)} ranks share {len(cores)} cores")
+        result.append(f"{len(plan.ranks)} ranks share {len(cores)} cores")
     gpus, used = hardware.gpu_count(), {r.device for r in plan.ranks if r.device != "cpu"}
     if gpus > len(used):
         names = ",".join(map(str, range(gpus)))
-        found.append(f"{gpus - len(used)} of {gpus} GPUs are not used; --gpus {names} uses all, a rank each")
-    return found
+        result.append(f"{gpus - len(used)} of {gpus} GPUs are not used; --gpus {names} uses all, a rank each")
+    return result
 
 
 def _size(n: int) -> str:

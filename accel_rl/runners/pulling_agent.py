@@ -17,7 +17,9 @@ class PullingAgent:
     """
 
     def __init__(self, agent: Agent, gradient_sync: LockedChunks, steps: int):
-        self.wrapped, self._gradient_sync, self._steps = agent, gradient_sync, steps
+        self.wrapped = agent
+        self._gradient_sync = gradient_sync
+        self._steps = steps
         self._acted: dict[int, int] = {}  # first environment of a group -> acts since the last pull
         self._refreshed = gradient_sync.refreshed
         self._counting = Lock()  # one thread at a time counts, and pulls

@@ -42,11 +42,14 @@ class Reporter:
     """Rows, progress and events of one rank. Only rank 0 displays progress."""
 
     def __init__(self, config: Resolved, run: RunFolder, context: RankContext):
-        self.config, self.run_folder, self.context = config, run, context
+        self.config = config
+        self.run_folder = run
+        self.context = context
         self.recorder = Recorder()
         self._progress: ProgressDisplay | None = None
         self._sinks: list[Sink] = []
         self._csv: CsvSink | None = None
+        self._episodes = 0  # number of episodes at the last row
         self._wall_before = 0.0  # wall time, in seconds, of earlier processes of this run
         self._began = self._row_at = time.monotonic()
 
@@ -57,6 +60,7 @@ class Reporter:
         """
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
+        self._episodes = int(self._csv.last.get("episodes") or 0)
         self._sinks.append(self._csv)
         self._sinks += tensorboard_sink(self.config, self.run_folder.path, env_steps)
         self._sinks += wandb_sink(self.config, self.run_folder.path)
@@ -123,12 +127,22 @@ class Reporter:
             "updates": updates,
             "episodes": episodes_of_all,
             **episode_metrics(recent),
+            "new_score": self._new_score(recent, episodes_of_all),
             **{f"info/{name}": mean for name, mean in episodes.means().items()},
             **self.recorder.means(),
             "learning_rate": learner.learning_rate,
             "skipped_updates": learner.gradient_sync.skips.total,
         }
+        self._episodes = episodes_of_all
         self.write(at, row, evaluations, learner.gradient_sync.times)
+
+    def _new_score(self, recent: list[tuple[float, int]], episodes: int) -> float:
+        """Return the mean score of the episodes that ended since the last row; NaN if none did, and with several ranks,
+        whose recent episodes have no common order. recent: at most --log.window episodes."""
+        new = min(episodes - self._episodes, len(recent))
+        if new <= 0 or self.config.distributed.several:
+            return float("nan")
+        return episode_metrics(recent[-new:])["score"]
 
     def write(self, at: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
         """Write a row of `values`, with the evaluations and the clock. times: seconds spent, by activity."""

@@ -9,6 +9,7 @@ import platform
 import subprocess
 import time
 import uuid
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,18 @@ class RunFolder:
         try:
             return cls(path), TrainConfig.from_dict(values)
         except ConfigError as e:
-            raise ConfigError(f"{path / 'config.json'}: {e}") from e
+            raise ConfigError(f"{path / 'config.json'}: {e}{cls(path)._where_begun(values)}") from e
+
+    def _where_begun(self, values: Mapping[str, Any]) -> str:
+        """Return a hint for an error about the user's own classes, which are searched in the current folder."""
+        named = [str(values.get("algorithm", "")), str(dict(values.get("algo") or {}).get("network", ""))]
+        if not any(":" in name for name in named):
+            return ""
+        try:
+            folder = json.loads((self.path / "launches.json").read_text())[-1]["folder"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
+        return "" if folder == str(Path.cwd()) else f"; the run was started in {folder}: run the command there"
 
     def of_rank(self, rank: int) -> "RunFolder":
         """Return the folder of a rank's part of the checkpoints; for rank 0 this folder."""
@@ -135,17 +147,17 @@ def _text(value: Any) -> str:
 
 def versions() -> dict[str, Any]:
     """Return the versions that a result depends on."""
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "accel_rl": __version__,
         "python": platform.python_version(),
         "git": git_revision(),
     }
     for package in _PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            result[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = None
-    return found
+            result[package] = None
+    return result
 
 
 @cache

@@ -31,8 +31,12 @@ class Saver:
         schedule: Schedule,
         reporter: Reporter,
     ):
-        self.config, self.context, self.at = config, context, at
-        self.learner, self.secondary, self.sampler = learner, secondary, sampler
+        self.config = config
+        self.context = context
+        self.at = at
+        self.learner = learner
+        self.secondary = secondary
+        self.sampler = sampler
         self.schedule, self.reporter = schedule, reporter
         # Other ranks keep one more checkpoint: rank 0 writes last, and a checkpoint counts only when rank 0 has written
         # it.

@@ -42,7 +42,9 @@ class Sampling(_Part):
     """Sample rollouts and store them; another rank learns."""
 
     def __init__(self, sampler: RolloutSampler, learner: Learner, exchange: Exchange):
-        self._sampler, self._learner, self._exchange = sampler, learner, exchange
+        self._sampler = sampler
+        self._learner = learner
+        self._exchange = exchange
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Sample one rollout."""

@@ -11,22 +11,21 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.models.network_state import copy_network
 from accel_rl.models.precision import multiply_in
-from accel_rl.runners.best_agent import BestAgent
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.concurrent import Concurrent
-from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.evaluation import Evaluation, Result
 from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.runners.reporter import Counters, Reporter
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.saver import Saver
 from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.separate import Learning, NoSampler, Sampling
 from accel_rl.runners.signals import StopRequest
+from accel_rl.runners.stored_agents import BestAgent
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import events, hardware, process
 from accel_rl.system.errors import RunError
@@ -47,7 +46,11 @@ class Trainer:
         state: dict[str, Any] | None = None,
         context: RankContext = SINGLE_RANK,
     ):
-        self.config, self.plan, self.run_folder, self._state, self.context = config, plan, run, state, context
+        self.config = config
+        self.plan = plan
+        self.run_folder = run
+        self._state = state
+        self.context = context
         process.tune_torch(plan.placement.torch_threads)
         multiply_in(config.precision, plan.device)
         plan.device.use()
@@ -89,7 +92,9 @@ class Trainer:
     def _build_secondary(self) -> Learner | None:
         """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). It starts from the first learner's
         parameters and uses the same replay with another batch size."""
-        c, algo, first = self.config.secondary, self.config.algo, self.learner.algo
+        c = self.config.secondary
+        algo = self.config.algo
+        first = self.learner.algo
         if not c.batch:
             return None
         assert isinstance(algo, ReplayAlgorithmConfig) and isinstance(first, ReplayAlgorithm)

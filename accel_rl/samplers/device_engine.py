@@ -83,7 +83,9 @@ class DeviceEngine:
 
     def _begin(self, g: int, buffer: int) -> None:
         """Begin a group's first episodes; see `SequentialEnv.reset`."""
-        setup, envs, seeds = self.setup, self._envs[g], self._seeds()[g]
+        setup = self.setup
+        envs = self._envs[g]
+        seeds = self._seeds()[g]
         out = DeviceStep.empty(envs.n, envs.game)
         envs.begin(out)
         actions = [
@@ -118,22 +120,22 @@ class DeviceEngine:
 
     def set_state(self, states: list[bytes]) -> None:
         """Continue from states of any engine with counter randomness. ValueError for other states."""
-        found = [self._unpacked(state) for state in states]
-        if len(found) != self.grouping.B:
-            raise ValueError(f"states of {len(found)} environments; this sampler has {self.grouping.B}")
+        result = [self._unpacked(state) for state in states]
+        if len(result) != self.grouping.B:
+            raise ValueError(f"states of {len(result)} environments; this sampler has {self.grouping.B}")
         for envs, b in zip(self._envs, self._groups, strict=True):
-            envs.set_state(found[b])
+            envs.set_state(result[b])
 
     def _packed(self, state: bytes) -> bytes:
-        found = CounterState.from_bytes(state)
-        rng: Any = decorrelation_rng(found.seed).bit_generator.state  # not needed after the start
-        header = {"kind": "batch", "waiting": False, "age": found.age, "rng": rng}
+        result = CounterState.from_bytes(state)
+        rng: Any = decorrelation_rng(result.seed).bit_generator.state  # not needed after the start
+        header = {"kind": "batch", "waiting": False, "age": result.age, "rng": rng}
         return pack(header, pack(self._kind, state))
 
     def _unpacked(self, state: bytes) -> bytes:
         header, blob = unpack(state, kind="batch")
-        found = CounterState.from_bytes(unpack(blob, **self._kind)[1])
-        return found._replace(age=header["age"]).to_bytes()
+        result = CounterState.from_bytes(unpack(blob, **self._kind)[1])
+        return result._replace(age=header["age"]).to_bytes()
 
     def reseed(self, seed: int) -> None:
         self._seed, self._joined = seed, False
@@ -178,7 +180,9 @@ def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: 
 
 def check(config: Any) -> None:
     """Raise ConfigError for settings that the device engine cannot have. config: `Resolved` settings of a run."""
-    env, s, engine = config.env, config.sampler, "--sampler.engine device"
+    env = config.env
+    s = config.sampler
+    engine = "--sampler.engine device"
     if s.workers is not None:
         raise ConfigError(f"--sampler.workers {s.workers}: {engine} has no workers")
     if s.inference_per_worker:

@@ -76,7 +76,9 @@ class EpisodeTracker:
 
     def forget(self, b: slice) -> None:
         """Discard the running episodes of these environments, which are reset."""
-        self.score[b], self.length[b], self.partial[b] = 0.0, 0, self._partial_starts
+        self.score[b] = 0.0
+        self.length[b] = 0
+        self.partial[b] = self._partial_starts
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -89,7 +91,9 @@ class EpisodeTracker:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.score[:], self.length[:], self.partial[:] = state["score"], state["length"], state["partial"]
+        self.score[:] = state["score"]
+        self.length[:] = state["length"]
+        self.partial[:] = state["partial"]
         self.count = state["count"]
         self.recent.clear()
         self.recent.extend((float(s), int(n)) for s, n in state["recent"])

@@ -67,7 +67,9 @@ class Sampler:
         acceleration: selects the implementation of inference. memory: the rollouts, by default the engine's `buffers`
         in host memory.
         """
-        self.engine, self.spec, self.grouping = engine, spec, engine.grouping
+        self.engine = engine
+        self.spec = spec
+        self.grouping = engine.grouping
         (self.T, self.B), self.buffers = engine.buffers[0].action.shape, len(engine.buffers)
         self.memory = HostMemory(engine.buffers) if memory is None else memory
         self.memory.clear()
@@ -344,7 +346,10 @@ class Sampler:
         self.start()
         self.engine.reseed(seed)
         self.memory.clear()
-        self.episodes, self.finished, self.idle, self.dropped = self._new_tracker(), [], None, 0
+        self.episodes = self._new_tracker()
+        self.finished = []
+        self.idle = None
+        self.dropped = 0
         self.server.forget()
         self._uniform.manual_seed(seed)
         self._buffer, self._awaits_initial = 0, False

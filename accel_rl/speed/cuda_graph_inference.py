@@ -39,7 +39,9 @@ class CudaGraphInference(Inference):
         act: Act,
         enabled: bool = True,
     ):
-        self._groups, self._gpu, self._act = groups, gpu, act
+        self._groups = groups
+        self._gpu = gpu
+        self._act = act
         self._graphs = CudaGraphs(gpu.rollouts[0].frames.device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._captures: dict[tuple[int, int], _Capture] = {}
@@ -90,7 +92,9 @@ class CudaGraphInference(Inference):
         return self._captures[buffer, group]
 
     def _captured(self, buffer: int, t: int, group: int) -> _Capture:
-        agent, rollout, b = self._agent, self._gpu.rollouts[buffer], self._groups[group]
+        agent = self._agent
+        rollout = self._gpu.rollouts[buffer]
+        b = self._groups[group]
         uniform, state = self._gpu.uniform[buffer], self._state
         assert agent is not None
         envs = torch.arange(b.start, b.stop, device=uniform.device)

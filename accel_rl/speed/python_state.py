@@ -22,7 +22,9 @@ class Reads:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Context in which every attribute of the instance that is read is recorded."""
-        algo, cls, values = self._algo, type(self._algo), self._values
+        algo = self._algo
+        cls = type(self._algo)
+        values = self._values
 
         def read(instance: Any, name: str) -> Any:
             value = object.__getattribute__(instance, name)

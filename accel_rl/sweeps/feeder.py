@@ -40,7 +40,10 @@ class Feeder:
         lock: int,
     ):
         self._lock = lock
-        self.folder, self.layout, self.runs, self.retries = folder, layout, runs, retries
+        self.folder = folder
+        self.layout = layout
+        self.runs = runs
+        self.retries = retries
         self.running: dict[str, Running] = {}
         self._ending: dict[
             str, tuple[str, float]

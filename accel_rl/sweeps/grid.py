@@ -64,13 +64,13 @@ class Level:
                 if isinstance(entry, bool) or not isinstance(entry, int) or entry < 1:
                     raise ConfigError(f"level {', '.join(lengths)}: {what} {entry!r}: must be a whole number from 1 on")
         keys = list(self.values)
-        found = []
+        result = []
         for i in range(n):
             value = {key: self.values[key][i] for key in keys}
             label = {"+".join(keys): self.names[i]} if self.names else {key: named(v) for key, v in value.items()}
             gpus, cores = (entries[i] if entries else 0 for entries in (self.gpus, self.cores))
-            found.append(Position(value, label, gpus, cores))
-        return found
+            result.append(Position(value, label, gpus, cores))
+        return result
 
 
 @dataclass(frozen=True)
@@ -223,30 +223,30 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
         if hasattr(make, "levels"):
             return grid(make, *make.levels, seeds=seeds or make.seeds)
         takes_seeds = bool(seeds) and "seeds" in inspect.signature(make).parameters
-        found = make(seeds=tuple(seeds)) if takes_seeds else make()
-        if isinstance(found, TrainConfig):
-            return grid(found, seeds=seeds or (found.seed,))
+        result = make(seeds=tuple(seeds)) if takes_seeds else make()
+        if isinstance(result, TrainConfig):
+            return grid(result, seeds=seeds or (result.seed,))
     except ConfigError:
         raise
     except ValueError as e:
         raise ConfigError(f"{name}: {e}") from e
-    if not isinstance(found, Grid):
-        raise ConfigError(f"{name!r} returns {type(found).__name__}, not a grid (accel_rl.sweeps.grid.grid)")
+    if not isinstance(result, Grid):
+        raise ConfigError(f"{name!r} returns {type(result).__name__}, not a grid (accel_rl.sweeps.grid.grid)")
     if seeds and not takes_seeds:
         raise ConfigError(f"--seeds: {name} has no parameter 'seeds'; choose among its seeds with --only seed=...")
-    return found
+    return result
 
 
 def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     """Apply settings, written as on the command line, to every run. Raises ConfigError."""
-    found: dict[tuple[type, str], tuple[str, Any]] = {}  # each text is parsed once per algorithm class
+    result: dict[tuple[type, str], tuple[str, Any]] = {}  # each text is parsed once per algorithm class
 
     def change(config: TrainConfig) -> TrainConfig:
         for key, text in changes.items():
             at = (type(config.algo), key)
-            if at not in found:
-                found[at] = parsed(config, key, text)
-            config = with_setting(config, *found[at])
+            if at not in result:
+                result[at] = parsed(config, key, text)
+            config = with_setting(config, *result[at])
         return config
 
     return grid.changed(change)
@@ -331,15 +331,15 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, str]:
     """Read KEY=VALUE words. ConfigError."""
-    found = {}
+    result = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not (key and equals and value):
             raise ConfigError(f"{flag} {word}: wanted KEY=VALUE")
-        if key in found:
+        if key in result:
             raise ConfigError(f"{flag} {word}: {key} is given twice")
-        found[key] = value
-    return found
+        result[key] = value
+    return result
 
 
 def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:

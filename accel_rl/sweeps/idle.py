@@ -55,8 +55,8 @@ def pause(folder: SweepFolder) -> str:
         ) from None
     # the sweep first, since it would start further processes; then those that were started meanwhile
     stopped: dict[int, float] = {}
-    while found := [p for p in [sweep, *sweep.children(recursive=True)] if p.pid not in stopped]:
-        for process in found:
+    while result := [p for p in [sweep, *sweep.children(recursive=True)] if p.pid not in stopped]:
+        for process in result:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.suspend()
                 stopped[process.pid] = process.create_time()
@@ -97,10 +97,10 @@ def _paused(path: Path) -> Sequence[psutil.Process]:
         entries = json.loads((path / PAUSED).read_text())
     except (OSError, ValueError):
         return []
-    found = []
+    result = []
     for pid, created in entries:
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(pid)
             if process.create_time() == created:
-                found.append(process)
-    return found
+                result.append(process)
+    return result

@@ -170,7 +170,7 @@ class Layout:
             per_run = f"{size}, {counted(self.cores(size), 'core')}" if size.gpus else str(size)
             lines.append(f"{counted(count, 'run')} of {per_run}, {len(here)} at the same time:")
             lines += describe_slots(here)
-        return lines + describe_unused(self.machine, [s for found in self.slots.values() for s in found])
+        return lines + describe_unused(self.machine, [s for result in self.slots.values() for s in result])
 
 
 def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
@@ -202,7 +202,7 @@ def starts(
     used = {p for slot in in_use for p in slot.held}
     claimed: set[int] = set()
     exhausted: set[Size] = set()  # sizes without an unclaimed slot
-    found = []
+    result = []
     for name in in_order(waiting, sizes):
         size = sizes[name]
         if size in exhausted:
@@ -213,8 +213,8 @@ def starts(
             continue
         best = min(unclaimed, key=lambda slot: len(used.intersection(slot.held)))  # the first of equal slots
         if used.isdisjoint(best.held):
-            found.append((name, best))
+            result.append((name, best))
             used.update(best.held)
         else:
             claimed.update(best.held)
-    return found
+    return result

@@ -62,10 +62,10 @@ def check(cluster: str = "slurm") -> None:
 def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
     """Return the GPUs and cores that each job requests. o: options of the sweep; its --gpus lists a node's GPUs."""
     gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
-    found = {}
+    result = {}
     for name, n in needs.items():
-        found[name] = Size(size_of(n, o, gpus, sys.maxsize).gpus, o.cores_per_run or n.cores)
-    return found
+        result[name] = Size(size_of(n, o, gpus, sys.maxsize).gpus, o.cores_per_run or n.cores)
+    return result
 
 
 def _asked(size: Size) -> str:

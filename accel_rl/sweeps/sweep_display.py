@@ -140,16 +140,16 @@ def records(folder: SweepFolder, view: View) -> dict[str, Record]:
     If no sweep is running, runs recorded as running count as stopped. Slurm runs have no records; finished ones are
     recognised by their folders.
     """
-    found = folder.load_records()
+    result = folder.load_records()
     alive = folder.holder() is not None
-    for name, record in found.items():
+    for name, record in result.items():
         if record.status == "done" or (alive and record.status != "waiting"):
             continue
         if folder.finished(name, view.lengths[name]):
-            found[name] = Record("done", record.attempts)
+            result[name] = Record("done", record.attempts)
         elif record.status == "running":
-            found[name] = Record("stopped", record.attempts)
-    return found
+            result[name] = Record("stopped", record.attempts)
+    return result
 
 
 def status(argv: list[str]) -> int:

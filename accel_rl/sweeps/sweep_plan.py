@@ -45,11 +45,11 @@ class Run:
 
 def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
     """Plan the runs of a grid in slots of these sizes. ConfigError."""
-    found = {}
+    result = {}
     for m in grid.members:
         with _of_run(m.name):
-            found[m.name] = Run(on_gpus(m.config, sizes[m.name].gpus), m.needs, sizes[m.name])
-    return found
+            result[m.name] = Run(on_gpus(m.config, sizes[m.name].gpus), m.needs, sizes[m.name])
+    return result
 
 
 def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
@@ -197,15 +197,15 @@ def describe_clusters(configs: Iterable[TrainConfig], machine: Machine, at_once:
     """Describe, as lines, the resources that the Gorila runs need. at_once: number of runs that start at the same
     time."""
     known: dict[Hashable, ClusterNeeds | None] = {}
-    found: Counter[ClusterNeeds] = Counter()
+    result: Counter[ClusterNeeds] = Counter()
     for config in configs:
         kind = replace(config, env=replace(config.env, game="pong" if config.env.game else ""), seed=0)
         if kind not in known:  # runs that differ only by the game need the same resources
             known[kind] = cluster_needs(config, machine)
         if (needs := known[kind]) is not None:
-            found[needs] += 1
+            result[needs] += 1
     lines = []
-    for needs, runs in found.items():
+    for needs, runs in result.items():
         lines += needs.describe(runs, machine)
         held = 0 if needs.is_local or machine.machines == 1 else needs.here(machine)
         most = machine.machines // -(-needs.members // held) if held else 0

@@ -13,8 +13,8 @@ def gpu_type() -> str | None:
 
     if not torch.accelerator.is_available():
         return None
-    found = torch.accelerator.current_accelerator()
-    return found.type if found is not None and hasattr(runtime(found), "CUDAGraph") else None
+    result = torch.accelerator.current_accelerator()
+    return result.type if result is not None and hasattr(runtime(result), "CUDAGraph") else None
 
 
 def runtime(device: "torch.device | str") -> Any:

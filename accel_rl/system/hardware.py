@@ -35,14 +35,14 @@ def described(machine: Machine) -> Iterator[list[str]]:
 
 def _machine() -> Machine | None:
     """Return the described machine; None if plans are for this machine."""
-    found = _described.get()
-    return None if found is None else found[0]
+    result = _described.get()
+    return None if result is None else result[0]
 
 
 def say_once(message: str) -> None:
     """Print a message, such as a fallback, once per process."""
-    if (found := _described.get()) is not None:
-        found[1].extend([message] if message not in found[1] else [])
+    if (result := _described.get()) is not None:
+        result[1].extend([message] if message not in result[1] else [])
         return
     if message not in _said:
         _said.add(message)
@@ -229,11 +229,11 @@ def this_machine(sys_folder: str = SYS) -> Machine:
     if outside := {n for n in gpus.values() if n not in nodes}:
         say_once(f"GPUs of NUMA node {sorted(outside)}, which has no core here, use cores of another")
     first = min(nodes)
-    found = []
+    result = []
     for node, cores in sorted(nodes.items()):
         of_node = (g for g, n in gpus.items() if n == node or (node == first and n not in nodes))
-        found.append(Node(tuple(cores), tuple(of_node)))
-    return Machine(tuple(found), free_memory("cpu"))
+        result.append(Node(tuple(cores), tuple(of_node)))
+    return Machine(tuple(result), free_memory("cpu"))
 
 
 def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
@@ -259,7 +259,7 @@ def _gpu_nodes() -> dict[int, int]:
         lines = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
         return {}
-    found = {}
+    result = {}
     for line in lines:
         index, _, bus = line.partition(",")
         domain, _, rest = bus.strip().lower().partition(":")
@@ -267,9 +267,9 @@ def _gpu_nodes() -> dict[int, int]:
             node = int(Path(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node").read_text())
         except (OSError, ValueError):
             node = 0
-        found[int(index)] = max(node, 0)
+        result[int(index)] = max(node, 0)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return found
+        return result
     shown = [int(v) for v in visible.split(",") if v.strip().isdigit()]
-    return {g: found[g] for g in shown if g in found}
+    return {g: result[g] for g in shown if g in result}

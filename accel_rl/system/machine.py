@@ -150,12 +150,12 @@ def _machine(values: dict[str, Any]) -> Machine:
     if isinstance(machines, bool) or not isinstance(machines, int) or machines < 1:
         raise ValueError(f"machines={machines!r}: must be a whole number, at least 1")
     if by_nodes:
-        found = _even(values) if not isinstance(values["nodes"], list) else _listed(values["nodes"])
+        result = _even(values) if not isinstance(values["nodes"], list) else _listed(values["nodes"])
         if "gpu_memory" in values:
-            found = replace(found, gpu_memory=_bytes("gpu_memory", values["gpu_memory"]))
+            result = replace(result, gpu_memory=_bytes("gpu_memory", values["gpu_memory"]))
     else:
-        found = _of_cores(values)
-    return replace(found, memory=None if memory is None else _bytes("memory", memory), machines=machines)
+        result = _of_cores(values)
+    return replace(result, memory=None if memory is None else _bytes("memory", memory), machines=machines)
 
 
 def _of_cores(values: dict[str, Any]) -> Machine:
@@ -232,8 +232,8 @@ def _cores(value: Any) -> tuple[int, ...]:
 
 
 def _bytes(name: str, value: Any) -> int:
-    if isinstance(value, str) and (found := re.fullmatch(r"\s*([\d._]+)\s*([A-Za-z]*)\s*", value)):
-        number, unit = found.groups()
+    if isinstance(value, str) and (result := re.fullmatch(r"\s*([\d._]+)\s*([A-Za-z]*)\s*", value)):
+        number, unit = result.groups()
         if unit in UNITS and number.count(".") < 2:
             value = float(number) * UNITS[unit]
     if not _is_number(value) or value <= 0:
@@ -247,15 +247,15 @@ def _is_number(value: Any) -> bool:
 
 def numbers(text: str) -> list[int]:
     """0-3,8 -> [0, 1, 2, 3, 8]. ConfigError."""
-    found: list[int] = []
+    result: list[int] = []
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
         if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) < int(low)):
             raise ConfigError(f"{text!r} is no list of numbers such as 0-3,8")
-        found += range(int(low), int(high or low) + 1)
-    if len(set(found)) < len(found):
+        result += range(int(low), int(high or low) + 1)
+    if len(set(result)) < len(result):
         raise ConfigError(f"{text!r} holds a number twice")
-    return found
+    return result
 
 
 def ranges(values: Sequence[int]) -> str:

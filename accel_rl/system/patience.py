@@ -22,9 +22,9 @@ class Patience:
     def spend(self, wait: Callable[[float], Found]) -> Found:
         """Call wait(seconds), with at most SLICE_S seconds, and return its result."""
         began = time.monotonic()
-        found = wait(max(0.0, min(self.left, SLICE_S)))
+        result = wait(max(0.0, min(self.left, SLICE_S)))
         self.left -= min(time.monotonic() - began, SLICE_S)
-        return found
+        return result
 
     @property
     def over(self) -> bool:

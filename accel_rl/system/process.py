@@ -6,7 +6,9 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+_M_TRIM_THRESHOLD = -1
+_M_TOP_PAD = -2
+_M_MMAP_THRESHOLD = -3
 
 
 def before_torch() -> None:

@@ -9,7 +9,7 @@ import torch
 
 from accel_rl.agents.agent import Agent
 from accel_rl.config.resolved import resolve
-from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.sampler_config import SamplerConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.sequential import RESETS
 from accel_rl.models.precision import Precision, autocast_for

@@ -9,17 +9,17 @@ import pytest
 import torch
 
 import accel_rl
-from accel_rl.api.settings import settings
+from accel_rl.api.keywords import settings
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
 from accel_rl.config.resolved import resolve
 from accel_rl.data import generator_state
 from accel_rl.models.network_state import network_state
-from accel_rl.runners.best_agent import BestAgent
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.runners.stored_agents import BestAgent
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError
 from tests.api.networks import VALUE_FIRST

@@ -11,7 +11,7 @@ import torch
 import accel_rl
 from accel_rl import Run
 from accel_rl.api import hub, onnx_file
-from accel_rl.api.settings import settings
+from accel_rl.api.keywords import settings
 from accel_rl.cli.main import main
 from accel_rl.config.resolved import resolve
 from accel_rl.runners.learner import Learner

@@ -10,7 +10,7 @@ import torch
 
 import accel_rl
 from accel_rl import DQN, PPO, ConfigError, Run
-from accel_rl.api.settings import settings
+from accel_rl.api.keywords import settings
 
 SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "evaluation__interval": 0}
 

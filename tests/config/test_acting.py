@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.api.settings import settings
+from accel_rl.api.keywords import settings
 from accel_rl.config import acting
 from accel_rl.config.acting import acting_config
 from accel_rl.config.train import TrainConfig

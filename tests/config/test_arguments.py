@@ -10,7 +10,7 @@ from accel_rl.config.arguments import parse, positionals
 from accel_rl.config.flags import complete, flags_of
 from accel_rl.config.outputs import CheckpointConfig, LogConfig
 from accel_rl.config.registry import find_algorithm
-from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.sampler_config import SamplerConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.system.counts import parse_count
 from accel_rl.system.errors import ConfigError

@@ -7,8 +7,8 @@ import pytest
 
 from accel_rl.algos.c51 import C51
 from accel_rl.algos.dqn import DQN
-from accel_rl.api.settings import settings
-from accel_rl.cli.train import parse_train
+from accel_rl.api.keywords import settings
+from accel_rl.cli.train_command import parse_train
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import default_config

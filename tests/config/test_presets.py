@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accel_rl.cli.train import parse_train
+from accel_rl.cli.train_command import parse_train
 from accel_rl.config.presets import PRESETS, with_preset
 from accel_rl.config.train import default_config
 from accel_rl.system.errors import ConfigError

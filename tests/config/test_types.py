@@ -11,7 +11,7 @@ import pytest
 
 import accel_rl
 from accel_rl.algos.ppo import PPO
-from accel_rl.api.settings import settings
+from accel_rl.api.keywords import settings
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.config.types import check_types
 from accel_rl.system.errors import ConfigError

@@ -9,7 +9,7 @@ import torch
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.cli.main import main
 from accel_rl.envs.start_points import NOTE
-from accel_rl.runners.best_agent import BestAgent
+from accel_rl.runners.stored_agents import BestAgent
 from tests.integration.runs import run
 
 TRAIN = (

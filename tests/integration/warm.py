@@ -83,7 +83,7 @@ def serve(connection: socket.socket) -> None:
     before_torch()
     import gymnasium  # noqa: F401
 
-    import accel_rl.cli.train
+    import accel_rl.cli.train_command
     import accel_rl.runners.trainer  # noqa: F401
 
     while True:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.sweeps import sweep
+from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.grid import find_grid
 
 DGX_1 = '{"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}'

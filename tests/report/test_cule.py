@@ -7,8 +7,8 @@ import pytest
 
 from accel_rl.papers.dalton import COLUMNS, dalton_tables, table_3
 from accel_rl.papers.published import published_by
-from accel_rl.results.run import Run
 from accel_rl.results.run_settings import flat
+from accel_rl.results.trained_run import Run
 
 
 def run_of(column: str, game: str = "pong", scores=(-21.0, 17.0, 18.5), minutes=(1.0, 2.0, 3.0)) -> Run:

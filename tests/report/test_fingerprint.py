@@ -21,8 +21,8 @@ from accel_rl.papers.published import published_by, rule_differences
 from accel_rl.papers.stooke.stooke_tables import stooke_differences, stooke_hours, tables
 from accel_rl.report.runs import read_runs
 from accel_rl.report.scores import throughput_table
-from accel_rl.results.run import by_setting
 from accel_rl.results.run_settings import complete, differences, flat
+from accel_rl.results.trained_run import by_setting
 from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import write_run
 from tests.report.test_stooke import cells

@@ -12,7 +12,7 @@ from accel_rl.papers.stooke.stooke_tables import claims, stooke_figures
 from accel_rl.report import layer_norms, panels
 from accel_rl.report.curves import score_bands
 from accel_rl.report.runs import read_runs
-from accel_rl.results.run import by_setting
+from accel_rl.results.trained_run import by_setting
 from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import dummy, write_run, write_sweep
 

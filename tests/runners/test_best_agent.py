@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from accel_rl.runners import best_agent
-from accel_rl.runners.best_agent import BestAgent, agent_state
+from accel_rl.runners import stored_agents as best_agent
 from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.stored_agents import BestAgent, agent_state
 from accel_rl.system.errors import ConfigError, RunError
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.config.resolved import Resolved, fill_in
-from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.sampler_config import SamplerConfig
 from accel_rl.config.train import default_config
-from accel_rl.distributed.settings import DistributedConfig
+from accel_rl.distributed.distributed_config import DistributedConfig
 from accel_rl.envs.make import EnvConfig
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.system import hardware

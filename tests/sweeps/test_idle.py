@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel_rl.sweeps import sweep
+from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.idle import TIMEOUT_S
-from accel_rl.sweeps.sweep import with_default_folder
+from accel_rl.sweeps.sweep_command import with_default_folder
 from accel_rl.sweeps.sweep_display import main as status
 from tests.integration.runs import progressed, wait_for
 from tests.sweeps.test_sweep import LONG, NAMES, SMALL, run, start, states

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.sweeps import sweep
+from accel_rl.sweeps import sweep_command as sweep
 
 GRIDS = "tests.sweeps.grids"
 

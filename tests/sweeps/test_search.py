@@ -13,7 +13,8 @@ import pytest
 
 from accel_rl.cli.main import main as accel_rl
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.sweeps import search, sweep
+from accel_rl.sweeps import search_command as search
+from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.layout import Needs, Placing, lay_out
 from accel_rl.sweeps.study import FIRST_TRIALS, PERIODS, WARM_UP, Study

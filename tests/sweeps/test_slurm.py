@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from accel_rl.sweeps import slurm, sweep
+from accel_rl.sweeps import slurm
+from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.grid import find_grid
 from accel_rl.sweeps.layout import Needs, Size
 from accel_rl.sweeps.sweep_folder import SweepFolder

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel_rl.sweeps import sweep
+from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.layout import Needs, Size, needs_of_begun, on_gpus
 from accel_rl.sweeps.pinned_run import main as child
 from accel_rl.sweeps.sweep_display import main as status

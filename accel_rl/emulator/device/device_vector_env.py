@@ -141,16 +141,16 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
 
 def _checked_device(device: str) -> torch.device:
     try:
-        found = torch.device(device)
+        result = torch.device(device)
     except RuntimeError:
         raise ConfigError(f"device={device!r}: must be cuda, cuda:N or cpu") from None
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+    if result.type == "cuda" and (result.index or 0) >= torch.cuda.device_count():
         raise ConfigError(f"device={device!r}: this machine has {torch.cuda.device_count()} GPUs; cpu is allowed")
-    if found.type == "cuda" and found.index is None:
-        found = torch.device("cuda", torch.cuda.current_device())
-    if found.type == "cuda":
-        cuda.check(str(found))
-    return found
+    if result.type == "cuda" and result.index is None:
+        result = torch.device("cuda", torch.cuda.current_device())
+    if result.type == "cuda":
+        cuda.check(str(result))
+    return result
 
 
 def _check_fixed(given: dict[str, Any]) -> None:

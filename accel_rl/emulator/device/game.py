@@ -39,7 +39,9 @@ class DeviceGame:
     ) -> None:
         """codes: the joystick action of each agent action. luminance [256] uint8: the gray of each colour byte."""
         functions = core().device
-        self.game, self.rules, self.device = game, rules, torch.device(device)
+        self.game = game
+        self.rules = rules
+        self.device = torch.device(device)
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
         self.rom_bytes = functions.cartridge_size(self.kind)
         rom = rom_path(game).read_bytes()

@@ -128,21 +128,21 @@ def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: 
 
 def parse_log(log: str) -> dict[str, Resources]:
     """Return the resources of each kernel in a compile log with ptxas's -v."""
-    found = {}
+    result = {}
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
         # the stack with that of all called functions, or that of a kernel that calls none
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
-        found[kernel] = Resources(
+        result[kernel] = Resources(
             int(registers[1]) if registers else 0,
             int(cumulative[1]) if cumulative else max(sizes[0::3], default=0),
             sum(sizes[1::3]),
             sum(sizes[2::3]),
             int(shared[1]) if shared else 0,
         )
-    return found
+    return result
 
 
 def cache_folder() -> Path:

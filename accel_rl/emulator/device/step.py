@@ -95,7 +95,9 @@ def step_arguments(
     a.tables = GameTables(*(at[f"table.{k}"] for k in TABLES[:6]), r["rom_bytes"], r["kind"])
     a.rules = Rules(r["frame_skip"], r["max_steps"], bool(r["life_loss"]), repeat_probability, r["observation"])
     a.starts = Starts(at["table.starts"], at["table.start_frames"], r["start_rows"], r["start_columns"])
-    a.action, a.codes, a.oldest = action.data_ptr(), at["table.codes"], r["oldest"]
+    a.action = action.data_ptr()
+    a.codes = at["table.codes"]
+    a.oldest = r["oldest"]
     a.out = StepOutputs(*(x.data_ptr() for x in out))
     assert ctypes.sizeof(a) == core().device.sizes["arguments"]
     return a

@@ -9,9 +9,9 @@ import numpy as np
 
 from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.papers.published import percent_of, published_by, wanted
-from accel_rl.results.run import BySetting, Run
 from accel_rl.results.run_settings import Settings, asynchronous, differences, plays_atari, ranks
 from accel_rl.results.table import Pair, Table, alike, marked, number, paper_table, sentence
+from accel_rl.results.trained_run import BySetting, Run
 
 MNIH = "mnih2015"  # the protocol of Daley & Amato
 TITLE = "Daley & Amato 2021, table {}"
@@ -48,16 +48,16 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
     note += marked(groups.values(), daley_differences)
     if BASE not in hours:
         note += " Tables 2 and 3 need the standard variant with one thread, which was not run."
-    found = [_speed_table(1, hours, marks, _mean_and_deviation, lambda c: f"{c[0]:.2f} +- {c[1]:.2f}", note)]
+    result = [_speed_table(1, hours, marks, _mean_and_deviation, lambda c: f"{c[0]:.2f} +- {c[1]:.2f}", note)]
     if base := stats.mean(hours.get(BASE, [0.0])):
         for i, own, digits in ((2, lambda h: 100 * stats.mean(h) / base, 1), (3, lambda h: base / stats.mean(h), 2)):
             unit = printed[f"table_{i}"]["unit"]
-            found.append(
+            result.append(
                 _speed_table(
                     i, hours, marks, lambda h, f=own, d=digits: number(f(h), d), partial(number, digits=digits), unit
                 )
             )
-    return found
+    return result
 
 
 def hours_counted(run: Run) -> float:
@@ -101,13 +101,13 @@ def suite_tables(settings: BySetting) -> list[tuple[Table, Table]]:
 
     Only runs with the protocol of Mnih et al. 2015 count.
     """
-    found: list[tuple[Table, Table]] = []
+    result: list[tuple[Table, Table]] = []
     for setting, games in settings.items():
         played = {g: same for g in ATARI_49 if (same := [r for r in games.get(g, ()) if _is_of_suite(r)])}
         if played:
-            suffix = f"_{len(found) + 1}" if found else ""
-            found.append((_suite_table(setting, played, suffix), _counts_table(played, suffix)))
-    return found
+            suffix = f"_{len(result) + 1}" if result else ""
+            result.append((_suite_table(setting, played, suffix), _counts_table(played, suffix)))
+    return result
 
 
 def _is_of_suite(run: Run) -> bool:
@@ -119,7 +119,9 @@ def best(runs: Sequence[Run]) -> tuple[float, float, int]:
 
     The mean is over runs, and the deviation over all episodes of these evaluations; NaN if no deviation was recorded.
     """
-    means, variances, episodes = [], [], 0
+    means = []
+    variances = []
+    episodes = 0
     for run in runs:
         i = run.chosen("best")
         means.append(run.evaluations[1][i])
@@ -243,12 +245,12 @@ def published_tables() -> list[Table]:
         [threads, *("-" if c is None else f"{c[0]:.2f} +- {c[1]:.2f}" for c in cells)]
         for threads, cells in first["threads"].items()
     ]
-    found = [Table("daley_table_1", TITLE.format(1), names, rows, f"{first['unit']}; {first['machine']}")]
+    result = [Table("daley_table_1", TITLE.format(1), names, rows, f"{first['unit']}; {first['machine']}")]
     for i, digits in ((2, 1), (3, 2)):
         t = paper[f"table_{i}"]
         rows = [
             [threads, *("-" if c is None else number(c, digits) for c in cells)]
             for threads, cells in t["threads"].items()
         ]
-        found.append(Table(f"daley_table_{i}", TITLE.format(i), names, rows, t["unit"]))
-    return found
+        result.append(Table(f"daley_table_{i}", TITLE.format(i), names, rows, t["unit"]))
+    return result

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from accel_rl.papers.published import published_by, wanted
-from accel_rl.results.run import FULL_LENGTH, Run
 from accel_rl.results.run_settings import Settings, differences, ranks
 from accel_rl.results.table import Pair, Table, alike, marked, number, paper_table
+from accel_rl.results.trained_run import FULL_LENGTH, Run
 
 
 def column(settings: Settings) -> str:
@@ -19,15 +19,15 @@ def column(settings: Settings) -> str:
     n = ranks(settings)
     envs = int(settings.get("sampler.envs") or 0) // n
     where = "gpu" if settings.get("sampler.engine") == "device" else "cpu"
-    found = f"{where}-{f'{n}x' if n > 1 else ''}{envs}-{settings.get('algo.batches')}"
-    return found if found in published_by("dalton")["table_3"]["columns"] else ""
+    result = f"{where}-{f'{n}x' if n > 1 else ''}{envs}-{settings.get('algo.batches')}"
+    return result if result in published_by("dalton")["table_3"]["columns"] else ""
 
 
 def cule_differences(settings: Settings) -> list[str]:
     """Return the settings in which a run differs from those of its column of table 3."""
-    if not (found := column(settings)):
+    if not (result := column(settings)):
         return []
-    return differences(settings, {"learners": ranks(settings), **wanted("dalton", "all", found.rpartition("-")[2])})
+    return differences(settings, {"learners": ranks(settings), **wanted("dalton", "all", result.rpartition("-")[2])})
 
 
 def hours(settings: Settings) -> float | None:
@@ -37,9 +37,9 @@ def hours(settings: Settings) -> float | None:
     """
     printed = published_by("dalton")["table_3"]
     game = printed["games"].get(settings.get("env.game"))
-    if not (found := column(settings)) or game is None:
+    if not (result := column(settings)) or game is None:
         return None
-    return FULL_LENGTH / (1e3 * game["rows"][0][printed["columns"].index(found)]) / 3600
+    return FULL_LENGTH / (1e3 * game["rows"][0][printed["columns"].index(result)]) / 3600
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:

@@ -13,8 +13,8 @@ from accel_rl.metrics.plot import picture, pyplot
 from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, Score, Starts, during_training, is_gorila, percent_of_dqn
 from accel_rl.papers.gorila.gorila_tables import Setting
 from accel_rl.papers.published import percent_of, published_by
-from accel_rl.results.run import Run
 from accel_rl.results.table import Table
+from accel_rl.results.trained_run import Run
 
 HOURS = (6.0, 12.0, 24.0, 36.0)  # of the numbers in the text about figure 5
 LINEAR = 100  # percent up to which the axis of a bar is linear, logarithmic beyond
@@ -29,28 +29,28 @@ def figure_3(own: Mapping[str, Score]) -> Bars:
     As in the paper, games in which the human score is not above the random score are left out, and DQN's scores below
     random are not drawn.
     """
-    found: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
+    result: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
     for game, s in own.items():
         random, human, dqn, gorila = (s.printed[c] for c in ("random", "human", "dqn", "gorila"))
         if human <= random:
             continue
-        found["DQN (paper)"][game] = percent_of(dqn, random, human) if dqn >= random else math.nan
-        found["Gorila (paper)"][game] = percent_of(gorila, random, human)
-        found["ours"][game] = s.percent
-    return found
+        result["DQN (paper)"][game] = percent_of(dqn, random, human) if dqn >= random else math.nan
+        result["Gorila (paper)"][game] = percent_of(gorila, random, human)
+        result["ours"][game] = s.percent
+    return result
 
 
 def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
     """Scores of Gorila and of the given runs, in percent of DQN's score from the same kind of starts."""
-    found: dict[str, dict[str, float]] = {}
+    result: dict[str, dict[str, float]] = {}
     games = [game for game in ATARI_49 if any(game in own for own in by_starts.values())]
     for starts, own in by_starts.items():
         kind = KINDS[starts]
         gorila = {game: percent_of_dqn(game, kind, published_scores(kind)[game]["gorila"]) for game in games}
-        found[f"Gorila (paper), {NAMES[kind]}"] = gorila
+        result[f"Gorila (paper), {NAMES[kind]}"] = gorila
         ours = "our start points" if starts == "saved" else NAMES[kind]
-        found[f"ours, {ours}"] = {game: own[game].percent_of_dqn for game in games if game in own}
-    return found
+        result[f"ours, {ours}"] = {game: own[game].percent_of_dqn for game in games if game in own}
+    return result
 
 
 def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
@@ -58,14 +58,14 @@ def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
 
     The paper draws figure 3 for human starts only; here null-op starts have the same figure.
     """
-    found = []
+    result = []
     wanted: tuple[tuple[Starts, str, int], ...] = (("saved", "Figure 3", 2), ("noop", "Like figure 3", 1))
     for starts, which, table in wanted:
         if starts in setting.by_starts:
             caption = f"{which}: {NAMES[KINDS[starts]]} (gorila_table_{table}{setting.suffix}.csv)"
-            found.append((figure_3(setting.by_starts[starts]), "% between random and human", caption))
+            result.append((figure_3(setting.by_starts[starts]), "% between random and human", caption))
     caption = "Figure 4: relative to DQN's scores from the same kind of starts (the same files)"
-    return [*found, (figure_4(setting.by_starts), "% of DQN's score", caption)]
+    return [*result, (figure_4(setting.by_starts), "% of DQN's score", caption)]
 
 
 def drawn_bars(groups: Bars, label: str) -> bytes:
@@ -122,12 +122,12 @@ def progress(setting: Setting, starts: Starts) -> Progress | None:
 
 
 def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
-    found = [r for r in during_training(run, starts) if not math.isnan(r.hours)]
-    if not found:
+    result = [r for r in during_training(run, starts) if not math.isnan(r.hours)]
+    if not result:
         return None
     dqn = published_scores(KINDS[starts])[run.game]["dqn"]
-    passed = min((r.hours for r in found if r.score > dqn), default=math.inf)
-    return passed, max(found, key=lambda r: r.score).hours
+    passed = min((r.hours for r in result if r.score > dqn), default=math.inf)
+    return passed, max(result, key=lambda r: r.score).hours
 
 
 def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:

@@ -28,8 +28,8 @@ from accel_rl.config.registry import experiment_of
 from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.envs.atari_games import scores as published_scores
 from accel_rl.papers.published import percent_of, wanted
-from accel_rl.results.run import Run
 from accel_rl.results.run_settings import Settings, differences
+from accel_rl.results.trained_run import Run
 from accel_rl.system.errors import ConfigError
 
 Starts = Literal["noop", "saved"]
@@ -60,8 +60,8 @@ def random_play(run: Run, starts: Starts) -> Result | None:
 
 def during_training(run: Run, starts: Starts) -> list[Result]:
     """Return the evaluations of a run during its training from these starts, in order."""
-    found = [] if run.path is None else [_read(p) for p in sorted((run.path / "evaluations").glob("*.json"))]
-    return [_timed(r, run) for r in found if r.starts == starts and not math.isnan(r.score)]
+    result = [] if run.path is None else [_read(p) for p in sorted((run.path / "evaluations").glob("*.json"))]
+    return [_timed(r, run) for r in result if r.starts == starts and not math.isnan(r.score)]
 
 
 def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
@@ -70,8 +70,8 @@ def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
     Without a final evaluation, this is the best evaluation during training. Its mean is slightly too high, since it is
     a maximum over noisy values. None if the run has no evaluation.
     """
-    if (found := final(run, starts)) is not None:
-        return found, True
+    if (result := final(run, starts)) is not None:
+        return result, True
     there = during_training(run, starts)
     return (max(there, key=lambda r: r.score), False) if there else None
 
@@ -85,10 +85,10 @@ def _one(run: Run, name: str, starts: Starts) -> Result | None:
     path = run.path / "final" / f"{name}.json" if run.path is not None else None
     if path is None or not path.exists():
         return None
-    found = _read(path)
-    if found.starts != starts:
-        raise ConfigError(f"{path} is of {found.starts} starts; wanted {starts}")
-    return None if math.isnan(found.score) else found
+    result = _read(path)
+    if result.starts != starts:
+        raise ConfigError(f"{path} is of {result.starts} starts; wanted {starts}")
+    return None if math.isnan(result.score) else result
 
 
 def _timed(result: Result, run: Run) -> Result:
@@ -101,16 +101,16 @@ def _timed(result: Result, run: Run) -> Result:
 @cache
 def _read(path: Path) -> Result:
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
-        protocol = found["protocol"]
+        result: dict[str, Any] = json.loads(path.read_text())
+        protocol = result["protocol"]
         return Result(
-            score=float(found["score_mean"]),
-            episodes=int(found["episodes"]),
-            env_steps=int(found["env_steps"]),
+            score=float(result["score_mean"]),
+            episodes=int(result["episodes"]),
+            env_steps=int(result["env_steps"]),
             starts="saved" if protocol.get("starts", "noop") == "saved" else "noop",
-            hours=float(found.get("wall_s", math.nan)) / 3600,
+            hours=float(result.get("wall_s", math.nan)) / 3600,
             points=str(protocol.get("starts_sha256", "")),
-            agent=str(found.get("agent", "")),
+            agent=str(result.get("agent", "")),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
         raise ConfigError(f"{path} is no evaluation ({type(e).__name__}: {e})") from e

@@ -18,8 +18,8 @@ from accel_rl.papers.gorila.gorila_scores import (
     own_scores,
 )
 from accel_rl.papers.published import percent_of, published_by
-from accel_rl.results.run import BySetting, Run
 from accel_rl.results.table import Table, number, sentence
+from accel_rl.results.trained_run import BySetting, Run
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,21 @@ class Setting:
 
     def tables(self) -> list[Table]:
         """Build tables 1 to 4, as far as there are scores for them, and the counts of section 6."""
-        found = [
+        result = [
             build(i, self.name, self.by_starts[starts], self.suffix)
             for i, starts, build in LAYOUT
             if starts in self.by_starts
         ]
-        return [*found, _counts(self.name, self.by_starts, self.suffix)]
+        return [*result, _counts(self.name, self.by_starts, self.suffix)]
 
 
 def settings_with_scores(settings: BySetting) -> list[Setting]:
     """Return the settings that have scores in some of the 49 games."""
-    found: list[Setting] = []
+    result: list[Setting] = []
     for name, games in settings.items():
         if by_starts := {starts: own for starts in KINDS if (own := own_scores(games, starts))}:
-            found.append(Setting(name, f"_{len(found) + 1}" if found else "", games, by_starts))
-    return found
+            result.append(Setting(name, f"_{len(result) + 1}" if result else "", games, by_starts))
+    return result
 
 
 def _normalized(i: int, setting: str, own: Mapping[str, Score], suffix: str) -> Table:

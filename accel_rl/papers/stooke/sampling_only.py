@@ -9,7 +9,7 @@ from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGr
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.runners.trained_policy import check_policy, load_policy
+from accel_rl.runners.stored_agents import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
 """Rows of Table 1: total number of simulators of all learners."""

@@ -9,7 +9,6 @@ import numpy as np
 from accel_rl.config.registry import experiment_of
 from accel_rl.papers.published import published_by, wanted
 from accel_rl.results import run_settings
-from accel_rl.results.run import Run
 from accel_rl.results.run_settings import (
     Settings,
     asynchronous,
@@ -21,6 +20,7 @@ from accel_rl.results.run_settings import (
     total_envs,
 )
 from accel_rl.results.table import Alike, Pair, Table, alike, marked, number, paper_table
+from accel_rl.results.trained_run import Run
 
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}  # table 2's caption
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
@@ -32,8 +32,8 @@ TITLE = "Stooke & Abbeel 2018, table {}"
 
 def tables(runs: Sequence[Run]) -> list[Table]:
     """Build the tables that contain some of the runs."""
-    found = [sampling_table(runs), hours_table(2, runs), hours_table(3, runs)]
-    return [t for t in found if t is not None]
+    result = [sampling_table(runs), hours_table(2, runs), hours_table(3, runs)]
+    return [t for t in result if t is not None]
 
 
 def sampling_rate(run: Run) -> float:
@@ -173,13 +173,13 @@ def stooke_hours(settings: Settings) -> float | None:
 def published_tables() -> list[Table]:
     """Build tables 1 to 3 as printed."""
     paper = published_by("stooke")
-    found = []
+    result = []
     for i, by in ((1, "simulators"), (2, "algorithms"), (3, "algorithms")):
         t = paper[f"table_{i}"]
         rows = [[name, *("-" if c is None else str(c) for c in cells)] for name, cells in t[by].items()]
         note = f"{t['unit']}; {paper['machine']}"
-        found.append(Table(f"stooke_table_{i}", TITLE.format(i), [by, *t["columns"]], rows, note))
-    return found
+        result.append(Table(f"stooke_table_{i}", TITLE.format(i), [by, *t["columns"]], rows, note))
+    return result
 
 
 def stooke_figures(experiment: str) -> list[str]:
@@ -190,8 +190,8 @@ def stooke_figures(experiment: str) -> list[str]:
 
 def shown_figures(runs: Sequence[Run]) -> list[str]:
     """Return the numbers of the figures that these runs reproduce, in the paper's order."""
-    found = {n for r in runs for n in stooke_figures(r.experiment)}
-    return sorted(found, key=int)
+    result = {n for r in runs for n in stooke_figures(r.experiment)}
+    return sorted(result, key=int)
 
 
 def claims(figures: Sequence[str]) -> list[str]:

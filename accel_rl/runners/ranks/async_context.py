@@ -15,16 +15,16 @@ from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.collective import Watch
 from accel_rl.distributed.communicator import CountedSteps, SingleProcess
+from accel_rl.distributed.distributed_config import DistributedConfig
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
-from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.evaluation import Result
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.shared_counters import SharedCounters
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
@@ -42,7 +42,9 @@ class OwnBatches(SingleProcess):
     """
 
     def __init__(self, counters: SharedCounters, rank: int, on_cluster: bool = False):
-        self._counters, self._rank, self._on_cluster = counters, rank, on_cluster
+        self._counters = counters
+        self._rank = rank
+        self._on_cluster = on_cluster
         self._own = self._counted = 0
 
     def begin(self, env_steps: int) -> None:
@@ -73,8 +75,12 @@ class AsyncClock(Clock):
         """watch: the other ranks' processes, if no `RankGroup` replaces lost ranks. The run then stops if a rank is
         lost before `until` env steps. all_updates: number of updates by all machines at which the run ends; None if env
         steps end it."""
-        self._counters, self._rank, self._totals = counters, rank, counters.totals()
-        self._watch, self._until, self._all_updates = watch, until, all_updates
+        self._counters = counters
+        self._rank = rank
+        self._totals = counters.totals()
+        self._watch = watch
+        self._until = until
+        self._all_updates = all_updates
         self.lost: list[int] = []
         """Ranks whose loss ended the run."""
 
@@ -111,7 +117,11 @@ class AsyncExchange(Exchange):
         on_cluster: bool = False,
     ):
         """on_cluster: other machines may train the same parameters. watch: see `AsyncClock`."""
-        self._counters, self._rank, self._config, self._fd, self._watch = counters, rank, config, central_fd, watch
+        self._counters = counters
+        self._rank = rank
+        self._config = config
+        self._fd = central_fd
+        self._watch = watch
         self.communicator = OwnBatches(counters, rank, on_cluster)
         self._pulling: PullingAgent | None = None
 

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved
+from accel_rl.runners.evaluation import Result
 from accel_rl.runners.ranks.shared_counters import SharedCounters
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
@@ -81,7 +81,9 @@ class RankGroup:
     """
 
     def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
-        self._run, self._starter, self._counters = run, starter, counters
+        self._run = run
+        self._starter = starter
+        self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
         self.replaced = 0  # number of killed ranks that were replaced
         self._given_up = set[int]()  # killed ranks that are not replaced, since the run is ending

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_rl.config.resolved import Resolved
+from accel_rl.runners.evaluation import Result
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.group import RankGroup, train_with_restarts
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.ranks.shared_counters import SharedCounters
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system import child
 

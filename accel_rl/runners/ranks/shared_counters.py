@@ -37,7 +37,9 @@ class SharedCounters:
 
     def __init__(self, memory: SharedArrays):
         self._memory = memory
-        self._counts, self._before, self._run = memory["counts"], memory["before"], memory["run"]
+        self._counts = memory["counts"]
+        self._before = memory["before"]
+        self._run = memory["run"]
         self._recent, self._written = memory["recent"], memory["written"]
 
     @staticmethod
@@ -74,7 +76,9 @@ class SharedCounters:
     def note_others(self, env_steps: int, updates: int, stop: bool) -> None:
         """Record the work of other machines. env_steps: their env steps since this machine's part of the run began.
         updates: updates of the parameters by the ranks of all machines. stop: whether the run ends."""
-        self._run[_OTHERS], self._run[_ALL_UPDATES], self._run[_STOP] = env_steps, updates, stop
+        self._run[_OTHERS] = env_steps
+        self._run[_ALL_UPDATES] = updates
+        self._run[_STOP] = stop
 
     @property
     def all_updates(self) -> int:

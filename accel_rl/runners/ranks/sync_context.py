@@ -19,10 +19,10 @@ from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.distributed.process_group import backend, process_group
 from accel_rl.distributed.shared_reduce import SharedMemoryMean
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.evaluation import Result
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.shared_counters import share
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
@@ -46,8 +46,8 @@ class SyncClock(Clock):
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
         n = share(episodes.recent.maxlen or 0, self._communicator.size)
-        found = self._communicator.gather((list(episodes.recent)[-n:], episodes.count))
-        return [e for recent, _ in found for e in recent], sum(n for _, n in found), updates
+        result = self._communicator.gather((list(episodes.recent)[-n:], episodes.count))
+        return [e for recent, _ in result for e in recent], sum(n for _, n in result), updates
 
 
 class SyncExchange(Exchange):
@@ -86,7 +86,10 @@ class SyncBarrier(Barrier):
     """Waits through the store of the process group, for longer than a collective's timeout."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout_s: float):
-        self._store, self._rank, self._size, self._timeout_s = store, rank, size, timeout_s
+        self._store = store
+        self._rank = rank
+        self._size = size
+        self._timeout_s = timeout_s
         self._turns = 0  # number of waits so far, the same on every rank
         self._beaten = 0.0
 
@@ -127,7 +130,9 @@ class SyncBarrier(Barrier):
 
     def _await(self, key: str, awaited: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
         """Wait for a key of the store and return its value. RunError after timeout_s without a change of `beats`."""
-        waited, polled, last = 0.0, time.monotonic(), -1
+        waited = 0.0
+        polled = time.monotonic()
+        last = -1
         while True:
             try:
                 if self._store.check([key]):

@@ -17,10 +17,10 @@ from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.process_group import choose_interface, environment_store, part
 from accel_rl.runners import launches
+from accel_rl.runners.evaluation import Result
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks import async_context, sync_context
 from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.process import die_with_parent

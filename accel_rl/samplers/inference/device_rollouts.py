@@ -28,7 +28,9 @@ class DeviceRollouts:
     """Rollouts on a GPU, filled from those in host memory."""
 
     def __init__(self, host: list[Rollout], groups: list[slice], device: torch.device):
-        self.host, self._groups, self._device = host, groups, device
+        self.host = host
+        self._groups = groups
+        self._device = device
         self.rollouts = [_mirror(r, device) for r in host]
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]  # the numbers that actions are drawn by
         self._runtime = runtime(device)
@@ -85,7 +87,9 @@ class DeviceRollouts:
         is_unseen: whether the rollout was played without fetching frames or waiting for actions. Then this method must
         wait, so that the host does not overwrite the next rollout's memory before it is copied.
         """
-        rollout, host, last = self.rollouts[buffer], self.host[buffer], self.rollouts[buffer].T
+        rollout = self.rollouts[buffer]
+        host = self.host[buffer]
+        last = self.rollouts[buffer].T
         if is_unseen:
             self._fetch_first(buffer)
             rollout.frames[rollout.stack :].copy_(host.frames[host.stack :], non_blocking=True)

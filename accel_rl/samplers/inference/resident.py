@@ -32,7 +32,9 @@ class ResidentRollouts:
     """`DeviceRollouts` for environments that write their steps on the GPU. The host waits once per rollout."""
 
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
-        self.rollouts, self._groups, self._device = rollouts, groups, device
+        self.rollouts = rollouts
+        self._groups = groups
+        self._device = device
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in rollouts]
         self._staging = Staging(device)
         self._copied = runtime(device).Event()

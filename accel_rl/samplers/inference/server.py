@@ -44,7 +44,10 @@ class ActionServer:
     ):
         """host: the buffers' rollouts. threads: number of threads of one torch operation. acceleration: selects the
         implementation of inference. resident: whether environments write the rollouts on the device."""
-        self._threads, self._cores, self._turn, self._precision = threads, cores, 0, precision
+        self._threads = threads
+        self._cores = cores
+        self._turn = 0
+        self._precision = precision
         self.host, self.device = host, torch.device(device)
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self._gpu: DeviceRollouts | ResidentRollouts | None = None
@@ -139,8 +142,8 @@ class ActionServer:
                 self._gpu.send_actions(buffer, t, group, action)
             for name, value in recorded.items():
                 if name not in rollout.recorded:
-                    whole = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
-                    rollout.recorded.setdefault(name, whole)  # atomic: another thread may come first
+                    complete = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
+                    rollout.recorded.setdefault(name, complete)  # atomic: another thread may come first
                 self._inference.store(rollout.recorded[name][t, b], value)
 
     def _act_on(

@@ -64,7 +64,9 @@ class WorkerSide:
         """spins: number of reads of the requests before the worker sleeps."""
         self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
-        self._event, self._server, self._spins = event, server, spins
+        self._event = event
+        self._server = server
+        self._spins = spins
         self._last = -1
         self._poll = select.poll()
         self._poll.register(event.read_fd, select.POLLIN)
@@ -157,7 +159,9 @@ class ServerSide:
         If the group has open requests, `step_index` must follow the last of them; the worker then continues without
         waiting.
         """
-        at, steps, request = group * _LINE, self._step[worker], self._request[worker]
+        at = group * _LINE
+        steps = self._step[worker]
+        request = self._request[worker]
         steps[at + 1] = request[at]  # before the request: a worker that sees it raised still wakes us at the last one
         if self._answer[worker][at] == request[at]:
             steps[at] = step_index - request[at]  # equals the number of answers so far

@@ -17,7 +17,7 @@ from accel_rl.samplers.workers.channel import ServerSide, WorkersSilent, counter
 from accel_rl.samplers.workers.control import Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
-from accel_rl.samplers.workers.process import History, WorkerProcess
+from accel_rl.samplers.workers.worker_process import History, WorkerProcess
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
@@ -73,7 +73,9 @@ class WorkerPool:
 
     def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
-        self.setup, self.grouping, self.config = setup, grouping, config
+        self.setup = setup
+        self.grouping = grouping
+        self.config = config
         self._seed = setup.seed
         self._memory = PoolMemory(setup.spec, grouping, setup.T, setup.buffers)
         self.buffers = self._memory.buffers

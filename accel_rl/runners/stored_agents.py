@@ -8,7 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.models.network_state import load_network
 from accel_rl.runners.evaluation import Evaluation
+from accel_rl.system.errors import ConfigError
 
 
 def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, Any]:
@@ -36,8 +38,8 @@ class BestAgent:
     def score(self) -> float:
         """Mean score of the best evaluation; -inf before the first one. ConfigError if the file is damaged."""
         if self._score is None:
-            found = self.load()
-            self._score = -math.inf if found is None else float(found["evaluation"]["score_mean"])
+            result = self.load()
+            self._score = -math.inf if result is None else float(result["evaluation"]["score_mean"])
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
@@ -58,5 +60,19 @@ class BestAgent:
 
         ConfigError if the file is damaged.
         """
-        found = self._kept.load_latest()
-        return found[1] if found else None
+        result = self._kept.load_latest()
+        return result[1] if result else None
+
+
+def check_policy(flag: str, run: str) -> None:
+    """Raise ConfigError, naming the flag, if the folder holds no checkpoint of a run."""
+    if not Checkpoints(Path(run).expanduser() / "checkpoints").steps():
+        raise ConfigError(f"{flag} {run}: there is no checkpoint of a run in this folder")
+
+
+def load_policy(agent: Any, run: str) -> None:
+    """Load the parameters of the run's newest checkpoint into an agent. ConfigError if the networks differ."""
+    result = Checkpoints(Path(run).expanduser() / "checkpoints").load_latest()
+    if result is None:
+        raise ConfigError(f"{run}: there is no checkpoint of a run in this folder")
+    load_network(agent.model, result[1]["learner"]["network"], run)

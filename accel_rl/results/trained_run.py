@@ -139,13 +139,13 @@ def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
 
     Families are in the papers' order; numbers in names are ordered by value, A2C-16env before A2C-128env.
     """
-    found: dict[str, dict[str, list[Run]]] = {}
+    result: dict[str, dict[str, list[Run]]] = {}
     for run in sorted(runs, key=_order):
-        found.setdefault(run.setting, {}).setdefault(run.game, []).append(run)
-    for games in found.values():
+        result.setdefault(run.setting, {}).setdefault(run.game, []).append(run)
+    for games in result.values():
         for same in games.values():
             same.sort(key=lambda r: r.seed)
-    return found
+    return result
 
 
 def _order(run: Run) -> tuple[int, list[tuple[float, str]]]:

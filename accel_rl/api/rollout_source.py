@@ -7,9 +7,9 @@ from typing import Any
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.random import RandomAgent
+from accel_rl.api.keywords import What, settings
 from accel_rl.api.launch import checked
 from accel_rl.api.run import Run
-from accel_rl.api.settings import What, settings
 from accel_rl.data.rollout import Rollout
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.learner import Learner

@@ -15,7 +15,7 @@ from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
 if TYPE_CHECKING:
-    from accel_rl.runners.result import Result
+    from accel_rl.runners.evaluation import Result
     from accel_rl.runners.run_folder import RunFolder
 
 MAIN = {
@@ -69,14 +69,14 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
     one."""
     flags = {option.partition("=")[0] for option in options}
     cluster = value_of(options, "--cluster")
-    found = {}
+    result = {}
     if not isinstance(default.algo, ReplayAlgorithmConfig):
-        found["secondary"] = "with dqn, c51 and rainbow"
+        result["secondary"] = "with dqn, c51 and rainbow"
     if cluster is None and not flags & {"--ranks", "--distributed.ranks", "--gpus", "--distributed.gpus"}:
-        found["distributed"] = "with --ranks or --gpus"
+        result["distributed"] = "with --ranks or --gpus"
     if cluster != "gorila":
-        found["gorila"] = "with --cluster gorila"
-    return found
+        result["gorila"] = "with --cluster gorila"
+    return result
 
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:

@@ -117,7 +117,10 @@ class Trials:
     """Runs trials on the slots of this machine until their number is --trials."""
 
     def __init__(self, folder: SweepFolder, study: Study, space: Space, o: SearchOptions, lock: int):
-        self._folder, self._study, self._space, self._o = folder, study, space, o
+        self._folder = folder
+        self._study = study
+        self._space = space
+        self._o = o
         self._trials = {name_of(t.number): t for t in study.unfinished()}
         for name in [n for n in self._trials if n not in folder.names]:  # killed before the run was written
             study.failed(self._trials.pop(name))
@@ -168,7 +171,9 @@ class Trials:
             logger.info(f"{name} failed: {e}")
             return
         self._folder.add(name, run, member.labels)
-        self._trials[name], self._looked[name], self._lengths[name] = trial, 0.0, run.config.env_steps
+        self._trials[name] = trial
+        self._looked[name] = 0.0
+        self._lengths[name] = run.config.env_steps
         self._feeder.add(name, run.config.env_steps, layout)
 
     def _look(self, name: str) -> None:

@@ -92,13 +92,13 @@ def _base(what: What) -> TrainConfig:
 
 def _class_of(config: AlgorithmConfig) -> type[Algorithm]:
     """Return the algorithm whose own settings are of this type. ConfigError if there is none, or several."""
-    found = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
-    if len(found) != 1:
+    result = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
+    if len(result) != 1:
         name = type(config).__name__
         raise ConfigError(
-            f"{name}: {len(found)} algorithms have these settings; give the class (train(MyAlgorithm, ...)) instead"
+            f"{name}: {len(result)} algorithms have these settings; give the class (train(MyAlgorithm, ...)) instead"
         )
-    return found[0]
+    return result[0]
 
 
 def _subclasses(cls: Any) -> set[Any]:
