@@ -27,10 +27,11 @@ def test_all_are_listed_and_tested():
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
 
-# docs/python.md makes the same calls as train_in_python.py, in tests/test_docs.py
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n == "train_in_python" else []) for n in SMALL]
-)
+# tests/test_docs.py makes the same calls: docs/python.md, and the network and the loss of docs/extending.md.
+SLOW = ("train_in_python", "own_network", "clipped_targets")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SMALL])
 def test_it_runs(name, tmp_path):
     steps, line = SMALL[name]
     done = subprocess.run(

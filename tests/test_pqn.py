@@ -64,7 +64,7 @@ def test_targets_are_lambda_returns(invalid):
     assert seen == c.epochs * int(r.valid.sum())
 
 
-@pytest.mark.parametrize("name", ["pong", pytest.param("time limits", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [pytest.param("pong", marks=pytest.mark.slow), "time limits"])
 def test_a_gpu_captures_it_and_waits_for_actions_alone(simulated_gpu, tmp_path, name):
     settings = PONG_RUN if name == "pong" else POLE_RUN
     expected, found = play(settings, "cpu", tmp_path / "cpu"), play(settings, GPU, tmp_path / "gpu")
