@@ -140,7 +140,7 @@ class Reporter:
         """Return the mean score of the episodes that ended since the last row; NaN if none did, and with several ranks,
         whose recent episodes have no common order. recent: at most --log.window episodes."""
         new = min(episodes - self._episodes, len(recent))
-        if new <= 0 or self.config.distributed.several:
+        if new <= 0 or self.config.distributed.size > 1:
             return float("nan")
         return episode_metrics(recent[-new:])["score"]
 

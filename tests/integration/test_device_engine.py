@@ -24,6 +24,7 @@ Q = (
 RUNS = {
     "a2c": ("a2c", "--game", "breakout", "--env-steps", 800),
     "ppo": ("ppo", "--game", "seaquest", "--env-steps", 2048, "--minibatch", 128, "--horizon", 64),
+    "pqn": ("pqn", "--game", "breakout", "--env-steps", 2048, "--minibatch", 128, "--horizon", 64),
     "impala": ("impala", "--game", "pong", "--env-steps", 800, "--horizon", 5, "--algo.window", 10, "--batches", 2),
     "dqn": ("dqn", "--game", "asterix", "--env-steps", 800, "--repeat-action-probability", 0.25, *Q),
     "concurrent": ("c51", "--game", "pong", "--env-steps", 800, "--schedule", "concurrent", "--horizon", 4, *Q),

@@ -60,9 +60,12 @@ def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
     assert checkpoint_bytes(whole) != checkpoint_bytes(whole / "ranks/1")  # other environments
 
 
-@pytest.mark.parametrize("algorithm", ["a2c", *(pytest.param(a, marks=pytest.mark.slow) for a in ("ppo", "dqn"))])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("ppo", "pqn", "dqn")]
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", *SLOW])
 def test_one_asynchronous_rank_equals_single_mode(tmp_path, algorithm):
-    """RMSProp, Adam, and a replay: every column of every row."""
+    """RMSProp, Adam, RAdam, and a replay: every column of every row."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
     args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096)
     assert run(*args, "--run-dir", tmp_path / "single").returncode == 0

@@ -1,8 +1,8 @@
 """A trainer's connections to the other ranks, as three objects. The base classes are their forms for a run of one rank.
 
-clock counts the env steps of all ranks, and decides when the run ends exchange connects this rank's learner to the
-others: gradients, parameters, replay barrier where ranks wait for rank 0, which evaluates and writes its checkpoint
-last
+- clock: counts the env steps of all ranks, and decides when the run ends
+- exchange: connects this rank's learner to the others: gradients, parameters, replay
+- barrier: where ranks wait for rank 0, which evaluates and writes its checkpoint last
 """
 
 from collections.abc import Iterator

@@ -126,13 +126,11 @@ class SharedCounters:
         counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates  # at once
 
     def recent(self) -> list[tuple[float, int]]:
-        """Return (score, length) of the recent episodes of all ranks."""
+        """Return (score, length) of the recent episodes of all ranks: those of rank 0 first, each rank's in order."""
         window = self._recent.shape[1]
-        return [
-            (float(score), int(length))
-            for rank, n in enumerate(self._written[:, 0])
-            for score, length in self._recent[rank, : min(int(n), window)]
-        ]
+        ends = [int(n) for n in self._written[:, 0]]
+        places = ((rank, i % window) for rank, end in enumerate(ends) for i in range(max(0, end - window), end))
+        return [(float(self._recent[place][0]), int(self._recent[place][1])) for place in places]
 
     def close(self) -> None:
         self._counts = self._before = self._run = self._recent = self._written = np.empty(0)
