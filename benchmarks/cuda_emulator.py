@@ -50,11 +50,11 @@ from benchmarks.harness.turns import Measure, synchronize
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow", "impala")
 LOADS = ("emulation", "inference", "training")
 ENGINES = ("device", "workers")
-FRAMES = 4  # emulated frames of an env step
+FRAMES = 4  # an env step has 4 emulated frames
 WARM_UP = 6
 """Number of rollouts before a measurement, after which both buffers' rollouts are captured."""
 WARM_CYCLES = 4
-BLOCK = 20  # steps of a row of --by-step
+BLOCK = 20  # steps in a row of the output of --by-step
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def peak_memory(device: str) -> float | None:
     """Return the largest MiB of GPU memory used by tensors since the last call; None on other devices."""
     if not device.startswith("cuda"):
         return None
-    torch.cuda.init()  # without this there are no statistics to reset
+    torch.cuda.init()  # Without this call, PyTorch has no memory statistics to reset.
     peak = torch.cuda.max_memory_allocated(device) / 2**20
     runtime(device).reset_peak_memory_stats(device)
     return peak

@@ -32,7 +32,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.turns import rate
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
-VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # as many floats as in Parr 2017
+VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # an observation has the same number of floats as in Parr 2017
 OURS = "accel_rl"
 KINDS = ("uniform", "prioritized")
 
@@ -141,7 +141,7 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
             if importlib.util.find_spec(peer.package) is None:
                 raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
             found[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
-        except RuntimeError as e:  # TorchRL's sums are built for one release of torch
+        except RuntimeError as e:  # TorchRL's sum trees are compiled for one release of torch.
             left_out[name] = " ".join(str(e).split())
             print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
     return found, left_out

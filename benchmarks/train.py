@@ -124,7 +124,7 @@ def flops(training: Training) -> float:
     algo.ingest(training.rollout)
     batch = next(iter(algo.batches()))
     with ExitStack() as stack:
-        for name in CONVOLUTIONS:  # the counter does not see compiled ones
+        for name in CONVOLUTIONS:  # The counter of operations does not see compiled convolutions.
             stack.enter_context(patch(f"accel_rl.kernels.{name}.supports", lambda *_: False))
         counter = stack.enter_context(FlopCounterMode(display=False))
         algo.loss(batch).total.backward()
@@ -157,7 +157,8 @@ def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
     options = ["--env-id", name, "--total-timesteps", str(steps), *more]
     with tempfile.TemporaryDirectory() as folder:
         command = [o.peer_python, str(script.absolute()), *options]
-        no_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}  # versions of the scripts name the option differently
+        # Versions of the scripts have different names for this option.
+        no_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=no_gpu)
     rates = re.findall(r"SPS: (\d+)", done.stdout)
     if done.returncode or not rates:

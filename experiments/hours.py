@@ -31,7 +31,7 @@ EXPERIMENTS = (
     "gorila:tables",
     *(f"stooke:{name}" for name in ("step_size_rules", "step_size_warmup", "dqn_simulators")),
 )
-GPUS = 8  # of the paper's machine
+GPUS = 8  # number of GPUs of the paper's machine
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from accel_rl.system.command import ended
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, RunError, nearest
 
-CORES = (1, 2, 4, 8, 16)  # of figure 2's curves
-PER_CORE = (2, 4, 8, 16, 32, 64)  # simulators; two groups need two
+CORES = (1, 2, 4, 8, 16)  # numbers of cores of figure 2's curves
+PER_CORE = (2, 4, 8, 16, 32, 64)  # Number of simulators per core. Two groups need two simulators.
 EXPERIMENT = "figure_2"
 
 

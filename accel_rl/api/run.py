@@ -1,4 +1,4 @@
-"""Runs from Python: train, load, resume, evaluate, watch."""
+"""Runs are trained, loaded, resumed, evaluated and watched from Python."""
 
 import csv
 import os
@@ -33,11 +33,12 @@ def train(
         run = accel_rl.train("ppo", game="pong", env_steps=1e6)
         run = accel_rl.train(PPO.Config(learning_rate=1e-3), env="CartPole-v1", envs=8, seed=1)
 
-    what: an algorithm's name, class or settings, or a `TrainConfig`. env: id of a Gymnasium environment, or a function
-    that makes one; Atari games are `game="pong"`. run_dir: the new folder of the run. values: all other settings, by
-    the names of `accel-rl train --help`, with two underscores in place of a point: `evaluation__interval=10_000`.
-    ConfigError for bad input, before any process starts; RunError if the run cannot continue. At Ctrl-C the run saves a
-    checkpoint, then raises KeyboardInterrupt; at SIGTERM, SystemExit. `accel_rl.Run(path).resume()` continues it.
+    `what` is an algorithm's name, class or settings, or a `TrainConfig`. `env` is the id of a Gymnasium environment, or
+    a function that makes one; Atari games are `game="pong"`. `run_dir` is the new folder of the run. `values` are all
+    other settings, by the names of `accel-rl train --help`, with two underscores in place of a point:
+    `evaluation__interval=10_000`. Raises ConfigError for bad input, before any process starts, and RunError if the run
+    cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt. At SIGTERM it raises
+    SystemExit. `accel_rl.Run(path).resume()` continues a stopped run.
     """
     config = settings(what, env, values)
     path = Path(run_dir).expanduser() if run_dir is not None else None
@@ -47,10 +48,10 @@ def train(
 
 
 def raise_if_stopped(result: Result) -> None:
-    """Raise the exception that a signal raises in a Python program, after the run has saved, so that the caller's loop
-    ends.
+    """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. The run has saved
+    its state before.
 
-    KeyboardInterrupt for Ctrl-C, SystemExit with the exit code 143 for SIGTERM.
+    Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the exit code 143.
     """
     if result.exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
@@ -59,7 +60,7 @@ def raise_if_stopped(result: Result) -> None:
 
 
 class Run:
-    """A run in its folder. Its files are read at each access, so that a run can be inspected while it trains."""
+    """A run in its folder. A run's files are read at each access, so that a run can be inspected while it trains."""
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None):
         """path: the folder of the run. result: the training result, if this process trained the run. ConfigError if

@@ -73,7 +73,7 @@ class Checkpoints:
             try:
                 held |= set(json.loads((self.path(steps) / "MANIFEST.json").read_bytes()).get("segments", []))
             except (OSError, ValueError, AttributeError):
-                return  # the segments of a damaged checkpoint are unknown, so none is removed
+                return  # The segments of a damaged checkpoint are unknown, so no segment is removed.
         self.segments.keep_only(held)
 
     def _remove(self, path: Path) -> None:

@@ -36,7 +36,7 @@ class SegmentStore:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._known: dict[str, str] = {}  # name -> sha256 of the segments on disk
+        self._known: dict[str, str] = {}  # the name and sha256 of each segment on disk
         self._used: dict[str, str] = {}
 
     def begin(self) -> None:

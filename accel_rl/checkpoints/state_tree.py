@@ -12,7 +12,7 @@ from accel_rl.checkpoints.tensor_file import load, save
 from accel_rl.data.segment import Segment
 from accel_rl.system.errors import ConfigError
 
-_REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file, or for pairs of a dict
+_REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file, or for the pairs of a dict.
 
 
 def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
@@ -25,7 +25,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
     tensors: dict[str, Tensor] = {}
 
     def ref(kind: str, path: str, tensor: Tensor) -> dict[str, Any]:
-        path = f"{len(tensors)}{path}"  # numbered: a key may hold a slash
+        path = f"{len(tensors)}{path}"  # Names are numbered, because a key may contain a slash.
         tensors[path] = tensor.detach().cpu().contiguous().clone()
         return {_REF: [kind, path]}
 
@@ -38,7 +38,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
         if isinstance(node, np.ndarray):
             return ref("array", path, torch.from_numpy(node.copy(order="C")))
         if isinstance(node, bytes):
-            # an empty tensor is refused by some readers: length first
+            # Some readers refuse an empty tensor, so the length is stored first.
             return ref(
                 "bytes", path, torch.frombuffer(bytearray(len(node).to_bytes(8, "little") + node), dtype=torch.uint8)
             )

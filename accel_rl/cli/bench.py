@@ -58,7 +58,7 @@ def measured(agent: str, o: BenchOptions, workers: int) -> float:
     }
     what, policy = ("a2c", "random") if agent == RANDOM else (agent, None)
     with make_sampler(what, policy=policy, device=o.device, **values) as sampler:
-        sampler.collect()  # starts the workers and touches the buffers
+        sampler.collect()  # The first collect starts the workers and touches the buffers.
         return rate(sampler, o.seconds)
 
 

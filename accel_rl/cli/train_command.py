@@ -81,7 +81,7 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Start a run in a new folder and run it to its end; returns the exit code. ConfigError, RunError."""
-    # imported after the settings are checked, so that help and errors do not wait for the import of the training code
+    # The training code is imported after the settings are checked, so that help and errors do not wait for the import.
     from accel_rl.api.launch import begin
 
     return reported(*begin(config, path))

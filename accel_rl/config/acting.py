@@ -32,7 +32,7 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
     gpus = config.distributed.named_gpus
     device = device or _available(hardware.gpu_name(gpus[0]) if gpus else config.device)
     s = config.sampler
-    # emulation on a device is meant for GPUs; workers play the same episodes
+    # Emulation on a device is meant for GPUs. On a CPU, worker processes play the same episodes.
     engine = "workers" if s.on_device and (device == "cpu" or env.backend != config.env.backend) else s.engine
     given = TrainConfig(
         algorithm=config.algorithm,

@@ -38,7 +38,7 @@ def _explores_by_epsilon(config: Resolved) -> bool:
     return not getattr(config.algo, "noisy", False)
 
 
-ANYWHERE = ("stack", "max_evaluation_steps")  # rules that environments of Gymnasium follow, too
+ANYWHERE = ("stack", "max_evaluation_steps")  # These rules also apply to environments of Gymnasium.
 CONDITIONS = (
     Condition(
         (
@@ -70,7 +70,7 @@ CONDITIONS = (
     Condition(("evaluation.steps",), lambda c: not c.evaluation.episodes, "--evaluation.episodes 0"),
     Condition(
         ("sampler.groups",),
-        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,  # a worker has one group
+        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,  # each worker process has one group
         "--no-inference-per-worker",
     ),
     Condition(

@@ -79,7 +79,7 @@ def _one_line(boxed: str) -> str:
             continue
         if line:
             kept.append(line)
-    text = " ".join(dict.fromkeys(kept))  # the box's title can repeat its text
+    text = " ".join(dict.fromkeys(kept))  # The box's title can repeat its text, so duplicates are removed.
     return (
         text.replace("Unrecognized options Unrecognized options", "unrecognized options") or "the arguments do not fit"
     )

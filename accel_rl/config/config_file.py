@@ -11,7 +11,7 @@ FORMAT = 2
 """Version of config.json. It is increased when a setting changes its name or meaning; the tables below then get an
 entry for the previous format."""
 
-# By format: settings that have another name in the next one. A name with a point is of a section.
+# For each file format: settings that the next format renames. The name of a nested setting contains a point.
 _RENAMED: dict[int, dict[str, str]] = {
     1: {
         "group": "distributed",
@@ -24,7 +24,7 @@ _RENAMED: dict[int, dict[str, str]] = {
         "algo.rule_epsilon": "algo.optimizer_eps",
     }
 }
-# By format: settings that the next one has in addition, with the values of all earlier runs.
+# For each file format: settings that the next format adds, with the values that all earlier runs used.
 _ADDED: dict[int, dict[str, Any]] = {
     1: {
         "schedule": "lockstep",
@@ -70,7 +70,7 @@ def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
     version = values.get("format", 1)
     if type(version) is not int or not 1 <= version <= FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads formats 1 to {FORMAT}")
-    for name in ("algorithm", "env", "algo"):  # settings that are read before the types of all settings are checked
+    for name in ("algorithm", "env", "algo"):  # These settings are read before the types of all settings are checked.
         if name in values and not isinstance(values[name], str if name == "algorithm" else Mapping):
             kind = "a text" if name == "algorithm" else "a group of settings"
             raise ConfigError(f"--{name} {values[name]!r}: must be {kind}")

@@ -31,7 +31,7 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
 
     ConfigError for an unknown flag. The message suggests the equivalent of another library's flag, or similar names.
     """
-    by_name: dict[str, list[str]] = {}  # also for nested groups: replay.size
+    by_name: dict[str, list[str]] = {}  # The names of nested settings are included, such as replay.size.
     for flag in flags:
         parts = flag[2:].split(".")
         for i in range(len(parts)):
@@ -71,7 +71,7 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
 def full_name(config: TrainConfig, name: str) -> str:
     """Return a setting's full name: game -> env.game. ConfigError, with similar names, for an unknown setting."""
     flags = flags_of(TrainConfig, config)
-    del flags["--algorithm"]  # another algorithm has other settings
+    del flags["--algorithm"]  # Another algorithm would have other settings.
     return complete(["--" + name], flags)[0][2:].replace("-", "_")
 
 

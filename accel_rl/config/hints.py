@@ -7,8 +7,8 @@ INTENSITY = "how often each transition is used on average: batch size / env step
 ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
 RUN = "accel-rl train always shows progress"
 
-# Foreign flag -> (flag, meaning) of the corresponding settings; the first one that the algorithm has is suggested. If
-# there is no flag, the meaning is the whole answer.
+# For each flag of another library: pairs of a flag of this project and its meaning. The first flag that the algorithm
+# has is suggested. If the flag is empty, the meaning is the whole answer.
 HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "lr": (("--algo.learning-rate", ""),),
     "anneal-lr": (("--algo.learning-rate-schedule", "constant or linear"),),

@@ -74,7 +74,7 @@ def fill_in(config: TrainConfig) -> Resolved:
     """Fill in the settings that follow from others, without checking how they combine. ConfigError."""
     randomness = "counter" if config.sampler.on_device else "sequence"
     file = config.evaluation.starts_file
-    if file:  # absolute, for processes in other folders
+    if file:  # The path is made absolute, because other processes may use another folder.
         file = str(Path(file).expanduser().absolute())
     chosen: dict[str, Any] = {
         "env": resolve_env(config.env, randomness),

@@ -206,6 +206,6 @@ def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], p
             raise ConfigError(f"unknown field {prefix}{key} ({formats})" + nearest(key, names))
         if isinstance(value, dict) and is_dataclass(hints[key]):
             value = _build(hints[key], value, version, missing, f"{prefix}{key}.")
-        built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples
+        built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples, so lists become tuples
     missing += [prefix + name for name in names if name not in built]
     return cls(**built)

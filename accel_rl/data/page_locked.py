@@ -13,8 +13,8 @@ from torch import Tensor
 from accel_rl.system.hardware import say_once
 
 PAGE = 4096
-PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE: locked for every GPU, whichever is current
-NO_CONTEXT = 3, 201  # CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_INVALID_CONTEXT
+PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE locks the memory for every GPU, not only for the current GPU.
+NO_CONTEXT = 3, 201  # the codes CUDA_ERROR_NOT_INITIALIZED and CUDA_ERROR_INVALID_CONTEXT
 
 
 class PageLocks(Protocol):
@@ -37,9 +37,7 @@ class _Driver:
     def register(self, address: int, size: int) -> int:
         arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
         error = int(self._library.cuMemHostRegister_v2(*arguments))
-        if (
-            error in NO_CONTEXT
-        ):  # the first call of CUDA's runtime in a thread sets its context, and this thread has made none
+        if error in NO_CONTEXT:  # The first call of CUDA's runtime in a thread would set the thread's CUDA context.
             torch.cuda.current_stream().synchronize()
             error = int(self._library.cuMemHostRegister_v2(*arguments))
         return error
@@ -104,7 +102,7 @@ def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, module: Any) -
     module."""
     size = math.prod(shape) * dtype.itemsize
     memory = torch.zeros(-(-size // PAGE) * PAGE + PAGE, dtype=torch.uint8)
-    begin = -memory.data_ptr() % PAGE  # memory on separate pages, because no page can be locked twice
+    begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.
     tensor = memory[begin : begin + size].view(dtype).view(shape)
     locked = PageLocked([tensor], module)
     weakref.finalize(tensor, locked.close).atexit = False  # at exit the process frees the memory

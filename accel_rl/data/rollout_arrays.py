@@ -17,14 +17,16 @@ class Step:
 
     frame: np.ndarray  # [n, *frame_shape] the observation's newest frame after the step; after an `immediate`
     #                    reset the new episode's first frame
-    final_frame: np.ndarray  # [n, *frame_shape] written only where `ended`: the old episode's last frame
-    age: np.ndarray  # [n] uint8 steps since the episode's first frame, saturating at `EnvSpec.oldest`
+    final_frame: np.ndarray  # [n, *frame_shape] the old episode's last frame, written only where `ended`
+    age: np.ndarray  # [n] uint8, the steps since the episode's first frame, saturating at `EnvSpec.oldest`
     reward: np.ndarray  # [n] float32 raw
-    terminated: np.ndarray  # [n] bool the return ends here (game over, or a lost life if the protocol counts it)
-    truncated: np.ndarray  # [n] bool stopped by the time limit: the return bootstraps from the final frame
-    ended: np.ndarray  # [n] bool the episode is over (game over or time limit), a reset is due
-    valid: np.ndarray  # [n] bool False where the environment waited for its reset and did not step
-    # [n, info_bytes] uint8 written only where `ended`: numbers of the episode (envs/episode_info.py); Atari has none
+    # [n] bool: the return ends here, at a game over, or at a lost life if the protocol counts lives
+    # [n] bool: the time limit stopped the episode, and the return bootstraps from the final frame
+    terminated: np.ndarray
+    truncated: np.ndarray
+    ended: np.ndarray  # [n] bool: the episode has ended by game over or time limit, and a reset is due
+    valid: np.ndarray  # [n] bool: False where the environment waited for its reset and did not step
+    # [n, info_bytes] uint8, numbers of the episode (envs/episode_info.py), written only where `ended`; none for Atari
     info: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
     @classmethod
@@ -44,7 +46,7 @@ class Step:
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """Names of the arrays that a `Rollout` has as tensors."""
-# Value of cells that were never written, so that tests detect a read of one.
+# Cells that were never written have this value, so that tests detect a read of such a cell.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
 

@@ -16,7 +16,7 @@ from accel_rl.system.errors import ConfigError, RunError
 
 _ALIGN = 4096
 
-Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> (dtype, shape)
+Layout = dict[str, tuple[str, tuple[int, ...]]]  # maps a name to (dtype, shape)
 
 
 def _offsets(layout: Layout) -> tuple[dict[str, int], int]:
@@ -31,7 +31,7 @@ def _offsets(layout: Layout) -> tuple[dict[str, int], int]:
 def _anonymous_file(size: int) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("accel_rl", os.MFD_CLOEXEC)
-    else:  # macOS has no memfd: a temporary file is created and unlinked
+    else:  # macOS has no memfd, so a temporary file is created and unlinked.
         fd, path = tempfile.mkstemp(prefix="accel_rl")
         os.unlink(path)
     os.ftruncate(fd, size)

@@ -15,7 +15,7 @@ class EnvSpec:
 
     name: str
     frame_shape: tuple[int, ...]
-    frame_dtype: str  # "uint8" for pictures, "float32" otherwise
+    frame_dtype: str  # "uint8" for pictures, "float32" for other observations
     n_actions: int
     stack: int = 1
     action_meanings: tuple[str, ...] = ()

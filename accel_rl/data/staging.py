@@ -16,7 +16,8 @@ class _Slot:
 
     def __init__(self, size: int, module: Any):
         memory = torch.empty(size + PAGE, dtype=torch.uint8)
-        begin = -memory.data_ptr() % PAGE  # two slots on one page could not both be locked
+        # The slot begins on a new page, because two slots on one page could not both be locked.
+        begin = -memory.data_ptr() % PAGE
         self.memory = memory[begin : begin + size]
         self.event = module.Event()
         self.locked = PageLocked([self.memory], module)
@@ -38,7 +39,7 @@ class Staging:
         self.device = torch.device(device)
         self._module = module
         self._slots: list[_Slot] = []
-        # At interpreter exit the process frees the memory, and the runtime may be gone.
+        # At interpreter exit the process frees the memory, and the CUDA runtime may already be unloaded.
         weakref.finalize(self, _close, self._slots).atexit = False
 
     def put(self, host: Tensor) -> Tensor:
@@ -66,7 +67,7 @@ class Staging:
         for slot in sorted(fitting, key=lambda slot: len(slot.memory)):
             if slot.event.query():
                 return slot
-        # powers of two: tensors of similar sizes share slots
+        # Sizes are powers of two, so that tensors of similar sizes share slots.
         self._slots.append(_Slot(max(PAGE, 1 << (size - 1).bit_length()), self._runtime))
         return self._slots[-1]
 

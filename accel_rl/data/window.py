@@ -29,9 +29,10 @@ class RolloutWindow:
         self.T = T
         self.device = torch.device(device)
         self._pieces: deque[dict[str, Tensor]] = deque()
-        self._tail: dict[str, Any] = {}  # data after the last step: frames [1, B, ...], age [1, B], recurrent state
+        # The data after the last step are frames [1, B, ...], age [1, B] and the recurrent state.
+        self._tail: dict[str, Any] = {}
         self._stack = 1
-        self._staging: Staging | None = None  # of the rollouts
+        self._staging: Staging | None = None  # staging memory of the rollouts
 
     def append(self, rollout: Rollout) -> None:
         """Add a rollout. Copies it, since the rollout's memory is reused."""
@@ -49,7 +50,7 @@ class RolloutWindow:
         if not self._pieces:
             piece["before"] = rollout.frames[: S - 1].clone()
         self._pieces.append(piece)
-        # an observation at the window's first step reaches S - 1 rows further back
+        # An observation at the window's first step includes frames of S - 1 earlier rows.
         while (len(self._pieces) - 1) * self.T >= self.N + S - 1:
             self._pieces.popleft()
         self._stack = S

@@ -18,7 +18,7 @@ from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Rate
 from accel_rl.system.errors import RunError
 
-WIDE = 1 << 16  # smallest number of parameters of a layer that is reduced while backward continues
+WIDE = 1 << 16  # least number of parameters of a layer that is reduced while the backward pass continues
 
 
 class GradientMean(Protocol):
@@ -108,7 +108,7 @@ class CollectiveMean:
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         message = self._flat.message
-        # a number written by an index is copied from pageable memory, which a CUDA graph cannot capture
+        # A number that is written by an index is copied from pageable memory, which a CUDA graph cannot capture.
         message[-1].copy_(loss * samples)
         if isinstance(samples, Tensor):
             message[-2].copy_(samples)

@@ -55,7 +55,7 @@ class ChunkTransfer:
         if state:
             sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
         now = self._runtime.current_stream(self._device)
-        self._stream.wait_stream(now)  # queued operations that read the older values
+        self._stream.wait_stream(now)  # Queued operations still read the older values, so the stream waits for them.
         with self._runtime.stream(self._stream):
             for name, source in sources.items():
                 if is_held:

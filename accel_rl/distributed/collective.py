@@ -31,7 +31,7 @@ class Watch:
                 fd = os.pidfd_open(pid)
             except ProcessLookupError:
                 self._gone.add(rank)
-            except OSError:  # a sandbox forbids pidfds: a lost rank is then detected by timeout
+            except OSError:  # In a sandbox that forbids pidfds, a lost rank is detected by timeout.
                 continue
             else:
                 self._ranks[fd] = rank
@@ -46,7 +46,7 @@ class Watch:
         return sorted(self._gone)
 
 
-SETTLE_S = 3.0  # time for all surviving ranks to notice a failure
+SETTLE_S = 3.0  # seconds in which all surviving ranks notice a failure
 
 
 class Collective:
@@ -58,8 +58,8 @@ class Collective:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
         self.store = store
-        self.watch = Watch({})  # the other ranks' processes on this machine, if this process can see them
-        self._works: list[Any] = []  # background operations, each of which keeps the group's connections open
+        self.watch = Watch({})  # the processes of the other ranks on this machine, if this process can see them
+        self._works: list[Any] = []  # Background operations are held here, and each keeps the group's connections open.
 
     @property
     def on_gpu(self) -> bool:
@@ -125,7 +125,7 @@ class Collective:
         deadline = time.monotonic() + SETTLE_S
         try:
             self.store.set(f"well/{self.rank}", "1")
-            leave()  # closes the connections, so that ranks waiting for this rank notice the failure, too
+            leave()  # This closes the connections, so that waiting ranks also notice the failure.
             while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
                 others = [r for r in others if not self.store.check([f"well/{r}"])]
                 time.sleep(0.02)
@@ -144,5 +144,5 @@ class _Named:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            traceback.clear_frames(trace)  # stack frames would keep the group's connections open
+            traceback.clear_frames(trace)  # Stack frames would keep the group's connections open.
             raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error

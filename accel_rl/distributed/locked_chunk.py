@@ -41,12 +41,13 @@ class LockedChunks(GradientSync):
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(GuardedStep(flat, EachChunk(self), max_norm))
         self.times |= {"sync_s": 0.0, "lock_wait_s": 0.0}
-        self._transfer: ChunkTransfer | None = None  # of a learner on a GPU
+        self._transfer: ChunkTransfer | None = None  # copies chunks for a learner on a GPU
         self._rank, self._first = rank, rank % len(self.parts)
-        self.warmup_updates = 0  # gradients of other ranks than 0 are dropped until this number of central updates
-        self._parameters = [-1] * len(self.parts)  # versions of parameters and optimizer state in this rank
+        # Gradients of ranks other than 0 are dropped until the central parameters have had this number of updates.
+        self.warmup_updates = 0
+        self._parameters = [-1] * len(self.parts)  # versions of the parameters and the optimizer state in this rank
         self._states = [-1] * len(self.parts)
-        self.refreshed = 0  # number of pulls of the parameters
+        self.refreshed = 0  # number of times that the parameters were pulled
 
     # -- the central parameters ------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# imported before a group exists, because its default arguments would keep the current group and its threads alive
+# Imported before a group exists, because its default arguments would keep the current group and its threads alive.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
@@ -27,7 +27,8 @@ def file_store(fd: int, size: int) -> Any:
 
     The caller may close fd, because the store has its own copy of the descriptor until the process ends.
     """
-    # A FileStore opens its path again in its destructor. If the number then belonged to another file, it would abort.
+    # The destructor of FileStore opens its path again. If the file descriptor then belonged to another file, the
+    # process would abort.
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 
@@ -48,7 +49,7 @@ def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
             )
     except Exception as e:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
-    # consecutive runs that use the same store must not read each other's keys
+    # Consecutive runs that use the same store must not read each other's keys.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size  # type: ignore[attr-defined]
 
@@ -63,7 +64,8 @@ def choose_interface(host: str, one_machine: bool) -> None:
     if "GLOO_SOCKET_IFNAME" in os.environ:
         return
     name = _interface_to(host)
-    if name is not None and (one_machine or not _is_loopback(name)):  # others cannot reach loopback
+    # Other machines cannot reach the loopback address.
+    if name is not None and (one_machine or not _is_loopback(name)):
         os.environ["GLOO_SOCKET_IFNAME"] = name
 
 
@@ -72,7 +74,7 @@ def _interface_to(host: str) -> str | None:
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as s:
-            s.connect(address)  # this finds a route without sending data
+            s.connect(address)  # Connecting a UDP socket finds a route without sending data.
             own = s.getsockname()[0]
     except OSError:
         return None
@@ -97,7 +99,7 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
     """Form torch's default process group. RunError if not all ranks join."""
-    Device(device).use()  # NCCL uses the current GPU for a barrier and for objects
+    Device(device).use()  # NCCL uses the current GPU for barriers and for sending objects.
     try:
         dist.init_process_group(
             name, store=dist.PrefixStore("group", store), rank=rank, world_size=size,  # type: ignore[attr-defined]
@@ -122,7 +124,7 @@ def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
     if rank:
         store.set(f"parted/{rank}", "1")
         return
-    with suppress(RuntimeError):  # a rank lost at the very end does not harm the run
+    with suppress(RuntimeError):  # A rank that is lost at the very end does not harm the run.
         store.wait([f"parted/{r}" for r in range(1, size)], timedelta(seconds=timeout_s))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from accel_rl.system.errors import ConfigError, RunError
 
-LOCK_BYTES = 64  # a pthread_mutex_t has 40 (x86-64) or 48 (aarch64); one cache line each
+LOCK_BYTES = 64  # A pthread_mutex_t has 40 bytes on x86-64 and 48 bytes on aarch64. Each lock has its own cache line.
 _SHARED = 1
 _ROBUST = 1
 _ATTRIBUTES_BYTES = 64
@@ -57,7 +57,7 @@ class RobustLocks:
         """Acquire lock i. RunError if a living owner holds it for longer than timeout_s."""
         left = timeout_s
         while True:
-            wait = min(1.0, left)  # short waits: the realtime clock may jump, and processes may be stopped
+            wait = min(1.0, left)  # Waits are short, because the realtime clock may jump and processes may be stopped.
             until = time.time_ns() + int(wait * 1e9)
             limit = _Timespec(until // 10**9, until % 10**9)
             if self._taken(i, self._libc.pthread_mutex_timedlock(self._at[i], ctypes.byref(limit))):
@@ -69,7 +69,7 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if code == errno.EOWNERDEAD:  # the guarded data are always consistent, so no repair is needed
+        if code == errno.EOWNERDEAD:  # The guarded data are always consistent, so they need no repair.
             self._call("pthread_mutex_consistent", self._at[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

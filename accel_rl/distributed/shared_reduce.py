@@ -21,8 +21,8 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
-_LINE = 8  # int64 of a cache line
-_SPIN_S = 2e-3  # longer waits sleep: the awaited rank may need this core
+_LINE = 8  # number of int64 values in a cache line
+_SPIN_S = 2e-3  # After this time the rank sleeps, because the awaited rank may need this core.
 _SLEEP_S = 2e-4
 
 
@@ -46,7 +46,7 @@ class SharedMemoryMean:
         self._parts, self._sum = torch.from_numpy(self._memory["parts"]), torch.from_numpy(self._memory["sum"])
         shares = chunks(n - 2, R)
         self._share = shares[communicator.rank] if communicator.rank < len(shares) else slice(0, 0)
-        flat.place_gradient(self._parts[communicator.rank])  # gradients are not copied
+        flat.place_gradient(self._parts[communicator.rank])  # backward writes gradients directly into shared memory
 
     def backward(self, loss: Tensor, samples: Tensor | float) -> None:
         self._flat.backward(loss)
@@ -59,7 +59,7 @@ class SharedMemoryMean:
         mine[-2], mine[-1] = samples, loss
         self._meet()
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
-        n = sum(counts) or float("nan")  # no samples at all: the update is skipped
+        n = sum(counts) or float("nan")  # Without any samples the update is skipped.
         shares = [part[share] for part in parts]
         self._squares[self.communicator.rank, 0] = _weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()

@@ -93,7 +93,7 @@ class AtariEmulator:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = rom_path(game).read_bytes() if rom is None else rom
         self._emulator: EmulatorCore = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
-        # the order of ale-py: load with the defaults, set, reset
+        # ale-py loads a game with its defaults, then sets the switches, then resets.
         if mode is not None:
             self._emulator.set_steps(steps(game, mode))
         if difficulty is not None:

@@ -10,9 +10,9 @@ and CPUs draw the same numbers.
 from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.system.errors import ConfigError
 
-MOST_NOOPS = 100  # on a device: each number of no-ops has 75 start states in a table, of 9 KB each
+MOST_NOOPS = 100  # On a device, each number of no-ops has 75 start states of 9 KB each in a table.
 CACHED_STARTS = 30  # Dalton & Frosio 2020, section 3: "a cache of random initial states (30 by default)"
-CACHE_SEED = 2020  # a constant, so that all runs use the same cached starts
+CACHE_SEED = 2020  # The seed is a constant, so that all runs use the same cached starts.
 
 
 def check_noops(noop_max: int) -> None:

@@ -105,7 +105,7 @@ class EnvPool:
         """Begin all games; recv() returns the first batch."""
         self._over[:] = True
         self._first = self._envs.reset(seed=self._seed)
-        self._seed = None  # later resets continue the streams of random numbers
+        self._seed = None  # Later resets continue the streams of random numbers.
 
     def step(self, action: np.ndarray, env_id: np.ndarray | None = None) -> tuple[Any, ...]:
         """send(), then recv()."""
@@ -182,4 +182,4 @@ def _gym(env_type: str) -> tuple[bool, Any]:
         import gym
     except ImportError:
         raise ConfigError("env_type='gym' needs Gym: pip install gym, or use env_type='gymnasium'") from None
-    return int(gym.__version__.split(".")[1]) < 26, gym.spaces  # 0.26 was the last
+    return int(gym.__version__.split(".")[1]) < 26, gym.spaces  # Gym 0.26 was the last release.

@@ -27,8 +27,8 @@ from accel_rl.system.errors import ConfigError, nearest
 CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
 CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
-BENCHMARK_GAMES = 57  # the first of `games()`: verified to the release protocol
-RESET, SELECT = 1, 2  # switches of the console
+BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are verified to the release protocol.
+RESET, SELECT = 1, 2  # numbers of the console's switches
 RIGHT, LEFT, DOWN = 3, 4, 5  # actions
 
 _FORMS = {
@@ -167,7 +167,7 @@ def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
     """Return the inputs for a menu with one yes/no line per bit of the mode: down to the line, then left for no, right
     for yes."""
     down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
-    chosen = [down]  # past the title
+    chosen = [down]  # these actions leave the title screen
     for line, bit in enumerate(rule["bits"]):
         yes = mode >> line & 1
         accepted = [v for v in range(256) if bool(v & bit) == bool(yes)]
@@ -187,7 +187,7 @@ def action_codes(game: str, full_action_space: bool) -> list[int]:
     """Return the joystick actions of a game, or all of the 18 that it has a use for."""
     if not full_action_space:
         return list(games()[game]["actions"])
-    # ale-py omits FIRE in games that do not use it (skiing)
+    # ale-py omits FIRE in games that do not use it, such as skiing
     return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
 
 

@@ -62,7 +62,7 @@ class VectorEnv(GymnasiumVectorEnv):
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
         if device is None:
             return super().__new__(cls)
-        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # loads torch
+        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # This import loads torch.
 
         return DeviceVectorEnv(game, num_envs, device=device, **options)
 
@@ -153,9 +153,9 @@ class VectorEnv(GymnasiumVectorEnv):
         shape = (self.batch_size, stack_num, SIDE, SIDE)
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
-        self._obs: np.ndarray | None = None  # the batch that is being played
-        self._last: np.ndarray | None = None  # the environments of the last one
-        self._new = np.full(num_envs, True)  # without a seed yet
+        self._obs: np.ndarray | None = None  # observations of the batch that is being played
+        self._last: np.ndarray | None = None  # the environments of the last batch
+        self._new = np.full(num_envs, True)  # environments that have not been seeded
         self._pending = False
 
     def reset(

@@ -37,10 +37,10 @@ class AtariEnv:
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
         self.exact_restore = game not in INEXACT_RESTORE
-        self.seed, self.episode = seed, 0  # number of the next episode
+        self.seed, self.episode = seed, 0  # seed, and number of the next episode
         self._rng = episode_rng(seed, 0)
         self._cached = cached
-        self.starts: SavedStarts | None = None  # saved states in which episodes begin, instead of resets
+        self.starts: SavedStarts | None = None  # Episodes begin in these saved states instead of after resets.
         self._repeat = rules.repeat_action_probability
         self.load()
         ale = self._ale
@@ -49,7 +49,7 @@ class AtariEnv:
         self._preprocess = make_preprocessor(rules.frame, *ale.getScreenDims())
         self._screens = list(self._preprocess.screens)
         self._life_loss = rules.life_loss_ends_return
-        self._rest = range(rules.frame_skip - 1, 0, -1)  # frames to go after the first
+        self._rest = range(rules.frame_skip - 1, 0, -1)  # the frames of a step after the first frame
         self._max_steps = rules.max_episode_steps
         self._steps = 0
         self._lives = ale.lives()
@@ -66,8 +66,8 @@ class AtariEnv:
         self._pools = any(
             frames > 1 for _, frames in self.presses[False]
         )  # whether the first frame of an episode may be a maximum over two screens
-        self._held = 0  # the action of the last emulated frame, where actions are sticky
-        self._actions = bytearray()  # of this episode's steps
+        self._held = 0  # With sticky actions, the action of the last emulated frame.
+        self._actions = bytearray()  # the actions of this episode's steps
         self._last = self._preprocess.last
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
 
@@ -75,11 +75,11 @@ class AtariEnv:
         self.origin = Origin()
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
-        ale.setFloat("repeat_action_probability", 0.0)  # ours instead: see _sticky_act
-        # nothing is drawn from this seed, but it is part of a saved state; by default it is the time of day
+        ale.setFloat("repeat_action_probability", 0.0)  # This project draws sticky actions itself, in _sticky_act.
+        # No number is drawn from this seed, but a saved state contains the seed, whose default is the time of day.
         ale.setInt("random_seed", self.seed & 0x7FFFFFFF)
         rom = roms.get_rom_path(self.game)
-        assert rom is not None  # GAMES are those that ale-py ships
+        assert rom is not None  # GAMES lists the games that ale-py ships
         ale.loadROM(rom)
         self._set_switches()
         # methods are looked up once, not at each step
@@ -112,7 +112,7 @@ class AtariEnv:
         self._lives = ale.lives()
         if noops or self.presses[False] or self._start is None:
             self._screen(self._screens[1])
-        else:  # ale-py draws only with the next frame after a restore
+        else:  # After a restore, ale-py draws the screen only with the next frame.
             self._screens[1][:] = self._start[1]
         (self._write if self._pools else self._last)(frame)
 
@@ -184,7 +184,7 @@ class AtariEnv:
                 write = self._last
                 break
             if frames_left == 1:
-                self._screen(first)  # two frames: sprites flicker
+                self._screen(first)  # Two frames are combined, because sprites flicker.
             reward += act(code)
             ended = over()
         self._screen(last)
@@ -234,7 +234,8 @@ class AtariEnv:
         self._steps = header["steps"]
         self._lives = header["lives"]
         self._held = header["held"]
-        # states of an earlier version have no number of the episode: valid, though not the course it would have been
+        # A state of an earlier version has no episode number. The state is valid, but later episodes differ from the
+        # original course.
         self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# ale-py 0.12.1 ships 108 games; its single-player loadROM refuses (and stops the process at) combat, joust,
-# maze_craze and warlords.
+# ale-py 0.12.1 ships 108 games. Its single-player loadROM refuses combat, joust, maze_craze and warlords, and stops the
+# process.
 GAMES = tuple(
     """
     adventure air_raid alien amidar assault asterix asteroids atlantis atlantis2 backgammon bank_heist
@@ -25,11 +25,12 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# Games that ale-py 0.12.1 does not restore exactly from some states, found by trying 40 states in each of the 104
-# games. In yars_revenge some first screens after a restore differ, which does not matter with a frame skip above 2.
+# ale-py 0.12.1 does not restore these games exactly from some states. The games were found by trying 40 states in each
+# of the 104 games. In yars_revenge some first screens after a restore differ, which does not matter with a frame skip
+# above 2.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
-# Mnih et al. 2015, Extended Data Table 2.
+# The games are those of Mnih et al. 2015, Extended Data Table 2.
 ATARI_49 = tuple(
     """
     alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout
@@ -40,7 +41,7 @@ ATARI_49 = tuple(
     """.split()  # noqa: SIM905
 )
 
-# The 57 of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
+# The games are the 57 of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
 ATARI_57 = tuple(
     sorted(
         (

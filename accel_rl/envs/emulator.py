@@ -51,7 +51,7 @@ class EmulatorEnv:
         settings = games()[game]
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
-        self.seed, self.episode = seed, 0  # number of the next episode
+        self.seed, self.episode = seed, 0  # seed, and number of the next episode
         self.counter = Counter(rules.noop_max, rules.frame_skip, cached, rules.noop_min) if counter else None
         if counter and rules.fire_reset != "none":
             raise ConfigError(
@@ -87,7 +87,7 @@ class EmulatorEnv:
         self._alone = Step.empty(1, self.spec)
         self._draws = np.zeros((1, rules.frame_skip))
         self._cached = cached
-        self.starts: SavedStarts | None = None  # saved states in which episodes begin, instead of resets
+        self.starts: SavedStarts | None = None  # Episodes begin in these saved states instead of after resets.
         self.load()
 
     def load(self) -> None:
@@ -165,9 +165,8 @@ class EmulatorEnv:
         """Play the frames after a lost life. Row `i` of the step's results then holds the last of these frames."""
         played = self.core.actions
         out.ended[i] = any(self._press(code) for code, _ in self.presses[True])
-        self.core.actions = (
-            played  # the recorded actions do not include the presses, since a replay of the episode repeats them
-        )
+        # The recorded actions omit the automatic button presses, since a replay of the episode repeats them.
+        self.core.actions = played
         out.frame[i] = self._alone.frame[0]
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
@@ -220,7 +219,7 @@ class EmulatorEnv:
         terminated = bool(out.terminated[0])
         truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
-            self.press_after_life(out, 0)  # `out` holds the results of the last of these steps
+            self.press_after_life(out, 0)  # `out` holds the results of the last of the presses.
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 

@@ -47,7 +47,7 @@ class GymnasiumEnv:
             if not space.is_np_flattenable:
                 raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a uint8 picture")
         self._flatten = not isinstance(space, gymnasium.spaces.Box)
-        self._seed, self._episode = seed, 0  # number of the next episode
+        self._seed, self._episode = seed, 0  # seed, and number of the next episode
         self._episode_seed: int | None = None
         self._actions: list[int] = []
         self.is_lost = False  # whether a state could not be restored, so that its episode ends at the next step
@@ -166,7 +166,7 @@ class GymnasiumEnv:
         elif self._flatten:
             observation = gymnasium.spaces.flatten(self._space, observation)
         np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
-        np.copyto(self._newest, frame)  # a state is checked against it
+        np.copyto(self._newest, frame)  # The restored state is compared with this frame.
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
@@ -182,7 +182,7 @@ def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
             if not isinstance(env, gymnasium.Env):
                 raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
             return env
-    try:  # with "module:Name-v0" Gymnasium imports the module, which registers Name-v0
+    try:  # For "module:Name-v0" Gymnasium imports the module, which registers Name-v0.
         return gymnasium.make(id, disable_env_checker=True, **options)
     except gymnasium.error.DependencyNotInstalled as e:
         raise ConfigError(f"id={id!r} lacks a package: {_line(e)}") from e

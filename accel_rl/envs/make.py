@@ -113,7 +113,7 @@ class ResolvedEnv(EnvConfig):
 
     def check(self) -> None:
         """Raise ConfigError, one line, if no environment can be created with these settings."""
-        _inspected(self, True, False)  # as `make_spec` calls it, which then finds it in the cache
+        _inspected(self, True, False)  # `make_spec` makes the same call and finds its result in the cache.
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
@@ -157,7 +157,8 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
             return EmulatorEnv(config.game, rules, seed, training, cached, config.is_counter)
         if config.is_counter:
             raise ConfigError("randomness=counter: only with backend=emulator")
-        from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, which only processes that play Atari need
+        # This import loads ale-py and OpenCV, which only processes that play Atari need.
+        from accel_rl.envs.ale import AtariEnv
 
         return AtariEnv(config.game, rules, seed, training, cached)
     if config.backend != "auto":
@@ -219,7 +220,8 @@ def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
     return unclean_reset(config.game, "swap")
 
 
-@lru_cache(maxsize=256)  # settings are checked, planned and built from in one process: it makes one environment for all
+# Settings are checked, planned and built in one process, which makes a single environment for all three.
+@lru_cache(maxsize=256)
 def _inspected(config: ResolvedEnv, training: bool, cached: bool) -> EnvSpec:
     env = make_env(config, seed=0, training=training, cached=cached)
     env.close()

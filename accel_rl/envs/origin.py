@@ -18,9 +18,9 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import RunError
 
-RAM = 128  # bytes
-KINDS = {"emulator": "emulator", "ale": "atari"}  # the name that each backend writes into its states
-STRIDE = 16  # number of resets between stored states of a console that is reset repeatedly to reach an origin
+RAM = 128  # bytes of the console's RAM
+KINDS = {"emulator": "emulator", "ale": "atari"}  # the name that each backend writes into its saved states
+STRIDE = 16  # A console is reset repeatedly to reach an origin. Its state is stored every STRIDE resets.
 
 
 @dataclass(slots=True)
@@ -136,7 +136,8 @@ def replay(env: Replayable, state: bytes) -> None:
         raise RunError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
 
 
-_walked: dict[tuple[Any, ...], list[Any]] = {}  # by backend, game and switches: consoles after 0, 16, 32 .. resets
+# For each backend, game and switches: the consoles after 0, 16, 32 .. resets.
+_walked: dict[tuple[Any, ...], list[Any]] = {}
 
 
 def _walk(env: Replayable, resets: int) -> None:

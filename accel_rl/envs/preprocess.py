@@ -31,10 +31,11 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
 
     Sets OpenCV to one thread in this process.
     """
-    cv2.setNumThreads(1)  # an environment has one core
+    cv2.setNumThreads(1)  # an environment uses one core
     if kind == "104x80":
         return Subsample(rows, columns)
-    # cropped by a row on each side, a screen of 210 rows is halved: the mean of 2x2 pixels, a half rounded up
+    # One row is cropped at the top and at the bottom of a screen of 210 rows. The screen is then halved by the mean of
+    # 2x2 pixels, where a half is rounded up.
     crop = slice(1, rows - 1) if kind == "104x80-mean" else slice(0, rows)
     return Area(rows, columns, crop, FRAMES[kind])
 
@@ -87,7 +88,7 @@ class Area:
     def _resize(self, frame: np.ndarray) -> None:
         if frame.flags.c_contiguous:
             cv2.resize(self._cropped, self._size, frame, interpolation=cv2.INTER_AREA)
-        else:  # OpenCV would write to a new array
+        else:  # OpenCV would write to a new array.
             np.copyto(frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA))
 
     def last(self, frame: np.ndarray) -> None:

@@ -21,7 +21,8 @@ class ReservedEnv:
         self.spec: EnvSpec = playing.spec
         self.late_resets = 0
         self._playing, self._reserve = playing, reserve
-        self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)  # the reserve's
+        # The first frame of the reserve environment
+        self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         self._ready = False
         self._episode = 0  # number of the next episode
 
@@ -74,7 +75,8 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # A reserve that is not deterministic is in another state. It is reset again, since its episode has not begun.
+        # A reserve environment that is not deterministic has another state now. The reserve is reset again, since its
+        # episode has not begun.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]
         self.late_resets = header["late_resets"]

@@ -80,7 +80,7 @@ class SequentialEnv:
                         env.reset(frame)
         for reserved in self._reserved:
             reserved.refill()
-            reserved.late_resets = 0  # late resets during the random actions are not counted
+            reserved.late_resets = 0  # Late resets during the random actions are not counted.
         self._age[:] = 0
         self._waiting[:] = self._any_waiting = False
         out.age[:] = 0
@@ -130,7 +130,7 @@ class SequentialEnv:
                 _SKIPPED if skip else step(a, frame)
                 for skip, step, a, frame in zip(skipped.tolist(), steps, action.tolist(), out.frame, strict=True)
             ]
-            out.frame[skipped] = 0  # overwrite old frames
+            out.frame[skipped] = 0  # Skipped cells are filled with 0, because they hold old frames.
         out.reward[:], out.terminated[:], out.truncated[:], out.ended[:] = zip(*results, strict=True)
 
     def reset_waiting(self, out: Step) -> None:

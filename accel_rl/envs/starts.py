@@ -59,7 +59,7 @@ class SavedStarts:
         return points.frames(i), codes[point.steps - 1]
 
 
-_consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # {(backend, checksum, game): {point: console}}
+_consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # maps (backend, checksum, game) to {point: console}
 
 
 def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:

@@ -4,8 +4,8 @@ import json
 import zlib
 from typing import Any
 
-MAGIC = b"accel_rl.env.1\n"  # the version is in the magic
-_LENGTH = 4  # bytes of the header's length and of the checksum, little-endian
+MAGIC = b"accel_rl.env.1\n"  # the format's version is part of the magic bytes
+_LENGTH = 4  # bytes of the header's length and of the checksum, each little-endian
 
 
 def pack(header: dict[str, Any], blob: bytes = b"") -> bytes:

@@ -61,9 +61,9 @@ class Answer:
 class MemberCount:
     """The total work of all processes of a member."""
 
-    life: int = -1  # number of its last process that has reported
-    before: Work = field(default_factory=Work)  # by earlier processes
-    now: Work = field(default_factory=Work)  # by this one
+    life: int = -1  # number of the member's last process that has reported
+    before: Work = field(default_factory=Work)  # counts by earlier processes of the member
+    now: Work = field(default_factory=Work)  # counts by the current process
     recent: list[tuple[float, int]] = field(default_factory=list)
 
     @property
@@ -120,7 +120,7 @@ class BoardKeeper:
         self._name = name
         self._window = window
         self.members = members
-        self.replaced = 0  # number of times
+        self.replaced = 0  # number of times that the process was replaced
         self._stop = False
         self._actor = self._start()
 
@@ -155,8 +155,8 @@ class BoardKeeper:
         self._ray.kill(self._actor)
 
 
-INTERVAL_S = 0.2  # between two reports
-LOST_S = 30.0  # after this many seconds without a sign of the driver, the driver counts as lost
+INTERVAL_S = 0.2  # seconds between two reports to the driver
+LOST_S = 30.0  # The driver counts as lost after this number of seconds without an answer.
 LOOK_S = 0.1
 
 
@@ -169,10 +169,10 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # the report that is not answered yet
+        self._asked: Any = None  # the report that the driver has not answered yet
         self._sent_at, self._heard_at = 0.0, time.monotonic()
-        self.answer = Answer(0, False, 0.0)  # the last one
-        self.answered = Work()  # the work that it includes
+        self.answer = Answer(0, False, 0.0)  # the driver's last answer
+        self.answered = Work()  # the counts that the last answered report includes
         self._reported = Work()
 
     @property
@@ -192,7 +192,7 @@ class BoardLine:
 
     def ask(self, work: Work, recent: list[tuple[float, int]]) -> Answer:
         """Report and wait for the answer. RunError if the driver is gone."""
-        self._asked = None  # this report has all that an earlier one has
+        self._asked = None  # The next report contains everything that the lost report contained.
         while True:
             self._send(work, recent)
             if self._asked is not None and self._take():

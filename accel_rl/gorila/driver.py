@@ -32,9 +32,9 @@ from accel_rl.system.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 0.1  # poll interval of all processes
-ANSWER_S = 10.0  # the longest wait of the driver for one process: members end if the driver is silent for 30 s
-END_S = 120.0  # time for members to end a cycle and write a checkpoint
+LOOK_S = 0.1  # seconds between two polls by any process
+ANSWER_S = 10.0  # The longest time that the driver waits for one process. Members end if the driver is silent for 30 s.
+END_S = 120.0  # seconds in which members end a cycle and write a checkpoint
 
 
 class Driver:
@@ -68,10 +68,10 @@ class Driver:
         self.members = Members(ray, self.setup, self.roles, counts, self.nodes.share(config))
         self.evaluator = RemoteEvaluator(ray, self.setup, config.seed)
         self.pushes = PushReport()
-        self.evaluation: Evaluation | None = None  # the last one
+        self.evaluation: Evaluation | None = None  # the last evaluation
         self.best = BestAgent(run.path)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # since when fewer than min_bundles run
+        self._short_since: float | None = None  # time since which fewer than min_bundles bundles run
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
         at = self.at

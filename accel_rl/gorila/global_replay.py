@@ -46,7 +46,7 @@ class GlobalReplay:
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
-        self._parts: dict[int, tuple[int, Replay]] = {}  # of each member: (number of its process, its steps)
+        self._parts: dict[int, tuple[int, Replay]] = {}  # for each member: the number of its process, and its steps
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
         """Append a rollout of a member's process number `life`; return the number of transitions.
@@ -104,9 +104,9 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # rollouts that are not stored yet, and batches that are drawn ahead
+IN_FLIGHT = 2  # largest number of rollouts not yet stored, and of batches drawn ahead
 LOOK_S = 0.05
-SIZE_S = 0.5  # poll interval of the size of a replay that is too small
+SIZE_S = 0.5  # seconds between two polls of the size of a replay that is too small
 
 
 class RemoteReplay(Replay):
@@ -127,7 +127,7 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # (N, call)
+        self._drawn: deque[tuple[int, Any]] = deque()  # pairs of the batch size N and the call
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
@@ -222,7 +222,7 @@ class ReplayKeeper:
         self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = None  # time.monotonic() of the next start; None while a process runs
+        self._starts_at: float | None = None  # time.monotonic() of the next start, or None while a process runs
         self._start()
 
     def _start(self) -> None:

@@ -56,7 +56,7 @@ class Member:
 
     def run(self, slot: int, slots: int) -> int:
         """Run to the end; returns the env steps of the run. slot, slots: see `member_config`."""
-        warnings.simplefilter("ignore")  # the driver prints the warnings
+        warnings.simplefilter("ignore")  # The driver prints the warnings, so members suppress them.
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
         folder = self._folder()
@@ -184,8 +184,8 @@ class MemberClock(Clock):
         self._exchange = exchange
         self._config = config
         self._line = line
-        self._env_steps = 0  # by this process
-        # work of earlier processes of this member, which is part of its counts
+        self._env_steps = 0  # env steps by this process
+        # Env steps and updates by earlier processes of this member are part of its counts.
         self._earlier = Work()
         if state is not None:
             sync = state["learner"]["gradient_sync"]
@@ -231,7 +231,7 @@ class MemberBarrier(Barrier):
         self._clock, self._line = clock, line
 
     def agreed(self, done: bool) -> bool:
-        return True  # the driver evaluates
+        return True  # only the driver evaluates
 
     @contextmanager
     def saving(self) -> Iterator[None]:

@@ -26,8 +26,8 @@ from accel_rl.system.process import tune_torch
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 60.0  # time without any work of a member, in addition to MOST failed starts of each, after which the run fails
-PLACING_S = 30.0  # time within which placed members begin
+IDLE_S = 60.0  # The run fails after MOST failed starts of each member and this time without any progress.
+PLACING_S = 30.0  # seconds within which placed members begin
 
 
 @dataclass(slots=True)
@@ -38,13 +38,13 @@ class Seat:
     role: Role
     life: int
     actor: Any = None
-    placing: Any = None  # the request for the place of the process; None after its answer
+    placing: Any = None  # The request to place the process, or None after its answer.
     place: Place | None = None
     slot: int = 0
     running: Any = None  # the call that runs the member
     done_at_start: int = 0  # env steps and updates of this member when its process was started
-    failed_starts: int = 0  # number of consecutive processes that did no work
-    starts_at: float | None = None  # time.monotonic() of its next start; None while it has a process
+    failed_starts: int = 0  # number of consecutive processes that made no env step or update
+    starts_at: float | None = None  # time.monotonic() of the member's next start, or None while its process runs
     ended: bool = False
 
     @property
@@ -73,9 +73,10 @@ class Members:
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        self._failed_starts, self._done = 0, 0  # of all members, since this much was done
-        self._done_at = time.monotonic()  # when it had grown last
-        self._slots: dict[str, int] = {}  # number of shares that a machine's cores are divided into
+        # Failed starts of all members since the last progress, and the counts at that time
+        self._failed_starts, self._done = 0, 0
+        self._done_at = time.monotonic()  # time of the last progress
+        self._slots: dict[str, int] = {}  # Each machine's cores are divided into this number of shares.
         for seat in self.seats:
             self._start(seat)
         self._placing_until = time.monotonic() + PLACING_S
@@ -261,7 +262,7 @@ class EvaluatorActor:
         tune_torch(plan.placement.torch_threads)
         multiply_in("float32", plan.device)
         reader = Reader("evaluator", self.config.gorila)
-        seed = derived_seed(self.config.seed, Stream.MODEL)  # all processes have the same frozen parameters
+        seed = derived_seed(self.config.seed, Stream.MODEL)  # All processes have the same frozen parameters.
         self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
         self._sync.connect(transport_to(ray, setup.shards), publish=False)
@@ -293,8 +294,8 @@ class RemoteEvaluator:
         self._setup = setup
         self._seed = seed
         self._actor: Any = None
-        self._asked: tuple[int, int] | None = None  # (env_steps, steps)
-        self._call: Any = None  # the call that plays the evaluation; None until it starts at _starts_at
+        self._asked: tuple[int, int] | None = None  # the requested evaluation: (env_steps, steps)
+        self._call: Any = None  # The call that plays the evaluation, or None until it starts at _starts_at.
         self._starts_at = 0.0  # time.monotonic()
         self._deaths = Deaths()
         self.replaced = 0

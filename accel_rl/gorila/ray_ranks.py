@@ -20,10 +20,10 @@ from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, RunError
 
 Strategy = Literal["PACK", "SPREAD"]
-PLACE_S = 60.0  # time in which the cluster must have room
-START_S = 120.0  # time in which the actors must have started
-POLL_S = 0.1  # between two polls of a rank
-SETTLE_S = 40.0  # Ray finds a lost node by its heartbeats
+PLACE_S = 60.0  # seconds in which the cluster must have room
+START_S = 120.0  # seconds in which the actors must have started
+POLL_S = 0.1  # seconds between two polls of a rank
+SETTLE_S = 40.0  # Ray detects a lost node by its heartbeats, within this number of seconds.
 
 
 def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
@@ -141,9 +141,9 @@ class RayStarter:
 class RankState:
     """The output and exit code of a rank's process since the last poll."""
 
-    code: int | None  # its exit code, negative for a signal; None while it runs
+    code: int | None  # exit code of the process, negative for a signal, or None while it runs
     output: bytes
-    ending: str  # one line, once it has ended
+    ending: str  # one line about how the rank ended
     reply: dict[str, Any] = field(default_factory=dict)
 
 
@@ -168,7 +168,7 @@ class RankActor:
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         listening = None if self._socket is None else self._socket.fileno()
-        # Ray sets one thread per CPU of an actor, but a rank plans its own threads
+        # Ray sets one thread per CPU of an actor, but a rank plans its own threads.
         own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         fds = () if listening is None else (listening,)
         try:
@@ -226,7 +226,7 @@ class RayRank:
             self._read(0.0)
 
     def settle(self, timeout_s: float) -> None:
-        for _ in range(2):  # the first answer may be older than the failure
+        for _ in range(2):  # The first answer may be older than the failure, so the rank is polled twice.
             if self.code() is None:
                 self._read(timeout_s)
 

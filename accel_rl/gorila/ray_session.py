@@ -30,7 +30,7 @@ from accel_rl.system.errors import ConfigError, RunError
 INSTALL = "pip install 'accel_rl[cluster]'"
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "accel_rl"
-# without "clusters", Ray uses the loopback address as the machine's address
+# Without the setting "clusters", Ray uses the loopback address as the machine's address.
 _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 
 
@@ -58,9 +58,10 @@ def _load_confined() -> Any:
         os.environ.update(_CONFINED)
     os.environ.setdefault(
         "RAY_AUTH_TOKEN", secrets.token_hex(32)
-    )  # Ray keeps the first token for the lifetime of the process
+    )  # Ray keeps the first token for the lifetime of the process.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's default of 15 lets all other programs go first
+    # With Ray's default niceness of 15, all other programs would run first.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     return load_ray()
 
 
@@ -112,7 +113,7 @@ def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
 
 AUTO = "auto"
 ALLOWED = f"{AUTO} (RAY_ADDRESS, or the cluster of this machine) or HOST:PORT"
-CONNECT_S = 10.0  # time in which a host must accept a connection
+CONNECT_S = 10.0  # seconds in which a host must accept a connection
 
 
 def check_address(address: str) -> None:
@@ -138,7 +139,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     _check_token(ray, address, result)
     try:
         ray.init(result, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-    except (RuntimeError, OSError) as e:  # also another version of Ray or Python
+    except (RuntimeError, OSError) as e:  # The cause may also be another version of Ray or Python.
         ray.shutdown()
         raise _no(address, str(e)) from e
     try:
@@ -173,7 +174,7 @@ def _check_host(address: str, found: str) -> None:
 def _check_token(ray: Any, address: str, found: str) -> None:
     """Raise ConfigError if the cluster refuses this process's token, or does not answer."""
     try:
-        with _without_stderr():  # suppresses the output of Ray's C++ library
+        with _without_stderr():  # This suppresses the output of Ray's C++ library.
             ray._raylet.GcsClient(address=found)
     except ray.exceptions.AuthenticationError as e:
         given = "RAY_AUTH_TOKEN is not the cluster's" if os.environ.get("RAY_AUTH_MODE") == "token" else "none is given"
@@ -195,7 +196,7 @@ def _without_stderr() -> Iterator[None]:
         os.close(null)
 
 
-FREE_S = 30.0  # a dead actor's name is free within moments
+FREE_S = 30.0  # The name of a dead actor becomes free within this number of seconds.
 
 
 def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> Any:
@@ -210,7 +211,7 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
     while True:
         try:
             return actor.remote(*arguments)
-        except ValueError as e:  # the name of a dead actor is not free yet
+        except ValueError as e:  # The name of a dead actor is not free yet.
             if time.monotonic() > deadline:
                 raise RunError(f"{name} cannot start: {e}") from e
             time.sleep(0.05)
@@ -219,9 +220,9 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
 MARK = "ACCEL_RL_RAY_FOLDER"
 """Environment variable of all processes of a session: the session's folder."""
 DRIVER_LOG = "python-core-driver-"
-NODE_S = 60  # time in which a node of a local cluster must have joined
-GRACE_S = 1.0  # time in which processes may end by themselves
-KILL_S = 20.0  # time in which killed processes must have ended
+NODE_S = 60  # seconds in which a node of a local cluster must have joined
+GRACE_S = 1.0  # seconds in which processes may end by themselves
+KILL_S = 20.0  # seconds in which killed processes must have ended
 
 
 @contextmanager
@@ -251,7 +252,7 @@ def watched(folder: str) -> Iterator[None]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=child.environment(),
-            start_new_session=True,  # Ctrl-C does not reach the watcher
+            start_new_session=True,  # Ctrl-C does not reach the watcher process
             cwd="/",
         )
     finally:
@@ -306,7 +307,8 @@ def _lives(process: psutil.Process) -> bool:
 
 def end_session(folder: str) -> None:
     """Wait briefly for the session's processes to end, kill the remaining ones, and remove the folder."""
-    known = members(folder)  # collected first, because descendants of an ended process cannot be found later
+    # Descendants are collected first, because they cannot be found after their parent has ended.
+    known = members(folder)
     deadline = time.monotonic() + GRACE_S
     while any(map(_lives, known)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -325,7 +327,7 @@ def wait_for_end(parent: int, fd: int) -> None:
     """Return when the parent has closed its end of the pipe `fd`, or has died."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
-    # a forked child of the parent may hold its end of the pipe
+    # A forked child of the parent may hold the parent's end of the pipe.
     if hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):
             poll.register(os.pidfd_open(parent), select.POLLIN)
@@ -334,7 +336,7 @@ def wait_for_end(parent: int, fd: int) -> None:
 
 
 def main(folder: str, parent: str, fd: str) -> None:
-    # the watcher must survive these signals to end the session
+    # The watcher process must survive these signals to end the session.
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, signal.SIG_IGN)
     wait_for_end(int(parent), int(fd))
@@ -414,7 +416,7 @@ def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 <<
                 cluster.add_node()
             yield cluster
         finally:
-            ray.shutdown()  # first: it would report each node as lost
+            ray.shutdown()  # Ray is shut down first, because it would report each node as lost.
             for i in range(1, len(cluster._nodes)):
                 cluster.kill_node(i)
 

@@ -67,7 +67,7 @@ class Setup:
 class Place:
     """Where a process runs."""
 
-    node: str  # Ray's
+    node: str  # Ray's identifier of the node
     machine: str  # nodes of one machine share its cores
     pid: int
 
@@ -114,9 +114,9 @@ class Reader(Exchange):
         return self.sync
 
 
-MOST = 3  # in a row
-OVER_S = 300.0  # seconds without any work after which repeated deaths end the run
-MAX_PAUSE_S = 30.0  # before another process starts
+MOST = 3  # largest number of consecutive failed starts
+OVER_S = 300.0  # Repeated deaths end the run after this number of seconds without progress.
+MAX_PAUSE_S = 30.0  # longest pause in seconds before another process starts
 
 
 def pause_after(deaths: int) -> float:

@@ -58,7 +58,7 @@ class Push:
 class AccumulatedPush:
     """The updates that the learners of one machine have made to one slice since the machine's last push."""
 
-    learner: str  # the machine
+    learner: str  # name of the learner's machine
     sequence: int
     version: Version
     """Version of the parameters from which the updates began."""
@@ -78,8 +78,8 @@ class Pulled:
     """A shard's answer to a pull."""
 
     version: Version
-    parameters: Tensor | None  # [n], a copy on the host; None if the learner has this version
-    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if requested
+    parameters: Tensor | None  # [n], a copy on the host, or None if the learner has this version
+    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if it was requested
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class Snapshot:
     """All state of a shard, as copies."""
 
     parameters: Tensor  # [n]
-    optimizer: dict[str, Any]  # `Optimizer.state_dict`
+    optimizer: dict[str, Any]  # `Optimizer.state_dict` of the shard
     updates: int
     sequences: dict[str, int]  # the last sequence number of each learner
     counts: ShardCounts

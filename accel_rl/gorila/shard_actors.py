@@ -24,7 +24,7 @@ class ShardActor:
     def __init__(self, shard: Shard, threads: int):
         import ray
 
-        before_torch()  # so that freed memory of messages stays with the process
+        before_torch()  # Set before torch is imported, so that freed memory of messages stays with the process.
         torch.set_num_threads(threads)
         self._server = ShardServer(shard, ray.util.get_node_ip_address())
 
@@ -51,7 +51,7 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
     try:
         return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
     except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-        return None  # no actor of this name, or not any more
+        return None  # no actor has this name, or the actor has ended
 
 
 class ActorCall:
@@ -154,7 +154,7 @@ class RayShards:
 
     def refresh(self, timeout_s: float) -> None:
         """Wait for the current `status` of each living shard."""
-        self._asked = [None] * len(self.names)  # their answers are older
+        self._asked = [None] * len(self.names)  # The outstanding answers are older than the restored state.
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):
@@ -163,7 +163,8 @@ class RayShards:
     def _replace(self, i: int) -> None:
         """Start a new actor from the last snapshot, in a new epoch."""
         self._ray.kill(self._actors[i])
-        self._shards[i].restore(self._snapshots[i])  # before it starts: no push comes between
+        # The shard is restored before it starts, so that no push comes between.
+        self._shards[i].restore(self._snapshots[i])
         self._actors[i] = self._start(i)
 
     def close(self) -> None:

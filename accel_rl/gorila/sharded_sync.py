@@ -21,7 +21,7 @@ from accel_rl.optim.optimizer import Optimizer, Rate
 
 
 class _Pull(NamedTuple):
-    number: int  # calls are carried out in their order, so that a later pull brings the newer parameters
+    number: int  # Calls are carried out in order, so a pull with a higher number brings newer parameters.
     future: Future
 
 
@@ -53,22 +53,24 @@ class ShardedSync(GradientSync):
         is part of this learner's checkpoints. usual_loss: see `OutlierGuard`. rewards: returns those of the current
         batch [N], or None, to count which batches the guard discards.
         """
-        # no GuardedStep: the shards step the optimizer
+        # Updates need no GuardedStep, because the shards step the optimizer.
         self.flat = flat
         self.max_norm = max_norm
         self.config = config
         self.learner = learner
         self.parts = chunks(len(flat.data), config.shards)
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
-        self._versions: list[Version | None] = [None] * len(self.parts)  # of this learner's parameters
-        self._sequence = 0  # of the last push
-        self._pulls, self._taken = 0, [0] * len(self.parts)  # number of pulls; of each shard's last one with parameters
-        self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()  # (push, pull) of each shard, oldest update first
-        self._snapshots: list[Snapshot] | None = None  # of a state that was loaded and not yet published
+        self._versions: list[Version | None] = [None] * len(self.parts)  # versions of this learner's parameters
+        self._sequence = 0  # sequence number of the last push
+        # Number of pulls, and for each shard the number of the last pull that brought parameters
+        # The (push, pull) of each shard, with the oldest update first.
+        self._pulls, self._taken = 0, [0] * len(self.parts)
+        self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
+        self._snapshots: list[Snapshot] | None = None  # snapshots of a loaded state that is not yet published
         self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
         self.skips = SkippedUpdates(torch.device("cpu"))
         self.counts = PushCounts()
-        self.refreshed = 0  # number of pulls
+        self.refreshed = 0  # number of times that parameters were pulled
         self._bytes = 0
         self.times = {"sync_s": 0.0}
 
@@ -151,7 +153,7 @@ class ShardedSync(GradientSync):
 
     def _push(self, learning_rate: float) -> None:
         began = time.monotonic()
-        # a copy, since the next gradient is written while this one is sent
+        # A copy is sent, because the next gradient is written during the transfer.
         gradient = self.flat.grad.detach().to("cpu", copy=True)
         self._sequence += 1
         sent = []

@@ -37,8 +37,8 @@ from accel_rl.optim.accumulated import Accumulated
 _MESSAGES = (Version, Push, Accumulated, AccumulatedPush, Pulled, ShardCounts, Snapshot)
 _TYPES: dict[str, Any] = {t.__name__: t for t in _MESSAGES}
 _LENGTH = struct.Struct("<Q")
-_JOINED = 1 << 16  # bytes up to which a message is one packet
-_NONCE = 32  # bytes
+_JOINED = 1 << 16  # a message of at most this number of bytes is sent as one packet
+_NONCE = 32  # bytes of the random challenge
 
 
 def _plain(x: Any, tensors: list[Any]) -> Any:
@@ -122,7 +122,7 @@ def _proof(token: str, nonce: bytes) -> bytes:
 
 
 METHODS = get_args(Method)
-TOKEN_S = 10.0  # time in which a new connection must prove that it knows the token
+TOKEN_S = 10.0  # seconds in which a new connection must prove that it knows the token
 
 
 class Endpoint(NamedTuple):
@@ -155,13 +155,13 @@ class ShardServer:
         self._socket.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # closed
+        with contextlib.suppress(OSError):  # the socket is already closed
             while True:
                 connection, _ = self._socket.accept()
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):  # the caller has gone
+        with connection, contextlib.suppress(OSError):  # The caller has closed the connection.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.settimeout(TOKEN_S)
             if not challenge(connection, self.endpoint.token):
@@ -184,7 +184,7 @@ class ShardServer:
 Locate = Callable[[str], Endpoint | None]
 """A function that returns the address of the server of the shard with this name; None while there is none."""
 CONNECT_S = 10.0
-SILENT_S = 20  # seconds without data or acknowledgements after which a host counts as lost
+SILENT_S = 20  # A host counts as lost after this number of seconds without data or acknowledgements.
 
 
 class SocketTransport:
@@ -262,14 +262,14 @@ class _Caller:
                 self._disconnect()
                 request.call.end(error=ShardUnavailable(f"{self.name} is gone: {e}"))
             except Exception as e:
-                self._disconnect()  # the remaining bytes on the connection are unknown
+                self._disconnect()  # The remaining bytes on the connection are unknown.
                 request.call.end(error=e)
             else:
                 if kind == "answer":
                     request.call.end(answer)
                 else:
                     request.call.end(error=ValueError(answer) if kind == "ValueError" else RuntimeError(answer))
-            del request  # its tensors
+            del request  # The request's tensors are freed.
         self._disconnect()
 
     def _asked(self, message: list[Any]) -> Any:

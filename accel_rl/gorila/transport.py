@@ -65,7 +65,7 @@ class InProcess:
         return Answered(getattr(self._shards[shard], method)(*arguments))
 
 
-RETRY_S = 0.05  # pause before a lost call is repeated
+RETRY_S = 0.05  # seconds before a lost call is repeated
 
 
 class ShardCalls:
@@ -75,7 +75,7 @@ class ShardCalls:
         self.transport, self._timeout_s = transport, timeout_s
         self._silent_since: list[float | None] = [
             None
-        ] * transport.shards  # time.monotonic() of the first lost call; None while the shard answers
+        ] * transport.shards  # time.monotonic() of the first lost call, or None while the shard answers
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
         """Call a shard; does not wait."""

@@ -28,7 +28,7 @@ class _Piece(NamedTuple):
 
     chunk: int
     shard: int
-    whole: slice  # of all parameters
+    whole: slice  # the slice of all parameters
     in_chunk: slice
 
 
@@ -36,8 +36,9 @@ class _State:
     """All parameters and the optimizer's state at nearly one moment, which differs slightly between chunks."""
 
     def __init__(self, size: int, names: list[str], pieces: int):
-        self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}  # [P] each
-        self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # of the optimizer's state
+        # Vectors [P] of the parameters and of the optimizer's state
+        self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}
+        self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # the scalars of the optimizer's state
 
     def point(self, i: int, piece: _Piece) -> Point:
         """Return piece number i, as views."""
@@ -85,12 +86,12 @@ class Uplink:
         self._slices = chunks(size, config.shards)
         self._pieces = list(_pieces(central.parts, self._slices))
         self._base, self._taken, self._pulled = (_State(size, list(decay), len(self._pieces)) for _ in range(3))
-        self._base_updates = [0] * len(central.parts)  # of each chunk
+        self._base_updates = [0] * len(central.parts)  # number of updates in the base values of each chunk
         self._taken_updates = [0] * len(central.parts)
-        self._versions: list[Version] = []  # of the base, for each shard
-        self._sequence = 0  # of the last push
+        self._versions: list[Version] = []  # version of the base values of each shard
+        self._sequence = 0  # sequence number of the last push
         self._sent: list[tuple[Future, Future]] | None = (
-            None  # (push, pull) of each shard; None if no push is being sent
+            None  # (push, pull) of each shard, or None if no push is in flight
         )
         self.counts = PushCounts()
         self.bytes_moved = 0
@@ -162,7 +163,7 @@ class Uplink:
         for shard, (push, pull) in enumerate(sent):
             answer = self._calls.answer(shard, push)
             self.counts.note(answer)
-            keeps.append(answer != "not finite")  # else later updates are not finite either
+            keeps.append(answer != "not finite")  # A gradient that is not finite would spoil later updates.
             pulled.append(self._calls.answer(shard, pull) or self._calls.ask(shard, "pull", None, True))
         self._note_pulled(pulled)
         for k in range(len(self._central.parts)):

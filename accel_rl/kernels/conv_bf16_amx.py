@@ -85,7 +85,7 @@ class _ConvBF16(torch.autograd.Function):
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None
 
 
-_last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # by a weight's address
+_last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # cached weights, by the address of the original weight
 
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
@@ -96,10 +96,10 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
     kept = _last.get(weight.data_ptr())
     if kept is not None and torch.equal(kept[0], weight):
         return kept[1]
-    # 1/255 is the weights', which are few
+    # The factor 1/255 is applied to the weights, because there are fewer weights than pixels.
     numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
     packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
-    if len(_last) >= 32:  # entries of networks that no longer exist
+    if len(_last) >= 32:  # The oldest entries may belong to networks that no longer exist.
         _last.clear()
     _last[weight.data_ptr()] = weight.detach().clone(), packed
     return packed

@@ -53,7 +53,8 @@ class _ConvF32(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight, out = ctx.saved_tensors
         C, H, W, D, _, _, _ = ctx.geometry
-        grad = grad.permute(0, 2, 3, 1).contiguous()  # no copy if the next layer works on channels-last memory
+        # The result is not copied if the next layer works on channels-last memory.
+        grad = grad.permute(0, 2, 3, 1).contiguous()
         d_x = torch.empty(len(x), H, W, C) if ctx.needs_input_grad[0] else None
         d_weight, d_bias = torch.empty(weight.shape), torch.empty(D)
         tensors = x, grad, out, weight, d_x, d_weight, d_bias

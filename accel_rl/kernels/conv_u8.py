@@ -79,7 +79,8 @@ class _ConvU8(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         obs, out = ctx.saved_tensors
         _, stack, _, _, channels = ctx.size
-        grad = grad.permute(0, 2, 3, 1).contiguous()  # no copy if the next layer works on channels-last memory
+        # The result is not copied if the next layer works on channels-last memory.
+        grad = grad.permute(0, 2, 3, 1).contiguous()
         d_weight, d_bias = grad.new_empty(channels, stack, KERNEL, KERNEL), grad.new_empty(channels)
         tensors = obs, obs.stride(0), grad, out, d_weight, d_bias
         call(native.required(), "conv_u8_back", *ctx.size, *tensors, torch.get_num_threads())

@@ -9,7 +9,7 @@ from torch import Tensor
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call
 
-WORD = 8  # bytes
+WORD = 8  # bytes of a machine word
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,7 @@ def _gather(stacks: FrameStacks) -> Tensor:
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
-    lags = torch.arange(S, device=frames.device)  # lag S - 1 is the newest frame
+    lags = torch.arange(S, device=frames.device)  # The newest frame has lag S - 1.
     before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
     words = _words(frames)
     if words is None:
@@ -104,7 +104,8 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
 
-@functools.lru_cache(1024)  # every rollout needs the same cells, and building them takes as long as copying some stacks
+# Every rollout needs the same cells, and building the cells takes as long as copying some stacks.
+@functools.lru_cache(1024)
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """(t, b) [T * n] each, of the first T steps."""
     rows, columns = torch.arange(T, device=device), torch.arange(start, stop, step, device=device)

@@ -38,5 +38,5 @@ def _gather(word: str, words: int, stack: int, steps: int, action: str = "*u8") 
 SOURCES = (
     _gather("*i64", 84 * 84 // 8, stack=4, steps=1),
     _gather("*i64", 104 * 80 // 8, stack=4, steps=3),
-    _gather("*i32", 27, stack=1, steps=3, action="*i16"),  # vectors of 27 floats
+    _gather("*i32", 27, stack=1, steps=3, action="*i16"),  # observations are vectors of 27 floats
 )

@@ -10,8 +10,8 @@ from torch.autograd.function import once_differentiable
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call
 
-MAX_ROWS = 64  # src/nn/linear_small_batch.h
-MIN_COLUMNS = 256  # for narrower layers a library is as fast
+MAX_ROWS = 64  # limit of src/nn/linear_small_batch.h
+MIN_COLUMNS = 256  # for narrower layers, a library is as fast
 
 
 def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
@@ -96,7 +96,7 @@ class _GradInPlace(torch.autograd.Function):
         (x, weight), (parameter,) = ctx.saved_tensors, ctx.parameter
         is_only_use = parameter.pending_uses == 1 and parameter.grad is None
         parameter.pending_uses = max(parameter.pending_uses - 1, 0)
-        # autograd uses a view without other references directly, instead of copying it
+        # autograd stores a view without other references directly, instead of copying the view.
         d_weight = parameter.flat_grad.view_as(weight) if is_only_use else torch.empty_like(weight)
         torch.mm(grad.t(), x, out=d_weight)
         return grad.mm(weight) if ctx.needs_input_grad[0] else None, d_weight, grad.sum(0), None

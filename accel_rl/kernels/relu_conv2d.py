@@ -49,7 +49,7 @@ def conv2d(x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, p
     weight = weight / 255 if of_bytes else weight
     if not weight.is_cpu:
         return conv2d_on_gpu(x, weight, bias, stride, padding)
-    if x.dtype == torch.uint8:  # convolutions train 1.4 times as fast on channels-last memory
+    if x.dtype == torch.uint8:  # Convolutions train 1.4 times as fast on channels-last memory.
         x = x.to(_input_dtype(weight), memory_format=torch.channels_last)
     return F.conv2d(x, weight, bias, stride, padding)
 

@@ -19,7 +19,7 @@ def gather_batch(ring: RingArrays, cell: Tensor) -> Gathered:
     return gather(ring, cell, may_overlap=True)
 
 
-# The operator's schema is inferred from these annotations, which must list the fields of RingArrays one by one.
+# torch infers the operator's schema from these annotations, which must list the fields of RingArrays one by one.
 @torch.library.custom_op("accel_rl::gather_transitions", mutates_args=())
 def gather_transitions(
     frames: Tensor,
@@ -53,7 +53,7 @@ def _on_cuda(*arguments: Tensor | float) -> Gathered:
                 return launch(ring, cell)
         except torch.OutOfMemoryError:
             raise
-        except Exception as e:  # no C compiler, or a GPU that Triton does not support
+        except Exception as e:  # The cause is a missing C compiler, or a GPU that Triton does not support.
             _failures.append(e)
             say_once(f"the replay's Triton kernel does not run, torch gathers in many operations: {str(e).strip()}")
     return gather(ring, cell)

@@ -14,8 +14,8 @@ from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty
 
 TERMINATED = tl.constexpr(ring_arrays.TERMINATED)
 STOPS = tl.constexpr(ring_arrays.TERMINATED | ring_arrays.ENDED)
-BLOCK = 1024  # words copied at a time by one program
-# Fusing a multiplication and an addition would round once instead of twice; results must equal those of torch.
+BLOCK = 1024  # number of words that one program copies at a time
+# A fused multiply-add would round once instead of twice, but results must equal those of torch.
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
 
@@ -32,7 +32,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     last = first  # the step after which the transition ends
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
-    if CLIPS:  # written so that NaN stays NaN
+    if CLIPS:  # The comparison is written so that NaN stays NaN.
         total = tl.where(total > clip, clip, tl.where(total < -clip, -clip, total))
     discount = tl.where((flag & TERMINATED) != 0, 0.0, gamma)
     goes_on = (flag & STOPS) == 0
@@ -51,8 +51,8 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     tl.store(discount_t + i, discount, mask=j == 0)
     tl.store(a_tm1 + i, tl.load(action + first % size).to(tl.int64), mask=j == 0)
 
-    is_next = j >= STACK  # a frame of obs_t
-    lag = STACK - 1 - j % STACK  # 0: the newest frame
+    is_next = j >= STACK  # whether j is a frame of obs_t
+    lag = STACK - 1 - j % STACK  # the newest frame has lag 0
     known = tl.load(age + tl.where(is_next, last, first) % size).to(tl.int32) + is_next.to(tl.int32)
     shown = lag <= known
     slot = tl.load(final + last % size).to(tl.int64)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # bits of `flags`
+TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # meaning of the bits of `flags`
 Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 """obs_tm1, obs_t, r_t, discount_t, a_tm1, as in a `ReplayBatch`."""
 
@@ -51,7 +51,7 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
     for k in range(1, ring.n):
         step = cell + k * ring.B
         reward, more, then_goes_on = _step(ring, step)
-        # torch.where, not a product: a cell after the episode may hold NaN
+        # torch.where is used, not a product, because a cell after the episode may hold NaN.
         r_t = r_t + torch.where(goes_on, discount * reward, 0)
         last = torch.where(goes_on, step, last)
         discount = torch.where(goes_on, discount * more, discount)
@@ -79,9 +79,9 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
         _show_finals(ring, obs_t, final)
         return obs_tm1, obs_t
     age = ring.age[ring.at(cell)]
-    lags = torch.arange(S - 1, -1, -1, device=cell.device)  # oldest frame of a stack first
+    lags = torch.arange(S - 1, -1, -1, device=cell.device)  # The oldest frame of a stack comes first.
     back = lags * B
-    if may_overlap and ring.n == 1:  # both observations lie in one window of S + 1 frames
+    if may_overlap and ring.n == 1:  # Both observations are parts of one window of S + 1 frames.
         window = _take(ring, torch.cat([cell[:, None] - back, (cell + B)[:, None]], 1))
         _forget(window[:, :S], lags, age)
         obs_tm1, obs_t = window[:, :S], window[:, 1:]
@@ -95,14 +95,14 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
 
 def _take(ring: RingArrays, cell: Tensor) -> Tensor:
     """Return the frames [..., *frame_shape] of cells [...]."""
-    # index_select copies whole frames; indexing with a tensor copies single bytes
+    # index_select copies whole frames, whereas indexing with a tensor copies single bytes.
     return ring.frames.index_select(0, ring.at(cell).flatten()).view(*cell.shape, *ring.frames.shape[1:])
 
 
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
     """Set, in place, the frames from before the episode to zero. obs [N, S, ...], lags [S], age [N]."""
     before = lags > age[:, None]
-    if not obs.is_cpu:  # without nonzero, which would wait
+    if not obs.is_cpu:  # nonzero is avoided, because it would wait for the GPU.
         obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
         return
     n, lag = before.nonzero(as_tuple=True)

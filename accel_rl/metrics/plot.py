@@ -25,7 +25,7 @@ def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int
         groups.setdefault(key, []).append(i)
     result = {}
     for same in groups.values():
-        kept = max(same, key=lambda i: lengths[i])  # the first of several
+        kept = max(same, key=lambda i: lengths[i])  # the first of several equally long curves
         result[kept] = [i for i in same if i != kept]
     return dict(sorted(result.items()))
 
@@ -35,9 +35,9 @@ def repeated(kept: str, others: Sequence[str], seed: object) -> str:
     return f"seed {seed} counts once, from {kept}; {counted(len(others), 'more run')} of it: {', '.join(others)}"
 
 
-Column = tuple[np.ndarray, np.ndarray]  # x and y
-MINUTES = "minutes"  # a column of none of the files: wall_s / 60
-COLUMNS = 3  # panels per row
+Column = tuple[np.ndarray, np.ndarray]  # values of the x axis and the y axis
+MINUTES = "minutes"  # Minutes are not a column of any file, but computed as wall_s / 60.
+COLUMNS = 3  # number of panels per row
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
 
@@ -135,7 +135,7 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
     runs: settings of each run, by its folder.
     """
     curves: dict[str, Curve] = {}
-    folders: dict[str, list[str]] = {}  # of each curve, and of each kind
+    folders: dict[str, list[str]] = {}  # folders of each curve, and of each kind of curve
     paths, found_runs = list(runs), [_curve(settings) for settings in runs.values()]
     columns = [read_column(run, x, y) for run in paths]
     once = counted_once([(key, seed) for key, seed, _ in found_runs], [c[0][-1] for c in columns])
@@ -154,7 +154,7 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
     for key, curve in curves.items():
         if (
             labels.count(curve.label) > 1
-        ):  # the same algorithm and game with other settings: the folder is added to the label
+        ):  # The same algorithm and game were run with other settings, so the folder is added to the label.
             curve.label += f" ({_common(folders[key])})"
         if len(curve.x) > 1:
             curve.label += f", {len(curve.x)} seeds"

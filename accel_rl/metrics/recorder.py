@@ -14,7 +14,7 @@ class Recorder:
     for a GPU."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, ...], Tensor] = {}  # by the names of its numbers
+        self._sums: dict[tuple[str, ...], Tensor] = {}  # sums of each group of metrics, by the group's names
         self._counts: dict[tuple[str, ...], int] = {}
 
     def add(self, metrics: UpdateMetrics) -> None:
@@ -29,7 +29,7 @@ class Recorder:
         names = [(name, self._counts[g]) for g in groups for name in g]
         sums: dict[str, float] = {}
         counts: dict[str, int] = {}
-        for (name, n), total in zip(names, totals, strict=True):  # a name can be in several groups
+        for (name, n), total in zip(names, totals, strict=True):  # One name can be in several groups.
             sums[name], counts[name] = sums.get(name, 0.0) + total, counts.get(name, 0) + n
         self._sums, self._counts = {}, {}
         return {name: total / counts[name] for name, total in sums.items()}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 Row = dict[str, float | int | str]
 
-# the only columns that differ between two equal runs
+# Two equal runs differ only in these columns.
 WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "steps_per_s")
 
 
@@ -36,7 +36,7 @@ class CsvSink:
         self.rows = 0
         if path.exists():
             with open(path, newline="") as f:
-                # a row cut short by a kill is not one
+                # A row without a newline was cut short by a kill, and is not counted.
                 reader = csv.DictReader(line for line in f if line.endswith("\n"))
                 kept = [r for r in reader if None not in r.values()]
                 self._columns = list(reader.fieldnames or [])
@@ -62,7 +62,7 @@ class CsvSink:
             self._file.close()
             with open(self.path, newline="") as f:
                 rows = list(csv.DictReader(f))
-            # columns of wall time stay last
+            # Columns of wall time stay last.
             names = [*self._columns, *new]
             self._columns = [n for n in names if n not in WALL_CLOCK] + [n for n in names if n in WALL_CLOCK]
             self._rewrite(rows)

@@ -49,7 +49,7 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
-    for kind in ("CACHE", "CONFIG", "DATA"):  # write these files to the run folder
+    for kind in ("CACHE", "CONFIG", "DATA"):  # wandb writes these files to the run folder
         os.environ.setdefault(f"WANDB_{kind}_DIR", str(folder.absolute() / "wandb" / kind.lower()))
     try:
         import wandb
@@ -65,7 +65,7 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
             config=config.to_dict(),
             settings=settings,
         )
-    except Exception as e:  # an error of the service must not end the run
+    except Exception as e:  # An error of the service must not end the run.
         logger.warning(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
         return []
     return [WandbSink(run)]

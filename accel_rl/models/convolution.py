@@ -115,11 +115,11 @@ class ConvNet(nn.Module):
         x: Tensor = obs  # type: ignore[assignment]  # the first convolution takes both
         if len(obs.shape) == 5:
             x = (obs.gather() if isinstance(obs, FrameStacks) else obs).flatten(1, 2)
-        elif len(obs.shape) == 3:  # a rollout's observations of one frame have no axis of the stack
+        elif len(obs.shape) == 3:  # Observations of one frame have no stack axis.
             x = x.unsqueeze(1)
         for convolution in self.convolutions:
             x = convolution(x)
-        # in channels-last order, so that no pass moves memory
+        # The values are flattened in channels-last order, so that no pass moves memory.
         x = x.permute(0, 2, 3, 1).flatten(1)
         if self.fc_0 is None:
             return x

@@ -34,7 +34,8 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
             nn.init.zeros_(p)
     assert isinstance(cell.bias_ih, nn.Parameter)
     with torch.no_grad():
-        cell.bias_ih[cell.hidden_size : 2 * cell.hidden_size] = 1  # gates are in the order input, forget, cell, output
+        # The gates are in the order input, forget, cell, output.
+        cell.bias_ih[cell.hidden_size : 2 * cell.hidden_size] = 1
     return cell
 
 

@@ -15,9 +15,8 @@ from accel_rl.system.hardware import say_once
 Precision = Literal["float32", "tfloat32", "bfloat16"]
 """tfloat32: a GPU multiplies float32 numbers with 10 bits of mantissa and adds in float32."""
 CPUINFO = Path("/proc/cpuinfo")
-WORTH_CONVERTING = (
-    128  # Number of rows. For smaller batches, converting a layer's weights takes longer than multiplying by them.
-)
+# Least number of rows. For smaller batches, converting a layer's weights takes longer than multiplying by them.
+WORTH_CONVERTING = 128
 
 
 def autocast_for(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
@@ -39,7 +38,7 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
     lower than float32."""
     if precision == "tfloat32" and not Device(device).queues_work:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
-    # torch.export and torch.compile fail where the newer `fp32_precision` differs from these
+    # torch.export and torch.compile fail where the newer `fp32_precision` differs from these settings.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tfloat32"
 
 
@@ -48,7 +47,7 @@ def multiplies_bfloat16() -> bool:
     return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
 
 
-@functools.cache  # called at every step of a rollout
+@functools.cache  # The result is cached, because this function is called at every step of a rollout.
 def _flags(cpuinfo: Path) -> frozenset[str]:
     try:
         return frozenset(cpuinfo.read_text().split())

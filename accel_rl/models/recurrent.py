@@ -29,7 +29,7 @@ class RecurrentBody(nn.Module):
         [T, n, 2 units]).
         """
         x = self.body(obs).float().view(*first.shape, -1)
-        with torch.autocast(x.device.type, enabled=False):  # the recurrent state is computed in float32
+        with torch.autocast(x.device.type, enabled=False):  # The recurrent state is computed in float32.
             after = self._steps(x, first, state)
         return after[..., : after.shape[-1] // 2].flatten(0, 1), after
 

@@ -23,7 +23,7 @@ class ResidualBlock(nn.Module):
         self.relu_1 = NormedReLU((channels, *size), layer_norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv_0(self.relu_0(x.clone()))  # a ReLU may overwrite its argument
+        y = self.conv_0(self.relu_0(x.clone()))  # The argument is cloned, because a ReLU may overwrite its argument.
         return x + self.conv_1(self.relu_1(y))
 
 

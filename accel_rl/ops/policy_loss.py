@@ -24,7 +24,7 @@ def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
     if valid is None:
         return x.mean()
     weight = valid.to(x.dtype)
-    # torch.where, not a product with `weight`: NaN times zero is NaN
+    # torch.where is used, not a product with `weight`, because NaN times zero is NaN.
     return torch.where(valid, x, torch.zeros_like(x)).sum() / weight.sum().clamp(min=1)
 
 

@@ -42,12 +42,13 @@ def vtrace(
     carry = discount * c
     if cut is not None:
         carry = carry * (~cut).to(carry.dtype)
-    excess = torch.empty_like(value)  # v_t - V(x_t)
+    excess = torch.empty_like(value)  # the difference v_t - V(x_t)
     after = torch.zeros_like(value[0])
     for t in range(value.shape[0] - 1, -1, -1):
         after = delta[t] + carry[t] * after
         excess[t] = after
-    following = torch.cat([excess[1:], torch.zeros_like(excess[:1])])  # v_{t+1} - V(x_{t+1}); 0 past the end
+    # The difference v_{t+1} - V(x_{t+1}), which is 0 past the end
+    following = torch.cat([excess[1:], torch.zeros_like(excess[:1])])
     if cut is not None:
         following = following * (~cut).to(following.dtype)
     advantage = rho * (reward + discount * (next_value + following) - value)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-NOT_NEGATIVE = "square"  # the name of every optimizer's average or sum of squared gradients
+NOT_NEGATIVE = "square"  # Every optimizer has an average or sum of squared gradients of this name.
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Accumulated:
     """`updates` updates of n parameters."""
 
     updates: int
-    step: Tensor  # [n], the sum of their steps: theta <- theta - step
-    added: dict[str, Tensor]  # [n] each: x <- decay^updates x + added
+    step: Tensor  # [n], the sum of the optimizer's steps: theta <- theta - step
+    added: dict[str, Tensor]  # vectors [n], one per state vector: x <- decay^updates x + added
 
     def is_finite(self) -> bool:
         return all(bool(torch.isfinite(x).all()) for x in (self.step, *self.added.values()))
@@ -37,7 +37,7 @@ class Point:
     """Parameters and their optimizer's state at one moment."""
 
     parameters: Tensor  # [n]
-    optimizer: dict[str, Any]  # `Optimizer.state_dict`; its numbers count updates
+    optimizer: dict[str, Any]  # `Optimizer.state_dict`, whose numbers count updates
 
     def part(self, part: slice) -> "Point":
         """Return views of a slice of the parameters and of the state's tensors."""
@@ -55,7 +55,7 @@ def between(before: Point, after: Point, updates: int, decay: Mapping[str, float
     added = {}
     for name, factor in decay.items():
         x = after.optimizer[name] - factor**updates * before.optimizer[name]
-        added[name] = x.clamp_(min=0) if name == NOT_NEGATIVE else x  # below 0 by rounding
+        added[name] = x.clamp_(min=0) if name == NOT_NEGATIVE else x  # rounding can make the variance negative
     return Accumulated(updates, before.parameters - after.parameters, added)
 
 

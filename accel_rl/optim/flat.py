@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-ROW = 1024  # values that one float32 sum adds up
+ROW = 1024  # number of values that one float32 sum adds up
 
 
 class FlatParameters:
@@ -22,13 +22,13 @@ class FlatParameters:
         self.named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
-        # two extra numbers, which are summed over ranks together with the gradient
+        # The two extra numbers are summed over ranks together with the gradient.
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}
         all_names = model.named_parameters(remove_duplicate=False)
         first = {p: name for name, p in self.named}
-        self._names = {name: first[p] for name, p in all_names if p in first}  # a shared parameter has several
+        self._names = {name: first[p] for name, p in all_names if p in first}  # A shared parameter has several names.
         at = 0
         for name, p in self.named:
             n = p.numel()
@@ -143,6 +143,7 @@ def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = N
     if count is not None:
         norm = norm / count
         grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)
-    elif max_norm is not None and (not grad.is_cpu or norm > max_norm):  # on a CPU, skip the usual no-op
+    # On a CPU, skip the multiplication by 1 of an unclipped gradient.
+    elif max_norm is not None and (not grad.is_cpu or norm > max_norm):
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm

@@ -9,7 +9,7 @@ ALIGNMENT = 64
 """Number of floats. Updating a slice that begins at a multiple of ALIGNMENT gives the same bits as updating the whole
 vector. At other boundaries scalar instructions process the end of the slice, and they round differently from vector
 instructions."""
-_PIECE = 1024 * ALIGNMENT  # 256 KiB of each vector, so that four such pieces fit in a core's second-level cache
+_PIECE = 1024 * ALIGNMENT  # A piece has 256 KiB of each vector, so that four pieces fit in a core's second-level cache.
 
 Rate = float | Tensor
 """A learning rate: a number, or a scalar [] on the GPU, where a captured update reads its current value."""

@@ -43,7 +43,7 @@ class Adam(ElementWise):
         self.mean = torch.zeros(size, device=device)
         self.square = torch.zeros(size, device=device)
         self._steps = 0
-        # counted on the GPU, which skips steps without the host's knowledge
+        # Steps are counted on the GPU, which skips steps without the host's knowledge.
         self._count = torch.zeros((), device=device) if Device(device).queues_work else None
 
     @property
@@ -71,7 +71,7 @@ class Adam(ElementWise):
             return
         step = torch.tensor(float(self._steps)) if self._count is None else self._count
         found_inf = None if finite is None else (~finite).float()
-        # called directly: torch.optim adds overhead to each step
+        # The fused operation is called directly, because torch.optim adds overhead to each step.
         torch._fused_adam_(
             [data], [grad], [mean], [square], [], [step],
             amsgrad=False, beta1=self.beta_1, beta2=self.beta_2, lr=learning_rate, weight_decay=0.0,
@@ -85,7 +85,7 @@ class Adam(ElementWise):
         """Update in the form of `epsilon_hat`. Its factors depend on the number of steps, which only the GPU knows."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
-        share_1 = (1 - self.beta_1) * keep  # a factor of 0 leaves the moments unchanged
+        share_1 = (1 - self.beta_1) * keep  # A factor of 0 leaves the moments unchanged.
         share_2 = (1 - self.beta_2) * keep
         mean.mul_(1 - share_1).add_(grad * share_1)
         square.mul_(1 - share_2).add_(grad.square() * share_2)
@@ -163,7 +163,7 @@ class AdaGrad(ElementWise):
         self.square = torch.zeros(size, device=device)  # the sum s of squared gradients
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
-        # a skipped update has a zero gradient: the sum does not change, and the step is zero
+        # A skipped update has a zero gradient, so the sum does not change and the step is zero.
         denominator = self.square[part].addcmul_(grad, grad).sqrt().add_(self.epsilon)
         if isinstance(learning_rate, Tensor):
             data.sub_(learning_rate * grad / denominator)
@@ -203,12 +203,13 @@ class RMSProp(ElementWise):
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         square = self.square[part]
-        # with alpha 1 and a zero gradient the average does not change
+        # With alpha 1 and a zero gradient, the average does not change.
         alpha: Rate = self.alpha if finite is None else torch.where(finite, self.alpha, 1.0)
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
             mean = self.mean[part].mul_(alpha).add_(grad, alpha=1 - self.alpha)
-            variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)  # below 0 by rounding
+            # Rounding can make the variance negative.
+            variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)
         if self.epsilon_inside:
             denominator = variance.add(self.epsilon).sqrt_()
         else:

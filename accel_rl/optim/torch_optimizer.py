@@ -30,7 +30,7 @@ class TorchOptimizer:
         begin = getattr(self._optimizer, "_init_group", None)
         if begin is None:
             raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
-        # creates the state, which torch would create in the first step
+        # This call creates the state, which torch would create in the first step.
         begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
 
     @property
@@ -62,7 +62,7 @@ class TorchOptimizer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         tensors = self._optimizer.state[self._parameter]
         for name, x in state.items():
-            if name not in self._state:  # of a class that creates it in its first step
+            if name not in self._state:  # The optimizer's class creates its state in its first step.
                 tensors[name] = torch.empty_like(self._parameter.data)
             if isinstance(x, Tensor):
                 tensors[name].copy_(x)

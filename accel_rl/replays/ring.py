@@ -77,7 +77,7 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # kernel without huge pages: use ordinary pages
+        with contextlib.suppress(OSError):  # A kernel without huge pages uses ordinary pages.
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()
 
@@ -92,7 +92,7 @@ class NStep:
     reward_clip: float = 1.0
 
 
-STEPS_PER_FINAL = 200  # final frames are reserved for episodes of this mean length
+STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes of this mean length.
 
 
 class FrameRing:
@@ -127,9 +127,9 @@ class FrameRing:
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
-        self.refused = 0  # number of eligible cells that cannot be drawn, because one of their n steps is missing
-        # On the ring's device, [] int64: the first eligible cell, the number of eligible cells, the number of those
-        # that can be drawn, and the newest cell.
+        self.refused = 0  # Number of eligible cells that cannot be drawn, because one of their n steps is missing.
+        # Each is an int64 tensor [] on the ring's device: the first eligible cell, the number of eligible cells, the
+        # number of cells that can be drawn, and the newest cell.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
@@ -177,7 +177,7 @@ class FrameRing:
         row = torch.searchsorted(self._before, k, right=True) - 1
         start = self.first + row * self.B
         flags = self.flags[self.at(start[:, None] + torch.arange(self.B, device=self.device))]
-        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # of the cells that can be drawn, in the row, from 1
+        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # Cells that can be drawn are numbered from 1 in each row.
         return start + (number <= (k - self._before[row])[:, None]).sum(1)
 
     @property
@@ -194,7 +194,7 @@ class FrameRing:
         host = self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
-        known = rollout.on_host  # reading it does not wait for a GPU
+        known = rollout.on_host  # These arrays can be read without waiting for a GPU.
         source = rollout if Device(self.device).queues_work else known
         terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
         flags = terminated * TERMINATED + ended * ENDED + valid * VALID

@@ -64,7 +64,7 @@ class Uniform:
 
     def _without(self, N: int) -> Tensor:
         ring = self.ring
-        if len(ring) < 2 * N:  # a large share of all cells: shuffle all
+        if len(ring) < 2 * N:  # The batch is a large share of all cells, so all cells are shuffled.
             return ring.nth(torch.randperm(len(ring), generator=self.generator)[:N])
         cells = self._with(N)
         while True:

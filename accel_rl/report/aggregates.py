@@ -12,7 +12,7 @@ from accel_rl.results.trained_run import BySetting, Run
 
 TAUS = np.linspace(0.0, 2.0, 41)
 """Human-normalised scores (shares) at which profiles are evaluated."""
-SIZE = 95  # percent of an interval
+SIZE = 95  # coverage of an interval in percent
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,8 @@ def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> byt
 def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Draw performance profiles, the share of runs above a human-normalised score, as a PNG."""
     columns = 2 if max(map(len, found), default=0) > 30 else 3
-    height = 4.0 + 0.19 * -(-len(found) // columns)  # inches; a line of the legend has 0.19
+    # The height is in inches, and a line of the legend has 0.19 inches.
+    height = 4.0 + 0.19 * -(-len(found) // columns)
     figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]
     greys = iter(("--", ":", "-."))
     for setting, s in found.items():

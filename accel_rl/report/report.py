@@ -129,7 +129,7 @@ def _some(lines: list[str]) -> list[str]:
 
 MEAN = "mean over seeds, band from minimum to maximum"
 CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
-SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # all other figures show learning curves
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # All other figures show learning curves.
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]

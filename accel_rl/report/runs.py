@@ -18,8 +18,9 @@ from accel_rl.results.run_settings import flat
 from accel_rl.results.trained_run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
-MODEL = "model.json"  # marks the folder of an exported model, which has its run's config.json and metrics.csv
-DEPTH = 2  # levels of folders to search for runs: a sweep has one, a folder of sweeps two
+# This file marks the folder of an exported model, which also has its run's config.json and metrics.csv.
+MODEL = "model.json"
+DEPTH = 2  # Runs are searched in this number of nested folders: a sweep has one level, and a folder of sweeps has two.
 APART = (
     "seed",
     "run_dir",

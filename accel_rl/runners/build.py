@@ -18,7 +18,7 @@ from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system import hardware
 
 # Workers that share their cores with the action server have a lower priority than the server, because all of them wait
-# for it. A higher value gains little, and would starve the workers if other programs run at nice 0.
+# for it. A higher nice value gains little, and other programs at nice 0 would starve the workers.
 NICE_BESIDE_SERVER = 10
 
 

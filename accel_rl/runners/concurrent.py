@@ -29,7 +29,8 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import pin
 
-LOOK_S = 0.2  # seconds between two checks of whether the run is to end, while waiting for the trainer
+# While the sampler waits for the trainer, it checks at this interval in seconds whether the run is to end.
+LOOK_S = 0.2
 
 
 def check(config: Resolved) -> None:
@@ -83,10 +84,8 @@ class Concurrent:
         assert sampler.buffers > period // self.each, "the rollouts of a period must stay whole"
         self.period = period
         self.behaviour = self.algo.behaviour()
-        self._rollouts = 0  # number of rollouts of the current period; 0 if no period has begun
-        self._owed = [
-            0 for _ in self.learners
-        ]  # for each learner: env steps of the period for which updates were made due
+        self._rollouts = 0  # number of rollouts of the current period, or 0 before the first period
+        self._owed = [0 for _ in self.learners]  # For each learner: the env steps of the period whose updates are due.
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, UpdateMetrics]] = []  # metrics of the period's updates
         self._pause = threading.Event()
@@ -94,7 +93,7 @@ class Concurrent:
         self._device = Device(self.algo.device)
         self._stream = (
             self._device.stream()
-        )  # stream of the trainer's work, which is not ordered with the sampler's work
+        )  # The trainer has its own CUDA stream, which is not ordered with the sampler's stream.
 
     def _set_up_thread(self, threads: int, cores: tuple[int, ...]) -> None:
         torch.set_num_threads(threads)
@@ -119,7 +118,7 @@ class Concurrent:
         try:
             self._sample(training)
             self._await(training)
-        finally:  # if sampling fails, the trainer stops after its minibatch
+        finally:  # If sampling fails, the trainer stops after its current minibatch.
             self._pause.set()
             training.result()
         if self._ends_early() or len(self._staged) < self._rollouts:
@@ -137,14 +136,14 @@ class Concurrent:
     # -- a period ------------------------------------------------------------
 
     def _begin(self, remaining: int) -> None:
-        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # of this rank
+        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # env steps of this rank
         self._rollouts = -(-min(self.period, mine) // self.each)
         self._owed = [algo.owe(self._rollouts * self.each * algo.communicator.size) for algo in self.algos]
 
     def _sample(self, training: Future[None]) -> None:
         ranks = (
             self.algo.communicator.size
-        )  # schedules count the steps of all ranks, and every rank samples the same number
+        )  # Schedules count the steps of all ranks, and every rank samples the same number of steps.
         staged = ranks * sum(r.env_steps for r in self._staged)
         while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
             now = self.algo.now
@@ -152,7 +151,7 @@ class Concurrent:
             rollout = self.sampler.collect(self.behaviour)
             self._staged.append(
                 rollout
-            )  # not overwritten before the period ends: the sampler has one buffer per rollout
+            )  # The sampler has one buffer per rollout, so no rollout is overwritten before the period ends.
             staged += ranks * rollout.env_steps
             self.sampled(staged)
 
@@ -176,14 +175,14 @@ class Concurrent:
 
     def _synchronize(self) -> tuple[int, list[UpdateMetrics]]:
         self._device.default_stream().wait_stream(self._stream)
-        env_steps = sum(r.env_steps for r in self._staged)  # of this rank
+        env_steps = sum(r.env_steps for r in self._staged)  # env steps of this rank
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = 0
             for rollout in self._staged:
                 advance(algo, rollout.env_steps)
                 algo.store(rollout)
                 taken += algo.now.counted.of_batch
-            if owed > taken:  # skipped cells (--sampler.reset wait) are not trained on
+            if owed > taken:  # Skipped cells (--sampler.reset wait) are not trained on.
                 algo.owe(taken - owed)
             algo.target_network.update()
         copy_network(self.algo.target, self.behaviour.model)

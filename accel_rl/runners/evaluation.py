@@ -75,9 +75,9 @@ class Result:
     """The result of a run."""
 
     env_steps: int
-    score: float  # online, over the last episodes
+    score: float  # the online score over the last episodes
     evaluation: Evaluation | None
-    exit_code: int  # 0, or 128 + the signal that stopped the run
+    exit_code: int  # 0 for success, or 128 + the number of the signal that stopped the run
     wall_s: float
 
     def to_dict(self) -> dict[str, Any]:

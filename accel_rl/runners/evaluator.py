@@ -18,8 +18,9 @@ from accel_rl.samplers.episodes import Episode
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import hardware
 
-CHUNK = 16  # steps between two checks of which environments are done
-MIN_STEPS_PER_ENV = 500  # every environment has at least this many steps, so a small budget uses fewer environments
+CHUNK = 16  # the evaluator checks every CHUNK steps which environments are done
+# Every environment has at least this number of steps, so a small budget uses fewer environments.
+MIN_STEPS_PER_ENV = 500
 
 
 def evaluation_env(config: Resolved) -> ResolvedEnv:
@@ -63,11 +64,11 @@ class Evaluator:
                 with own_generator(self.plan.device, seed), buffers_kept(agent.model):
                     sampler = self._fresh_sampler(B, seed)
                     result = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
-                # environments of a replaced worker begin again at their first saved starts
+                # The environments of a replaced worker begin again at their first saved starts.
                 if result is None or self._starts is None or not sampler.dropped:
                     return result
         except BaseException:
-            self.close()  # a rollout may be in flight
+            self.close()  # A rollout may still be in flight.
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:

@@ -81,8 +81,8 @@ class Learner:
         between: called after each update. pause: called after `between`; True ends the phase early.
         """
         all_metrics: list[UpdateMetrics] = []
-        # switching the mode takes at least 20 microseconds, so networks that behave the same in both modes stay in eval
-        # mode
+        # Switching the mode takes at least 20 microseconds. Networks that behave the same in both modes therefore stay
+        # in eval mode.
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
@@ -198,7 +198,7 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
     for name, x in sync.get("optimizer", {}).items():
         if isinstance(x, Tensor):
             moved[name] = x[order] if x.shape == order.shape else x
-        elif isinstance(x, list) and len(set(x)) > 1:  # of each chunk or shard
+        elif isinstance(x, list) and len(set(x)) > 1:  # The list has one entry per chunk or shard.
             raise ValueError(f"the network's layers are in another order, and {name} of the optimizer is {x} by parts")
         else:
             moved[name] = x

@@ -31,12 +31,12 @@ class SamplerPlan(NamesEngine):
     T: int  # steps of each environment in a rollout
     grouping: Grouping
     device: str
-    buffers: int  # rollouts in memory
-    engine: str  # name of the engine, see SamplerConfig
-    worker_cores: tuple[int | None, ...]  # one entry per worker process; None for a worker that is not pinned
-    shares_cores: bool  # inference runs on the workers' cores
-    act_threads: int  # of one operation of inference
-    act_cores: tuple[int, ...] = ()  # cores of the inference thread; empty if the thread is not moved
+    buffers: int  # number of rollouts in memory
+    engine: str  # name of the sampling engine, see SamplerConfig
+    worker_cores: tuple[int | None, ...]  # one core per worker process, or None for a worker that is not pinned
+    shares_cores: bool  # whether inference runs on the workers' cores
+    act_threads: int  # number of threads of one operation of inference
+    act_cores: tuple[int, ...] = ()  # cores of the inference thread; empty if the thread is not pinned
     inference_cores: tuple[
         tuple[int, ...], ...
     ] = ()  # cores of each group's inference thread; empty if one server infers for all groups
@@ -68,8 +68,8 @@ class RankPlan:
     rank: int
     size: int  # number of ranks
     placement: Placement
-    groups: int  # groups of environments that every worker steps a part of
-    sampler: SamplerPlan  # of training
+    groups: int  # Every worker steps a part of each of these groups of environments.
+    sampler: SamplerPlan  # plan of the training sampler
 
     @property
     def device(self) -> Device:
@@ -83,7 +83,7 @@ class RankPlan:
         """
         s, device = config.sampler, device or resolve_device(config.device)
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
-        if _emulator_on_cpu(config.env, device):  # workers wait for actions, so inference uses every core
+        if _emulator_on_cpu(config.env, device):  # Workers wait for actions, so inference uses every core.
             placement = replace(placement, act_threads=placement.torch_threads)
         groups = s.groups or (1 if _emulator_on_cpu(config.env, device) or s.envs % 2 else 2)
         if s.on_device:
@@ -95,7 +95,8 @@ class RankPlan:
     @classmethod
     def acting(cls, config: Resolved) -> "RankPlan":
         """Plan evaluations without training, on all usable cores. config: see `acting_config`. ConfigError."""
-        envs = 2 * default_workers(config.device)  # of the training sampler, which is never built
+        # This is the number of the training sampler, which is never built here.
+        envs = 2 * default_workers(config.device)
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
 
     def evaluation(self, B: int, T: int) -> SamplerPlan:
@@ -202,10 +203,10 @@ def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placeme
 def _training_sampler(config: Resolved, placement: Placement, groups: int) -> SamplerPlan:
     s, workers = config.sampler, placement.workers
     buffers = _buffers(config)
-    if s.inference_per_worker:  # groups are inferred for in order of arrival, by one server
+    if s.inference_per_worker:  # One server infers for groups in order of arrival.
         grouping = Grouping(s.envs, workers, workers, dedicated_workers=True)
         return _one_server(placement, grouping, config.T, buffers, s.engine)
-    # inference threads cannot run beside a concurrent learner, because BLAS has one thread count per process
+    # Inference threads cannot run during concurrent learning, because BLAS has one thread count per process.
     threadable = placement.device == "cpu" and bool(config.env.game) and config.schedule != "concurrent"
     dedicated = threadable and s.envs % workers == 0
     if dedicated and s.groups is None and workers % 2 == 0 and s.envs >= 2 * MIN_ENVS_PER_THREAD:

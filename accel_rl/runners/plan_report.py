@@ -21,8 +21,8 @@ class RankMemory:
     only there."""
 
     rollouts: int
-    simulators: int  # of the workers, at most, or of the device engine
-    replay: int  # 0 without one
+    simulators: int  # largest memory of the worker processes, or memory of the device engine
+    replay: int  # bytes of the replay, or 0 without a replay
     replay_device: str
     on_device: bool = False  # whether simulators and rollouts are only on the rank's device
 

@@ -20,9 +20,10 @@ class PullingAgent:
         self.wrapped = agent
         self._gradient_sync = gradient_sync
         self._steps = steps
-        self._acted: dict[int, int] = {}  # first environment of a group -> acts since the last pull
+        # Maps the first environment of a group to the group's acts since the last pull
+        self._acted: dict[int, int] = {}
         self._refreshed = gradient_sync.refreshed
-        self._counting = Lock()  # one thread at a time counts, and pulls
+        self._counting = Lock()  # only the thread that holds this lock counts and pulls
         self._idle = Condition()
         self._threads_acting = 0
 

@@ -50,7 +50,7 @@ class Reporter:
         self._sinks: list[Sink] = []
         self._csv: CsvSink | None = None
         self._episodes = 0  # number of episodes at the last row
-        self._wall_before = 0.0  # wall time, in seconds, of earlier processes of this run
+        self._wall_before = 0.0  # Wall time, in seconds, of earlier processes of this run.
         self._began = self._row_at = time.monotonic()
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:

@@ -133,10 +133,10 @@ class RunFolder:
 def _place(written: Path, file: Path) -> None:
     """Move a written file to its final path, which only one of several runs can do. FileExistsError for the others."""
     try:
-        os.link(written, file)  # appears whole
+        os.link(written, file)  # A hard link makes the complete file appear at once.
     except FileExistsError:
         raise
-    except OSError:  # a file system without hard links
+    except OSError:  # The file system has no hard links.
         with open(file, "x") as f:
             f.write(written.read_text())
 

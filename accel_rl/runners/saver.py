@@ -38,7 +38,7 @@ class Saver:
         self.secondary = secondary
         self.sampler = sampler
         self.schedule, self.reporter = schedule, reporter
-        # Other ranks keep one more checkpoint: rank 0 writes last, and a checkpoint counts only when rank 0 has written
+        # Other ranks keep one more checkpoint. Rank 0 writes last, and a checkpoint counts only when rank 0 has written
         # it.
         self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep + bool(context.rank))
 

@@ -62,7 +62,7 @@ class Trainer:
         self.learner = Learner(
             config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
         )
-        if context.rank:  # ranks have the same parameters, but choose different actions
+        if context.rank:  # All ranks have the same parameters, but choose different actions.
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         context.exchange.begin(self.learner.algo)
         self.secondary = self._build_secondary()
@@ -75,7 +75,7 @@ class Trainer:
         )
         self.evaluator = Evaluator(config, plan)
         self.best = BestAgent(run.path)
-        self.evaluation: Evaluation | None = None  # the last one
+        self.evaluation: Evaluation | None = None  # the last evaluation
 
     def _build_sampler(self) -> RolloutSampler:
         config = self.config
@@ -106,7 +106,7 @@ class Trainer:
             derived_seed(self.config.seed, Stream.SECONDARY),
             self.context.exchange,
         )
-        if self.context.rank:  # other draws from the replay
+        if self.context.rank:  # Each rank makes different draws from the replay.
             torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
         copy_network(self.learner.algo.agent.model, secondary.algo.agent.model)
         assert isinstance(secondary.algo, ReplayAlgorithm)
@@ -166,7 +166,7 @@ class Trainer:
         if self._state is not None:
             self.saver.restore(self._state)
         self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
-        self._state = None  # frees the checkpoint's tensors
+        self._state = None  # This frees the checkpoint's tensors.
         self.sampler.start()
         self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)
@@ -216,7 +216,7 @@ class Trainer:
                 evaluations = self._evaluate(stop)
             evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
-                return  # the run is stopping; the evaluation is played after the resume
+                return  # The run is stopping, and the evaluation is played after the resume.
             self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
         if evaluated or at.due(at.logged_at, config.log_interval(), done):
             self._verify()

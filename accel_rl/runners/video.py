@@ -16,8 +16,8 @@ from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
-FPS = 60 / 4  # of Atari: an agent step holds its action for 4 frames of 1/60 s
-LARGE = 400  # pixels of height up to which pictures are enlarged
+FPS = 60 / 4  # An agent step of Atari holds its action for 4 frames of 1/60 s.
+LARGE = 400  # Pictures of at most this height in pixels are enlarged.
 INSTALL = "pip install 'accel_rl[video]'"
 
 
@@ -39,7 +39,7 @@ class Episode:
     def pictures(self) -> Iterator[np.ndarray]:
         """Play the episode; yields a screen [H, W, 3] uint8 at the start and after each agent step."""
         spec = self.env.spec
-        # a rollout of one step, shifted after each step: observations are stacked as in training
+        # The rollout has one step and is shifted after each step, so that observations are stacked as in training.
         arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in rollout_layout(spec, 1, 1).items()}, spec.stack)
         rollout = Rollout.over(arrays)
         self.env.reset(arrays.frames[spec.stack - 1, 0])

@@ -128,7 +128,7 @@ class DeviceEngine:
 
     def _packed(self, state: bytes) -> bytes:
         result = CounterState.from_bytes(state)
-        rng: Any = decorrelation_rng(result.seed).bit_generator.state  # not needed after the start
+        rng: Any = decorrelation_rng(result.seed).bit_generator.state  # the generator is not needed after the start
         header = {"kind": "batch", "waiting": False, "age": result.age, "rng": rng}
         return pack(header, pack(self._kind, state))
 

@@ -121,7 +121,7 @@ class ResidentMemory:
         def array(x: Tensor) -> Any:
             return x.numpy() if x.device.type == "cpu" else None
 
-        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report none
+        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report no numbers of the episode
         cells = {name: array(getattr(rollout, name)) for name in TENSORS}
         return RolloutArrays(**cells, info=info, stack=rollout.stack)
 

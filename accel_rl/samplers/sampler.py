@@ -80,14 +80,14 @@ class Sampler:
         self._player = acceleration.player(self.server.device) if self.memory.resident else None
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
         self.episodes = self._new_tracker()
-        self.finished: list[Episode] = []  # in the last rollout
-        self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped, in an evaluation
+        self.finished: list[Episode] = []  # episodes that ended in the last rollout
+        self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped in an evaluation
         self._has_warned = False
-        self.dropped = 0  # parts of rollouts that lost workers left invalid
+        self.dropped = 0  # Lost workers left this number of parts of rollouts invalid.
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
-        self._in_threads: set[int] = set()  # buffers of rollouts that threads infer for
+        self._in_threads: set[int] = set()  # buffers of rollouts for which threads infer
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._is_started = self._awaits_initial = False
@@ -128,9 +128,11 @@ class Sampler:
                     continue
                 self._open()
                 self._begin(agent, self._buffer)
-            is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)  # as the rollout in flight
+            # The next rollout is of the same kind as the rollout in flight.
+            is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
-            if goes_on and not self.engine.absent():  # else a worker may join before the next rollout
+            # While environments are missing, a worker may join before the next rollout, so environments pause.
+            if goes_on and not self.engine.absent():
                 self._begin(agent, self._next_buffer, ahead=True)
             rollout = self._finish()
             try:
@@ -223,12 +225,12 @@ class Sampler:
             done[g] += 1
             playing.remove(g)
             if done[g] < self.T:
-                playing.append(g)  # appended behind the other groups, so that every group is served
+                playing.append(g)  # The group is appended behind the other groups, so that every group is served.
 
     def _finish(self) -> Rollout:
         """Wait for the last step of the current buffer's rollout, and return the rollout."""
         is_ahead, in_threads = self.phase is Phase.AHEAD, self._buffer in self._in_threads
-        self.phase = Phase.IDLE  # if this raises
+        self.phase = Phase.IDLE  # The phase stays idle if the next statement raises.
         if in_threads:
             self._in_threads.remove(self._buffer)
             assert self._threads is not None
@@ -244,7 +246,7 @@ class Sampler:
         self._warn_of_nan(arrays)
         self.finished = self.episodes.add(arrays)
         self._buffer = self._next_buffer
-        if not (in_threads and is_ahead):  # else each thread has carried over its group's
+        if not (in_threads and is_ahead):  # Otherwise each thread has carried over its group's state.
             self.memory.carry_over(buffer, self._buffer)
         self._reset_in_pause()
         self.phase = Phase.RUNNING if is_ahead else Phase.IDLE

@@ -35,8 +35,8 @@ class _Capture(NamedTuple):
     """A group's captured act."""
 
     recorder: CallRecorder
-    graph: Any  # kernels/src/call_graph.h
-    recorded: dict[str, torch.dtype]  # dtype of each value that the agent records, by name
+    graph: Any  # a graph of kernels/src/call_graph.h
+    recorded: dict[str, torch.dtype]  # dtype of each recorded value of the agent, by name
 
 
 class CapturedInference(Inference):
@@ -59,10 +59,11 @@ class CapturedInference(Inference):
             never = "the compiled kernels are not built"
         self._eligibility = capturable.Eligibility(never)
         self._captures: dict[int, _Capture] = {}
-        self._uncapturable: set[int] = set()  # groups whose network has operations other than kernels
-        self._served: set[int] = set()  # groups, since the key changed
-        self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}  # by buffer: its number, its uniform numbers
-        self._placed: dict[int, int] = {}  # by group: the number of the rollout that its graph works on
+        self._uncapturable: set[int] = set()  # groups whose network also has operations other than the compiled kernels
+        self._served: set[int] = set()  # groups that were served since the key changed
+        # For each buffer: the rollout's number, the rollout and its uniform numbers
+        self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
+        self._placed: dict[int, int] = {}  # for each group: the number of the rollout whose memory its graph uses
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
@@ -121,9 +122,9 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # the first rollout in this memory
+            if name not in r.recorded:  # This is the first rollout in this memory.
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
-        # frames are passed as whole rows; an index selects the environments
+        # Frames are passed as whole rows, and an index selects the environments.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
         memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
         memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]

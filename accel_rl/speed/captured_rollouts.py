@@ -22,8 +22,9 @@ class CapturedRollouts:
         self._graphs = CudaGraphs(device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._enabled = enabled
-        self._replays: dict[tuple[bool, int], Replay] = {}  # by whether all actions are drawn before, and buffer
-        self._played: dict[tuple[bool, int], int] = {}  # rollouts from Python
+        # Keyed by whether all actions are drawn before the rollout, and by buffer
+        self._replays: dict[tuple[bool, int], Replay] = {}
+        self._played: dict[tuple[bool, int], int] = {}  # number of rollouts that were launched from Python
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
         """Play a rollout into the buffer. agent: None if all actions are drawn before the rollout. settings: further
@@ -45,7 +46,7 @@ class CapturedRollouts:
         if key in self._replays:
             self._replays[key]()
         else:
-            play(False)  # a capture that failed had no effect
+            play(False)  # A capture that failed had no effect, so the rollout is played from Python.
 
     def _may_capture(self, agent: Agent | None, settings: Hashable) -> bool:
         if agent is None:

@@ -56,9 +56,9 @@ class CapturedUpdates:
         self._algo = algo
         self._update = update
         self._graphs = CudaGraphs(algo.device)
-        self._numbers: dict[Hashable, int] = {}  # from 1, of this rank's kinds
-        self._captures: dict[tuple[int, ...], _Graph] = {}  # by `_key`
-        self._warm_ups: dict[tuple[int, ...], int] = {}  # updates from Python before the capture, by `_key`
+        self._numbers: dict[Hashable, int] = {}  # numbers of this rank's kinds of updates, from 1
+        self._captures: dict[tuple[int, ...], _Graph] = {}  # captured graphs, by `_key`
+        self._warm_ups: dict[tuple[int, ...], int] = {}  # number of updates from Python before the capture, by `_key`
         self._logged: set[str] = set()
         why = "" if enabled else "--no-capture-updates"
         why = why or hook_of(algo.agent.model) or ""
@@ -91,7 +91,8 @@ class CapturedUpdates:
         if graph.batch is not None:
             graph.batch.load(batch)
         graph.replay()
-        return UpdateMetrics(graph.names, graph.sums.clone(), 1)  # cloned, because the next replay overwrites the sums
+        # The sums are cloned, because the next replay overwrites them.
+        return UpdateMetrics(graph.names, graph.sums.clone(), 1)
 
     def _is_warm(self, key: tuple[int, ...]) -> bool:
         self._warm_ups[key] = self._warm_ups.get(key, 0) + 1
@@ -103,7 +104,7 @@ class CapturedUpdates:
 
         is_limited: whether the kind counts against MOST.
         """
-        if not self.enabled:  # as on all ranks
+        if not self.enabled:  # `enabled` is the same on all ranks.
             return None
         if kind is None:
             self._refuse("a batch has parts on the host, or that cannot be copied")
@@ -136,7 +137,7 @@ class CapturedUpdates:
             why = " ".join(str(e).split())[:300]
         if self._algo.communicator.all_reduce_min(int(not why)):
             return True
-        reads.restore()  # Python makes this update
+        reads.restore()  # This update runs from Python.
         self._disable(why or "another rank could not capture them")
         say_once(self._line(why or "another rank could not capture them"))
         return False

@@ -29,7 +29,7 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-_one_at_a_time = threading.Lock()  # the start of a capture waits for the GPU, which would break another one
+_one_at_a_time = threading.Lock()  # The start of a capture waits for the GPU, which would break another capture.
 
 
 class CudaGraphs:

@@ -47,7 +47,7 @@ class CudaGraphInference(Inference):
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
-        self._served: dict[tuple[int, int], int] = {}  # by (buffer, group): steps since the key changed
+        self._served: dict[tuple[int, int], int] = {}  # for each (buffer, group): number of steps since the key changed
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
         """Set the agent to serve. settings: further values that its actions depend on. state [B, Z]: recurrent

@@ -13,8 +13,8 @@ from accel_rl.system import child
 from accel_rl.system.placement import Slot
 
 logger = logging.getLogger(__name__)
-PATIENCE_S = 60.0  # time for a run to save a checkpoint and stop
-BAD_INPUT = 2  # exit code of a run that would fail again if it were repeated
+PATIENCE_S = 60.0  # seconds in which a run saves a checkpoint and stops
+BAD_INPUT = 2  # A run with this exit code would fail again if it were repeated.
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Feeder:
         self.running: dict[str, Running] = {}
         self._ending: dict[
             str, tuple[str, float]
-        ] = {}  # for each run that is stopping: its later status, and the time at which it is killed
+        ] = {}  # For each run that is stopping: its later status, and the time at which it is killed.
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
 
@@ -90,14 +90,14 @@ class Feeder:
     def _start(self, slot: Slot, name: str) -> None:
         variables = {
             **os.environ,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the numbering of the slots
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # The slots use the same numbering of GPUs.
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
         command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
-            # in a new session, so that Ctrl-C reaches only the sweep, which then stops its runs
+            # The run gets a new session, so that Ctrl-C reaches only the sweep, which then stops its runs.
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -160,7 +160,7 @@ class Feeder:
                 running.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 logger.info(f"{running.name} did not stop within {PATIENCE_S:g} s and was killed")
-                running.process.kill()  # the run's workers end with it
+                running.process.kill()  # The run's worker processes end with the run.
             except KeyboardInterrupt:
                 deadline = time.monotonic()
                 running.process.kill()

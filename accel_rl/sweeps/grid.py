@@ -31,7 +31,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
-PLAIN = ("game", "algorithm")  # keys that are left out of folder names
+PLAIN = ("game", "algorithm")  # Folder names omit these keys.
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
 
 def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     """Apply settings, written as on the command line, to every run. Raises ConfigError."""
-    result: dict[tuple[type, str], tuple[str, Any]] = {}  # each text is parsed once per algorithm class
+    result: dict[tuple[type, str], tuple[str, Any]] = {}  # Each text is parsed once per algorithm class.
 
     def change(config: TrainConfig) -> TrainConfig:
         for key, text in changes.items():
@@ -252,9 +252,9 @@ def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     return grid.changed(change)
 
 
-FEW_STEPS = 100  # an evaluation with fewer steps takes longer than its steps, because its episodes are completed
+FEW_STEPS = 100  # A smaller evaluation would take longer than its steps suggest, because its episodes are completed.
 MOST_EVALUATIONS = 10
-PERIODS = 20  # least number of periods of a concurrent run, and of target intervals on a Gorila cluster
+PERIODS = 20  # Least number of periods of a concurrent run, and of target intervals on a Gorila cluster.
 
 
 def full_name(config: TrainConfig, key: str) -> str:
@@ -274,7 +274,7 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
         words = ["--" + flag]
     else:
         words = ["--" + name, *text.split()]
-    from accel_rl.config.arguments import parse  # needs tyro, which the experiments themselves do without
+    from accel_rl.config.arguments import parse  # The parser needs tyro, which the experiments themselves do not need.
 
     value: Any = parse(TrainConfig, words, "accel-rl sweep", "", config)
     for part in name.split("."):
@@ -307,9 +307,9 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         each = config.sampler.envs * (config.sampler.horizon or 1)
         period = max(each, env_steps // PERIODS // each * each)
         algo = replace(algo, target_interval=min(algo.target_interval, period))
-        config = replace(config, algo=algo)  # its horizon follows from the period
+        config = replace(config, algo=algo)  # The horizon follows from the period.
     if isinstance(algo, DQNConfig):
-        ranks = config.distributed.size  # each has a part of the replay
+        ranks = config.distributed.size  # Each rank has a part of the replay.
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
@@ -351,7 +351,8 @@ def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:
     grid = overridden(grid, pairs("--override", override))
     for member in grid.members:
         try:
-            with warnings.catch_warnings(action="ignore"):  # warnings about shared cores do not apply: the slot decides
+            # Warnings about shared cores do not apply, because the slot determines the cores.
+            with warnings.catch_warnings(action="ignore"):
                 RankPlan.resolve(resolve(member.config), device="cpu")
         except ConfigError as e:
             raise ConfigError(f"run {member.name}: {e}") from e

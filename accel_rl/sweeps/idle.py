@@ -53,7 +53,7 @@ def pause(folder: SweepFolder) -> str:
         raise ConfigError(
             f"--pause {folder.path}: its sweep was killed; continue it with --resume {folder.path}"
         ) from None
-    # the sweep first, since it would start further processes; then those that were started meanwhile
+    # The sweep is stopped first, since it would start further processes. Its processes that started meanwhile follow.
     stopped: dict[int, float] = {}
     while result := [p for p in [sweep, *sweep.children(recursive=True)] if p.pid not in stopped]:
         for process in result:
@@ -69,7 +69,7 @@ def unpause(folder: SweepFolder) -> str:
     paused = _paused(folder.path)
     if not paused:
         raise ConfigError(f"--unpause {folder.path}: no sweep is paused there")
-    for process in reversed(paused):  # the sweep last
+    for process in reversed(paused):  # The sweep continues last.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()
     (folder.path / PAUSED).unlink(missing_ok=True)

@@ -201,7 +201,7 @@ def starts(
     """
     used = {p for slot in in_use for p in slot.held}
     claimed: set[int] = set()
-    exhausted: set[Size] = set()  # sizes without an unclaimed slot
+    exhausted: set[Size] = set()  # sizes for which no unclaimed slot is left
     result = []
     for name in in_order(waiting, sizes):
         size = sizes[name]
@@ -211,7 +211,8 @@ def starts(
         if not unclaimed:
             exhausted.add(size)
             continue
-        best = min(unclaimed, key=lambda slot: len(used.intersection(slot.held)))  # the first of equal slots
+        # Min returns the first of equal slots.
+        best = min(unclaimed, key=lambda slot: len(used.intersection(slot.held)))
         if used.isdisjoint(best.held):
             result.append((name, best))
             used.update(best.held)

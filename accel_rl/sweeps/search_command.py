@@ -122,7 +122,8 @@ class Trials:
         self._space = space
         self._o = o
         self._trials = {name_of(t.number): t for t in study.unfinished()}
-        for name in [n for n in self._trials if n not in folder.names]:  # killed before the run was written
+        # These trials were killed before their run was written.
+        for name in [n for n in self._trials if n not in folder.names]:
             study.failed(self._trials.pop(name))
         self._needs = {n: Member(folder.config(n)).needs for n in self._trials}
         view = View(folder)
@@ -247,7 +248,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
             while not (trials.over or stop):
                 trials.step()
                 time.sleep(LOOK_S)
-        finally:  # no run outlives the search
+        finally:  # No run outlives the search.
             trials.stop()
             with contextlib.suppress(OSError):
                 display.update(force=True)

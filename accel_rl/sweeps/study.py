@@ -47,7 +47,7 @@ class Study:
         journal = importlib.import_module("optuna.storages.journal")
         samplers, pruners = self._optuna.samplers, self._optuna.pruners
         chosen = {
-            # constant_liar: settings of running trials are not suggested again
+            # With constant_liar, the settings of running trials are not suggested again.
             "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
             "random": lambda: samplers.RandomSampler(seed),
             "median": lambda: pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),

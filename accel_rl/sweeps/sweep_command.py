@@ -203,7 +203,7 @@ def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int,
                 feeder.step()
                 display.update()
                 time.sleep(LOOK_S)
-        finally:  # no run outlives the sweep
+        finally:  # No run outlives the sweep.
             if feeder.running:
                 display.say(f"stopping {counted(len(feeder.running), 'run')}, each with a checkpoint")
                 feeder.stop()

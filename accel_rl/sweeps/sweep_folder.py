@@ -28,7 +28,7 @@ from accel_rl.system.errors import ConfigError
 
 PRUNED = "pruned"
 """Status of a run that a search has ended early."""
-LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a short time
+LOCK_PATIENCE_S = 0.5  # the command `status` holds the lock for less than this time
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class SweepFolder:
             os.close(descriptor)
 
 
-TAIL = 8_192  # bytes, more than one row
+TAIL = 8_192  # bytes read from the end of a file, more than one row has
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ def read_progress(run: Path) -> Progress:
             int(row.get("updates") or 0),
         )
     except (KeyError, ValueError):
-        return Progress()  # the file is just being rewritten with a new column
+        return Progress()  # The file is being rewritten with a new column.
 
 
 def _number(text: str | None) -> float:

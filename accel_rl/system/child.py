@@ -31,7 +31,7 @@ def command(module: str, *arguments: str) -> list[str]:
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
     safe = (
         [] if sys.flags.safe_path else ["-P"]
-    )  # the modules in this file's folder must not hide modules of the same name
+    )  # The modules in this file's folder must not hide modules of the same name.
     return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
 
 

@@ -70,7 +70,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
-            continue  # v1: another controller's hierarchy
+            continue  # In cgroup v1, this line belongs to another controller's hierarchy.
         bases = [root / controllers, root / controller] if controllers else [root]
         for base in bases:
             folder = base / path.lstrip("/")
@@ -107,7 +107,7 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
     left = []
     for folder in _cgroup_folders("memory", root, proc):
         for limit, usage in names:
-            with contextlib.suppress(OSError, ValueError):  # the file does not exist, or contains "max"
+            with contextlib.suppress(OSError, ValueError):  # The file does not exist, or contains "max".
                 left.append(max(0, int((folder / limit).read_text()) - int((folder / usage).read_text())))
     return min(left) if left else None
 

@@ -15,12 +15,12 @@ class Options(argparse.Namespace):
     """The checked options. seconds: time of each part; None means the part's default. minutes: time of all parts; None
     means no limit."""
 
-    parts: tuple[str, ...]  # in their order
+    parts: tuple[str, ...]  # parts of the benchmark in their order
     device: str
     simulated: bool
     tiny: bool
     separate: bool  # whether each part runs in a separate process
-    is_child: bool  # one part of another command
+    is_child: bool  # whether the process runs one part for another process
     rest: bool
     build: bool
     seconds: float | None

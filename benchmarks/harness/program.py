@@ -187,7 +187,7 @@ def program(
 
     Returns the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a RunError or a
     result with entries in `wrong`."""
-    from accel_rl.config.arguments import parse  # needs tyro, which `benchmarks.gpu` does without
+    from accel_rl.config.arguments import parse  # The parser needs tyro, which `benchmarks.gpu` does not need.
 
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}

@@ -94,12 +94,12 @@ class Sampling:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-                break  # steps after this rollout do not count
+                break  # Steps after this rollout do not count.
         return n / took
 
     def memory(self) -> tuple[float, float]:
         """Measure MiB: private memory of all workers, and shared memory of the rollouts."""
-        import psutil  # `benchmarks.gpu` does without
+        import psutil  # psutil is imported here, because `benchmarks.gpu` does not need it.
 
         pool = self.sampler.engine
         arrays = [getattr(buffer, name) for buffer in pool.buffers for name in buffer.__slots__ if name != "stack"]

@@ -12,9 +12,9 @@ from accel_rl.emulator.device.nvrtc import cubin, version
 from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
-WARP, DRAWING, BEGINNING = 32, 64, 64  # threads of a block of step, draw and begin
-OLDEST = (8, 0)  # compute capability
-PLAIN_SHARED = 48 * 1024  # bytes of shared memory that a block has without asking
+WARP, DRAWING, BEGINNING = 32, 64, 64  # threads per block of the kernels step, draw and begin
+OLDEST = (8, 0)  # least supported compute capability of a GPU
+PLAIN_SHARED = 48 * 1024  # bytes of shared memory that a block gets without a request
 
 
 def check(device: str) -> None:
@@ -42,13 +42,14 @@ class CudaKernels:
 
         self._driver, self._device = driver, device
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # creates the driver's context
+            torch.cuda.current_stream().synchronize()  # This call creates the driver's context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
                 for name in ("step", "draw", "finish", "begin")
             }
-        self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)  # bytes that a block may have
+        # Bytes of shared memory that a block of each kernel may use
+        self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)
 
     def step(self, a: StepArguments) -> None:
         """Launch one thread per environment, one warp per block. The ROM is stored in shared memory twice, with the

@@ -103,7 +103,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         self._envs: DeviceEnvs | None = None
         self._out = DeviceStep.empty(num_envs, self._game)
         self._obs = torch.zeros(num_envs, stack_num, img_height, img_width, dtype=torch.uint8, device=self.device)
-        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # of each frame of a stack
+        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # lag of each frame of a stack
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -128,7 +128,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
             raise ValueError(
                 f"actions of shape {tuple(action.shape)} and {action.dtype}: must be whole numbers [{self.num_envs}]"
             )
-        action = action.long().clamp(0, self._actions - 1)  # a check of values would wait for the GPU
+        action = action.long().clamp(0, self._actions - 1)  # A check of the values would wait for the GPU.
         out = self._out
         self._envs.step(action, out)
         older = self._obs[:, 1:]

@@ -21,7 +21,7 @@ class AgentStepRules:
     max_steps: int
     life_loss: bool
     repeat_probability: float
-    frame: str  # see FRAMES of envs.protocols
+    frame: str  # one of FRAMES of envs.protocols
     oldest: int  # value at which `age` saturates
 
 
@@ -45,7 +45,7 @@ class DeviceGame:
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
         self.rom_bytes = functions.cartridge_size(self.kind)
         rom = rom_path(game).read_bytes()
-        while len(rom) < self.rom_bytes:  # a smaller ROM is mirrored
+        while len(rom) < self.rom_bytes:  # the console mirrors a smaller ROM
             rom += rom[: self.rom_bytes - len(rom)]
         self.rom = rom = rom[: self.rom_bytes]
         self.shape = starts.frames.shape[2:]

@@ -21,7 +21,8 @@ from accel_rl.system.errors import ConfigError, RunError
 EMULATOR = Path(__file__).parents[1]
 MAIN = "device/kernels/kernels.cu"
 FLAGS = ("--std=c++17", "--fmad=false", "--ptxas-options=-v")
-STRICT = "--warning-as-error=all-warnings"  # in tests: a later NVRTC may have warnings that this one has not
+# A flag for tests, because a later NVRTC may have warnings that this version does not have.
+STRICT = "--warning-as-error=all-warnings"
 INSTALL = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
 
 _DIGEST_BYTES, _LENGTH_BYTES = 32, 8
@@ -132,7 +133,8 @@ def parse_log(log: str) -> dict[str, Resources]:
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
-        # the stack with that of all called functions, or that of a kernel that calls none
+        # The cumulative size includes the stack of all called functions. The other pattern is for a kernel that calls
+        # no function.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(
@@ -168,8 +170,8 @@ def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc
 
-        _version(nvrtc)  # loads the library
-    except (ImportError, RuntimeError) as error:  # the loader's errors are RuntimeErrors
+        _version(nvrtc)  # This call loads the library.
+    except (ImportError, RuntimeError) as error:  # The library loader raises RuntimeErrors.
         raise ConfigError(f"the emulator on a GPU needs NVRTC ({type(error).__name__}): {INSTALL}") from None
     return nvrtc
 

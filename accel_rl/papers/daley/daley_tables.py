@@ -13,11 +13,11 @@ from accel_rl.results.run_settings import Settings, asynchronous, differences, p
 from accel_rl.results.table import Pair, Table, alike, marked, number, paper_table, sentence
 from accel_rl.results.trained_run import BySetting, Run
 
-MNIH = "mnih2015"  # the protocol of Daley & Amato
+MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015
 TITLE = "Daley & Amato 2021, table {}"
 BASE = ("1", "standard")  # tables 2 and 3 are relative to this cell
-HUMAN_LEVEL = 75  # percent between random and human (section 5.2)
-Hours = Mapping[tuple[str, str], list[float]]  # of the runs of a cell: {(threads, variant): hours}
+HUMAN_LEVEL = 75  # A game is at human level above this percentage between random and human (section 5.2).
+Hours = Mapping[tuple[str, str], list[float]]  # maps (threads, variant) to the hours of a cell's runs
 
 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
@@ -197,7 +197,7 @@ def daley_cell(settings: Settings) -> tuple[str, str] | None:
     theirs = is_daleys_dqn(settings) and threads in printed["threads"]
     if not theirs or not (per_worker or settings.get("sampler.groups") == 1):
         return None
-    alone = None in printed["threads"][threads]  # one environment has nothing to synchronize
+    alone = None in printed["threads"][threads]  # A single environment has nothing to synchronize.
     column = (settings.get("schedule") == "concurrent") + 2 * (not per_worker and not alone)
     return threads, printed["columns"][column]
 

@@ -23,7 +23,7 @@ EVALUATION_INTERVAL = 500_000
 BATCHES = {1: (5, 5), 5: (5, 1), 20: (20, 1)}
 """{batches: (N, SPU)}: length of an update's window and steps per update."""
 
-COLUMNS = {  # engine, environments of a rank, batches, ranks
+COLUMNS = {  # Each column has an engine, environments per rank, batches and ranks.
     "cpu-120-1": ("workers", 120, 1, 1),
     "cpu-120-5": ("workers", 120, 5, 1),
     "cpu-120-20": ("workers", 120, 20, 1),

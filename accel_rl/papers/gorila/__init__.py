@@ -42,14 +42,15 @@ def gorila(
     default: Any = base.algo
     algo: Any = replace(
         default,
-        replay=replace(default.replay, size=replay, start=min(50_000, replay)),  # start: Mnih et al. 2015
+        # Training starts as in Mnih et al. 2015
+        replay=replace(default.replay, size=replay, start=min(50_000, replay)),
         batch_size=32,  # Mnih et al. 2015
         intensity=32.0,  # Algorithm 1: an update at each step
         gamma=0.99,  # Mnih et al. 2015
-        target_interval=60_000,  # section 5.1, in updates of the parameters
+        target_interval=60_000,  # section 5.1; the interval counts updates of the parameters
         optimizer="adagrad",  # section 4.2
-        learning_rate=0.003,  # chosen by this project without a search; in a small test Pong was not learned with it
-        optimizer_eps=1e-6,  # ours
+        learning_rate=0.003,  # chosen by this project without a search; a small test did not learn Pong with this rate
+        optimizer_eps=1e-6,  # chosen by this project
         network="nature",  # section 5.1
         epsilon=1.0,  # section 5.1: epsilon falls to 0.1 within a million updates of the parameters
         epsilon_final=0.1,
@@ -66,9 +67,10 @@ def gorila(
             bundles=bundles,
             shards=shards,
             in_flight=0,  # Algorithm 1: new parameters before each step
-            outlier_deviations=5.0,  # ours; the paper: "several"
+            outlier_deviations=5.0,  # chosen by this project; the paper says "several"
         ),
-        evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),  # section 5.2; the interval is ours
+        # Section 5.2; this project chose the interval
+        evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),
         device="cpu",  # the paper reports a GPU for DQN only
         env_steps=ENV_STEPS,
         seed=seed,

@@ -16,8 +16,8 @@ from accel_rl.papers.published import percent_of, published_by
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import Run
 
-HOURS = (6.0, 12.0, 24.0, 36.0)  # of the numbers in the text about figure 5
-LINEAR = 100  # percent up to which the axis of a bar is linear, logarithmic beyond
+HOURS = (6.0, 12.0, 24.0, 36.0)  # The text about figure 5 has numbers at these hours of training.
+LINEAR = 100  # The axis of a bar is linear up to this percentage, and logarithmic beyond.
 
 Bars = Mapping[str, Mapping[str, float]]
 """{label: {game: percent}}; NaN is not drawn."""

@@ -11,7 +11,7 @@ from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.replays.config import ReplayConfig
 
 BATCH_SIZES = (16, 32, 64, 128, 256)  # Table 1
-WORKERS, UPDATE_SIZE = 50, 2_000  # sections 3 and 4: experiences reach the replay in blocks of 2,000
+WORKERS, UPDATE_SIZE = 50, 2_000  # In sections 3 and 4, experiences reach the replay in blocks of 2,000.
 
 
 def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0) -> TrainConfig:

@@ -8,8 +8,8 @@ from accel_rl.papers.stooke.stooke_q_learning import optimizers, secondary_learn
 from accel_rl.papers.stooke.stooke_settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
 from accel_rl.sweeps.grid import Grid, Level, grid
 
-SEEDS = (0, 1)  # section 5: averages over at least two random seeds
-WHOLE_MACHINE = 8  # GPUs of the paper's DGX-1, all used by one synchronous learner (section 5.5)
+SEEDS = (0, 1)  # section 5: results are averages over at least two random seeds
+WHOLE_MACHINE = 8  # One synchronous learner uses all GPUs of the paper's DGX-1 (section 5.5).
 
 
 def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
@@ -39,7 +39,8 @@ def figure_3(seeds: Sequence[int] = SEEDS) -> Grid:
     """Policy gradients against the number of simulators and learners: A2C with 16 to 512 environments, A3C with 1 to 32
     learners, PPO with 8 to 512 environments, APPO with 8 learners and 1 to 4 updates between pushes."""
     gpus = {f"a2c-{n}env": 1 for n in (16, 32, 64, 128, 256, 512)}
-    gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}  # more learners share GPUs
+    # In larger runs, several learners share a GPU.
+    gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}
     gpus |= {f"ppo-{n}env": 1 for n in (8, 16, 32, 64, 128, 256, 512)}
     gpus |= {f"appo-8env-8-{n}": WHOLE_MACHINE for n in (1, 2, 3, 4)}
     return variants(TEST_GAMES, tuple(gpus), seeds, tuple(gpus.values()))

@@ -57,9 +57,9 @@ def secondary_learner(
 
 
 @levels(
-    # RMSProp: the learning rate grows 20 times from batch size 64 to 1,024; one rate is too low and one too high
-    # (appendix C, i and ii). The paper does not report the rates at 64 and 256: 2.5e-4 is DQN's, 1.25e-3 was
-    # interpolated.
+    # With RMSProp, the paper's learning rate grows 20 times from batch size 64 to 1,024. One rate here is too low and
+    # one is too high (appendix C, i and ii). The paper does not report the rates at 64 and 256. The rate 2.5e-4 is
+    # DQN's, and 1.25e-3 was interpolated.
     Level(
         {
             "optimizer": ("adam",) * 3 + ("rmsprop",) * 5,

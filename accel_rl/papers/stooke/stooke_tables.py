@@ -22,11 +22,11 @@ from accel_rl.results.run_settings import (
 from accel_rl.results.table import Alike, Pair, Table, alike, marked, number, paper_table
 from accel_rl.results.trained_run import Run
 
-ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}  # table 2's caption
+ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}  # table 2's caption gives these numbers of environments
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
-STOOKE_GPUS = (1, 2, 4, 8)  # columns of tables 2 and 3
-ASYNCHRONOUS = ", asynchronous"  # ends the name of table 3's starred cell
-Cell = tuple[int, str, int]  # of Stooke & Abbeel's tables: table, row, ranks
+STOOKE_GPUS = (1, 2, 4, 8)  # numbers of GPUs in the columns of tables 2 and 3
+ASYNCHRONOUS = ", asynchronous"  # suffix of the name of table 3's starred cell
+Cell = tuple[int, str, int]  # a cell of Stooke & Abbeel's tables: (table, row, ranks)
 TITLE = "Stooke & Abbeel 2018, table {}"
 
 

@@ -32,7 +32,7 @@ def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: i
 @levels(
     Level(
         {
-            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # no asynchronous variant of one learner
+            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # a single learner has no asynchronous variant
             "algorithm": ("a2c",) * 4 + ("a3c",) * 3 + ("ppo",) * 4 + ("appo",) * 3,
         }
     ),

@@ -30,7 +30,7 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
 
-START_S = 600.0  # time for rank 0 to read a checkpoint with a large replay
+START_S = 600.0  # seconds in which rank 0 reads a checkpoint with a large replay
 
 
 class OwnBatches(SingleProcess):
@@ -171,7 +171,7 @@ class AsyncBarrier(Barrier):
         self._rank = rank
 
     def agreed(self, done: bool) -> bool:
-        return done or self._rank > 0  # other ranks do not wait for rank 0's evaluation
+        return done or self._rank > 0  # Other ranks do not wait for rank 0's evaluation.
 
 
 def async_context(
@@ -273,5 +273,6 @@ def _newest_state(
     if config.cluster != "gorila":
         return state
     counters.restore(rank, state["sampler"]["episodes"]["count"], state["learner"]["updates"])
-    now = counters.env_steps()  # a cluster run may continue from an earlier time than its ranks saved at
+    # A cluster run may continue from an earlier env step than the one at which its ranks saved.
+    now = counters.env_steps()
     return {**state, **{name: min(state[name], now) for name in ("env_steps", "logged_at")}}

@@ -22,7 +22,7 @@ from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
 
 POLL_S = 0.02
-STOP_S = 120.0  # time to end a cycle and write a checkpoint
+STOP_S = 120.0  # seconds in which ranks end a cycle and write a checkpoint
 MAX_FAILED_STARTS = 3
 
 
@@ -86,9 +86,9 @@ class RankGroup:
         self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
         self.replaced = 0  # number of killed ranks that were replaced
-        self._given_up = set[int]()  # killed ranks that are not replaced, since the run is ending
+        self._given_up = set[int]()  # Killed ranks in this set are not replaced, since the run is ending.
         self._steps_at_start = [0] * size  # env steps of each rank when its process was started
-        self._failed_starts = [0] * size  # consecutive starts of each rank without an env step
+        self._failed_starts = [0] * size  # number of consecutive starts of each rank without an env step
 
     def __enter__(self) -> "RankGroup":
         try:
@@ -99,7 +99,8 @@ class RankGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for rank in self._ranks:  # all before the first is waited for, so that none reports the loss of another
+        # All ranks are stopped before the first is waited for, so that no rank reports the loss of another.
+        for rank in self._ranks:
             rank.kill()
         for rank in self._ranks:
             rank.close()
@@ -137,7 +138,7 @@ class RankGroup:
     def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
         """Replace a rank that was killed, if ranks are asynchronous; else raise its error."""
         if self._counters is None:
-            raise _error_of(self._killed() or rank)  # `rank` may only have noticed that another one was killed
+            raise _error_of(self._killed() or rank)  # `rank` may only have noticed that another rank was killed.
         if not _is_killed(rank):
             raise _error_of(rank)
         self._replace(rank, stop, self._counters)
@@ -157,7 +158,7 @@ class RankGroup:
         ending = rank.ending()
         if self._failed_starts[r] >= MAX_FAILED_STARTS:
             raise RunError(f"{ending} before its first rollout, {MAX_FAILED_STARTS} times in a row")
-        if r and (stop or self._ranks[0].code() == 0):  # the run is ending
+        if r and (stop or self._ranks[0].code() == 0):  # The run is ending, so the rank is not replaced.
             self._given_up.add(r)
             self._run.event(ending)
             return

@@ -69,7 +69,7 @@ class LocalRank:
 
     index: int
     process: "subprocess.Popen[bytes]"
-    reply_fd: int  # pipe on which the process writes its result or error
+    reply_fd: int  # the process writes its result or error to this pipe
     received: bytes = b""
 
     @property

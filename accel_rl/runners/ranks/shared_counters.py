@@ -7,9 +7,9 @@ import numpy as np
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.samplers.episodes import EpisodeTracker
 
-_LINE = 8  # int64 of a cache line
+_LINE = 8  # number of int64 values in a cache line
 _STEPS, _EPISODES, _UPDATES = range(3)
-# whether the run has begun, and its env steps at that time; for the others see `note_others`
+# Index of: whether the run has begun, its env steps at that time, and the numbers of `note_others`.
 _BEGUN, _FROM, _OTHERS, _ALL_UPDATES, _STOP = range(5)
 
 
@@ -47,9 +47,9 @@ class SharedCounters:
         return {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
-            "before": ("int64", (ranks, _LINE)),  # counts of earlier processes of a rank
+            "before": ("int64", (ranks, _LINE)),  # the counts of a rank's earlier processes
             "recent": ("float64", (ranks, share(window, ranks), 2)),
-            "written": ("int64", (ranks, _LINE)),  # number of episodes of a rank written to `recent` so far
+            "written": ("int64", (ranks, _LINE)),  # number of episodes that a rank has written to `recent`
         }
 
     @classmethod
@@ -123,7 +123,8 @@ class SharedCounters:
         for i, episode in enumerate(list(episodes.recent)[len(episodes.recent) - new :] if new > 0 else ()):
             self._recent[rank, (at + i) % window] = episode
         self._written[rank, 0] = at + max(new, 0)
-        counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates  # at once
+        # All counts of the rank are written in one assignment.
+        counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates
 
     def recent(self) -> list[tuple[float, int]]:
         """Return (score, length) of the recent episodes of all ranks."""

@@ -28,7 +28,7 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import RunError
 
-SAVE_S = 1800.0  # a checkpoint with a large replay on a slow disk
+SAVE_S = 1800.0  # seconds in which a checkpoint with a large replay is written to a slow disk
 LOOK_S = 1.0
 
 
@@ -67,7 +67,7 @@ class SyncExchange(Exchange):
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         guarded = GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm)
-        shared, self.shared = self.shared, None  # it holds the gradients of one learner
+        shared, self.shared = self.shared, None  # The shared memory holds the gradients of one learner.
         if shared is not None and flat.data.device.type == "cpu":
             mean: GradientMean = SharedMemoryMean(flat, self.communicator, shared, self._timeout_s)
         else:
@@ -90,7 +90,7 @@ class SyncBarrier(Barrier):
         self._rank = rank
         self._size = size
         self._timeout_s = timeout_s
-        self._turns = 0  # number of waits so far, the same on every rank
+        self._turns = 0  # number of waits so far, which is the same on every rank
         self._beaten = 0.0
 
     def agreed(self, done: bool) -> bool:
@@ -138,11 +138,11 @@ class SyncBarrier(Barrier):
                 if self._store.check([key]):
                     return self._store.get(key).decode()
                 beat = beats()
-            except RuntimeError as e:  # the store is gone
+            except RuntimeError as e:  # The key-value store of the process group has ended.
                 reason = " ".join(str(e).split())[:200]
                 raise RunError(f"rank {self._rank}: the ranks' store is gone ({reason})") from e
             now = time.monotonic()
-            waited += min(now - polled, LOOK_S)  # time while this process was stopped does not count
+            waited += min(now - polled, LOOK_S)  # Time while this process was stopped does not count.
             polled = now
             if beat != last:
                 waited, last = 0.0, beat
@@ -175,7 +175,7 @@ def join_ranks(
     device: the rank's device. local_ranks: number of ranks on this machine. shared: see `SyncExchange`.
     """
     g = config.distributed
-    gpus = len(set(g.gpu_list)) or 1  # without --gpus, all ranks of a machine use --device
+    gpus = len(set(g.gpu_list)) or 1  # Without --gpus, all ranks of a machine use --device.
     name = backend(device, gpus, local_ranks)
     with process_group(store, rank, size, name, device, g.timeout_s):
         yield sync_context(store, g.timeout_s, g.hash_interval, shared)
@@ -209,6 +209,6 @@ def _shared_gradients(store: Any, communicator: Collective) -> int | None:
         fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)
         store.set("gradients", address(fd))
     else:
-        with suppress(RunError):  # on another machine: gradients go over the network
+        with suppress(RunError):  # Ranks on another machine cannot share memory, so gradients go over the network.
             fd = open_at(store.get("gradients").decode())
     return fd if communicator.all_reduce_min(int(fd is not None)) else None

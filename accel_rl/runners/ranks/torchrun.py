@@ -84,7 +84,7 @@ def train(
     `config`.
     listening: see `environment_store`.
     """
-    die_with_parent(os.getppid())  # if the agent is killed, its ranks end too
+    die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given, (store, rank, size) = config, environment_store(listening)
     if rank == 0:
         path = (path or RunFolder.new_path(config)).absolute()

@@ -32,27 +32,29 @@ class DeviceRollouts:
         self._groups = groups
         self._device = device
         self.rollouts = [_mirror(r, device) for r in host]
-        self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]  # the numbers that actions are drawn by
+        # Uniform random numbers that determine the actions
+        self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
-        # also runs if the constructor of a caller fails; at exit the process frees the memory
+        # The finalizer also runs if the constructor of a caller fails. At exit the process frees the memory.
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False
         self._staging = Staging(device)
         for rollout in self.rollouts:
             rollout.staging = self._staging
         self._copying = self._runtime.Stream(device)
-        self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # (buffer, t) that was copied last
+        self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # the last (buffer, t) that was copied
         self._frames_there = [self._runtime.Event() for _ in groups]
         self._actions_there = [self._runtime.Event() for _ in groups]
-        self._copied = [self._runtime.Event() for _ in host]  # by buffer: the rollout's last copies
+        # For each buffer: the event after the rollout's last copies
+        self._copied = [self._runtime.Event() for _ in host]
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
         """Start a rollout with the frames of its first observation. uniform [T, B], on the host."""
         self._staging.copy(self.uniform[buffer], uniform)
         self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
-        self._copying.wait_stream(self._now)  # wait for earlier reads of this memory
+        self._copying.wait_stream(self._now)  # Earlier reads of this memory must end first.
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
         """Begin to copy the frames that were new at step t of a group's environments."""
@@ -98,7 +100,7 @@ class DeviceRollouts:
             self._fetch(buffer, last, slice(None))
         for name in _AFTER_STEPS:
             getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
-        for t, b in host.ended.nonzero().tolist():  # few
+        for t, b in host.ended.nonzero().tolist():  # Few episodes end, so a loop is fast enough.
             rollout.final_frames[t, b].copy_(host.final_frames[t, b], non_blocking=True)
         self._copied[buffer].record(self._now)
         if is_unseen:

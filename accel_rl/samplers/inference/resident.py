@@ -13,7 +13,8 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.system.devices import runtime
 
-KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")  # to the host, too
+# These fields are also copied to the host.
+KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:

@@ -60,12 +60,12 @@ class ActionServer:
             self._gpu = DeviceRollouts(host, self._groups, self.device)
             self._inference = acceleration.on_gpu(self._groups, self._gpu, self._act_on)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
-        self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's
-        self._uniform: dict[int, torch.Tensor] = {}  # by buffer, [T, B]
-        self._one_at_a_time = Lock()  # for agents that are not reentrant
+        self.state: torch.Tensor | None = None  # state of a recurrent agent [B, Z]
+        self._uniform: dict[int, torch.Tensor] = {}  # uniform random numbers [T, B] of each buffer
+        self._one_at_a_time = Lock()  # serializes agents that are not reentrant
         self._is_unseen = [False] * len(
             host
-        )  # for each buffer: whether all actions were drawn before the rollout, so that no frame was fetched
+        )  # For each buffer: whether all actions were drawn before the rollout, so that no frame was copied.
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
         """Draw all actions of a rollout by an open-loop agent. uniform [T, B]: the random numbers of the actions."""
@@ -98,7 +98,7 @@ class ActionServer:
         if self._before_act is not None:
             self._acting = getattr(agent, "acting", nullcontext)
         rollout.state = self._copied_state(rollout.state)
-        # While workers step, an operation that waits for threads on every core waits for workers, too.
+        # While workers step, an operation with threads on every core would wait for the workers, too.
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
 
@@ -143,7 +143,8 @@ class ActionServer:
             for name, value in recorded.items():
                 if name not in rollout.recorded:
                     complete = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
-                    rollout.recorded.setdefault(name, complete)  # atomic: another thread may come first
+                    # Setdefault is atomic, because another thread may store the array first.
+                    rollout.recorded.setdefault(name, complete)
                 self._inference.store(rollout.recorded[name][t, b], value)
 
     def _act_on(

@@ -27,14 +27,14 @@ class InferenceThreads:
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
-        def settle(own: Sequence[int]) -> None:  # in the thread, when it starts
+        def settle(own: Sequence[int]) -> None:  # Each thread calls this function when it starts.
             if own:
                 pin(own)
             torch.set_num_threads(torch_threads)
 
         self._pool, self._stop = pool, Event()
         self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
-        self._rollouts: deque[list[Future[None]]] = deque()  # in flight, the oldest first
+        self._rollouts: deque[list[Future[None]]] = deque()  # rollouts in flight, with the oldest first
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
         """Start a rollout: call serve(t, group) for t = 0 .. T - 1, each time when the group's workers are ready.

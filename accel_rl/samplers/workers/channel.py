@@ -28,7 +28,7 @@ from accel_rl.samplers.workers.control import Control
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.system.patience import SLICE_S, Patience
 
-_LINE = 8  # int64 per cache line: no two processes write to one line
+_LINE = 8  # A cache line holds this number of int64 values, and no two processes write to one line.
 
 
 class WorkersSilent(Exception):
@@ -45,7 +45,8 @@ def counters_layout(workers: int, groups: int) -> Layout:
     return {
         "request": ("int64", cell),
         "answer": ("int64", cell),
-        "step": ("int64", cell),  # [0]: step index minus answers so far; [1]: the number of answers to wake at, too
+        # [0] is the step index minus the answers so far. [1] is the number of answers at which the sampler wakes.
+        "step": ("int64", cell),
         "env_ns": ("int64", (workers, _LINE)),
     }
 
@@ -116,11 +117,12 @@ class ServerSide:
         self._step = [_cells(arrays["step"][w]) for w in range(self.workers)]
         self._cells = list(zip(self._answer, self._request, strict=True))
         self._spins, self._event = spins, event
-        self._events: dict[int, EventFd] = {}  # of each worker
-        self._controls: dict[int, int] = {}  # file descriptor -> worker
-        self._quiet: dict[int, tuple[int, float]] = {}  # worker -> its answers so far, seconds waited since the last
+        self._events: dict[int, EventFd] = {}  # the event of each worker
+        self._controls: dict[int, int] = {}  # maps a file descriptor to its worker
+        # Maps each worker to (its answers so far, seconds waited since the last answer)
+        self._quiet: dict[int, tuple[int, float]] = {}
         self._all = {e.read_fd: e for e in (event, *group_events)}
-        # poll all descriptors, and all without the groups' events
+        # One poll watches all descriptors, the other watches all except the groups' events.
         self._poll, self._watching = _poll(self._all), _poll([event.read_fd])
         self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
@@ -162,9 +164,11 @@ class ServerSide:
         at = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
-        steps[at + 1] = request[at]  # before the request: a worker that sees it raised still wakes us at the last one
+        # The wake count is written before the request, so that a worker that sees the raised request wakes the sampler
+        # at the last answer.
+        steps[at + 1] = request[at]
         if self._answer[worker][at] == request[at]:
-            steps[at] = step_index - request[at]  # equals the number of answers so far
+            steps[at] = step_index - request[at]  # This value equals the number of answers so far.
         request[at] += n
         self._events[worker].set()
 
@@ -231,7 +235,7 @@ class ServerSide:
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
-            # as in Patience, time in which this process itself was stopped does not count
+            # As in Patience, time in which this process itself was stopped does not count.
             self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 

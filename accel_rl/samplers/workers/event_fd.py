@@ -24,11 +24,11 @@ class EventFd:
         return self.read_fd, self.write_fd
 
     def set(self) -> None:
-        with suppress(BlockingIOError):  # a full buffer means that the event is set already
+        with suppress(BlockingIOError):  # A full buffer means that the event is set already.
             os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
 
     def clear(self) -> None:
-        with suppress(BlockingIOError):  # it was clear
+        with suppress(BlockingIOError):  # The event was not set.
             os.read(self.read_fd, 4096)
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ class PoolMemory:
 
 START_TIMEOUT_S, CLOSE_TIMEOUT_S = 120.0, 2.0
 MAX_FAILED_STARTS = 3
-# A state of ale-py is restored by replaying its episode, one byte an action, at this rate or faster.
+# A state of ale-py is restored by replaying its episode, one byte per action, at least at this rate.
 REPLAYED_BYTES_PER_S = 500
 
 
@@ -84,7 +84,7 @@ class WorkerPool:
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         self._changing = (
             threading.Lock()
-        )  # guards the set of workers that take part, because threads release groups in parallel
+        )  # This lock guards the set of active workers, because threads release groups in parallel.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
@@ -102,7 +102,7 @@ class WorkerPool:
         answers_to = self._group_events[groups[0]] if self._group_events else self._event
         worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds})
         self._workers[w] = worker
-        self._side.attach(w, event, worker.control)  # must happen before the worker reads its requests
+        self._side.attach(w, event, worker.control)  # The worker must be attached before it reads its requests.
         worker.set_up(self._setup(w, start, event, answers_to))
         return worker
 
@@ -256,7 +256,7 @@ class WorkerPool:
             for w in wait():
                 self._on_message(w)
         except WorkersSilent as e:
-            for w in e.workers:  # a hung worker is killed, and handled like any dead one
+            for w in e.workers:  # A hung worker is killed and then handled like any dead worker.
                 worker = self._workers[w]
                 if worker is not None:
                     logger.warning(f"{e}: killing pid {worker.pid}")
@@ -306,7 +306,7 @@ class WorkerPool:
         self._until_ready()
         self._seed, self._history = seed, [History() for _ in self._workers]
         for w in range(self.grouping.workers):
-            with contextlib.suppress(Disconnected):  # noticed below
+            with contextlib.suppress(Disconnected):  # The lost connection is handled below.
                 self._worker(w).control.send(Request("reseed", seeds=tuple(map(tuple, self._seeds(w)))))
         for w in range(self.grouping.workers):
             worker = self._worker(w)
@@ -314,7 +314,7 @@ class WorkerPool:
             try:
                 reply, _ = worker.control.receive(START_TIMEOUT_S)
             except Disconnected:
-                self._history[w].generation = -1  # so that the replacement has generation 0, like the others
+                self._history[w].generation = -1  # The replacement then has generation 0, like the other workers.
                 self._on_death(w)
                 continue
             worker.check(reply)

@@ -105,8 +105,8 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group, and the main process decides
-    # what happens. So this handler does nothing. Unlike SIG_IGN it is not inherited by programs that an environment
+    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group, but only the main process
+    # reacts. So this handler does nothing. Unlike SIG_IGN, the handler is not inherited by programs that an environment
     # starts.
     for s in (signal.SIGINT, signal.SIGTERM):
         signal.signal(s, lambda *_: None)
@@ -115,7 +115,7 @@ def main() -> None:
     try:
         run(control)
     except Disconnected:
-        pass  # the main process is gone
+        pass  # The main process has ended.
     except Exception as e:
         try:
             control.send(_failure(e))

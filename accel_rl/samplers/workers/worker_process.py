@@ -40,7 +40,7 @@ class WorkerProcess:
         return cls(index, process, Control(ours), event)
 
     def set_up(self, setup: WorkerSetup) -> None:
-        with contextlib.suppress(Disconnected):  # the next one to listen notices a worker that died already
+        with contextlib.suppress(Disconnected):  # If the worker has died already, the next read from it detects that.
             self.control.send(setup)
 
     @property
