@@ -1,4 +1,5 @@
-"""Nested state (dicts, lists, numbers, text, tensors, arrays, bytes, segments) as JSON and tensors. No pickle."""
+"""A nested state is stored as JSON and tensors. The state may contain dicts, lists, numbers, text, tensors, arrays,
+bytes and segments. Pickle is not used."""
 
 import json
 from collections.abc import Callable
@@ -19,8 +20,8 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
     """Return (JSON, safetensors) of a state. The same state always gives the same bytes.
 
     `put` stores a segment and returns its checksum, which the JSON contains together with the segment's name. Keys of
-    dicts are text or, as in the state of torch's optimizers, whole numbers. ConfigError, one line, for a value that
-    cannot be saved.
+    dicts are text. Whole numbers are also allowed, because the state of torch's optimizers has them. Raises
+    ConfigError, with a message of one line, for a value that cannot be saved.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -65,7 +66,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
 
 
 def decode(text: bytes, tensor_file: bytes, get: Callable[[str, str], Segment] | None = None) -> dict[str, Any]:
-    """Invert `encode`. `get` returns a segment by name and checksum. ValueError for malformed input."""
+    """Invert `encode`. `get` returns a segment by name and checksum. Raises ValueError for malformed input."""
     try:
         tree, tensors = json.loads(text), load(tensor_file)
     except Exception as e:  # safetensors raises several kinds of errors

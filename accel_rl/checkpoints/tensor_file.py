@@ -1,4 +1,5 @@
-"""Tensors as bytes in the format of safetensors, which is imported only where a checkpoint is written or read."""
+"""Tensors are stored in the format of safetensors. The package safetensors is imported only where a checkpoint is
+written or read."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""config.json of a run: its format version, and how files of earlier formats are read."""
+"""The file config.json of a run has a format version. Files of earlier formats are converted when they are read."""
 
 import json
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import Any
 from accel_rl.system.errors import ConfigError
 
 FORMAT = 2
-"""Version of config.json. It is increased when a setting changes its name or meaning; the tables below then get an
-entry for the previous format."""
+"""Version of config.json. The version is increased when a setting changes its name or meaning. The tables below then
+get an entry for the previous format."""
 
 # For each file format: settings that the next format renames. The name of a nested setting contains a point.
 _RENAMED: dict[int, dict[str, str]] = {
@@ -62,10 +62,10 @@ _ADDED_FOR_ALGORITHM: dict[int, dict[str, dict[str, Any]]] = {
 
 
 def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a config.json by the present names, without its format version.
+    """Return the settings of a config.json under the present names, without the format version.
 
-    ConfigError, one line, for a format of a later version of this program, for two names of one setting, and for an
-    algorithm or a group of a wrong type.
+    Raises ConfigError, with a message of one line, for a format of a later version of this program, for two names of
+    one setting, and for an algorithm or a group of a wrong type.
     """
     version = values.get("format", 1)
     if type(version) is not int or not 1 <= version <= FORMAT:
@@ -90,7 +90,8 @@ def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_file(folder: Path) -> dict[str, Any]:
-    """Read config.json of a run's folder without changes. ConfigError, one line, that names the file."""
+    """Read config.json of a run's folder without changes. Raises ConfigError, with a message of one line that names the
+    file."""
     file = folder / "config.json"
     try:
         values = json.loads(file.read_text())
@@ -105,7 +106,8 @@ def read_file(folder: Path) -> dict[str, Any]:
 
 
 def _section(values: dict[str, Any], name: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the section that a setting is in, and its name there; None if the file has no such section."""
+    """Return the section that contains a setting, and the setting's name there, or None if the file has no such
+    section."""
     section, _, last = name.rpartition(".")
     result = values.get(section) if section else values
     return (result if isinstance(result, dict) else None), last

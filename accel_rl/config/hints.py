@@ -78,9 +78,11 @@ HINTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) -> str:
-    """Return the flag that corresponds to a foreign flag, for the chosen algorithm; "" if the foreign flag is unknown.
+    """Return the flag that corresponds to another library's flag, for the chosen algorithm, or "" if that flag is
+    unknown.
 
-    name: the flag without dashes. flags: all flags of the command. by_name: flags by each spelling without their group.
+    `name` is the flag without dashes. `flags` are all flags of the command. `by_name` has the flags under each spelling
+    without their group.
     """
     if name not in HINTS or "--sampler.envs" not in flags:
         return ""

@@ -1,6 +1,7 @@
-"""Settings of other projects and papers by name: algorithm, sampling and Atari protocol as in the source.
+"""Presets are settings of other projects and papers by name: algorithm, sampling and Atari protocol as in the source.
 
-Each value is the source's value in this project's units. If the meaning differs, a comment explains the conversion.
+Each value is the source's value, converted to this project's units. Where the meaning differs, a comment explains the
+conversion.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ _WRAPPERS: Settings = {"env.protocol": "cleanrl2022"}
 _TEN_MILLION: Settings = {"env_steps": 10_000_000, "sampler.decorrelation_steps": 0}
 _EIGHT_BY_128: Settings = {"sampler.envs": 8, "sampler.horizon": 128}
 _ONE_ENV: Settings = {"sampler.envs": 1, "sampler.horizon": 4, "algo.intensity": 8.0, "algo.batch_size": 32}
-"""One environment, and an update on a batch of 32 every 4 steps."""
+"""Settings with one environment, and an update on a batch of 32 every 4 steps."""
 
 _CLEANRL: Settings = {**_WRAPPERS, **_TEN_MILLION}
 _CLEANRL_Q: Settings = {
@@ -288,7 +289,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
         },
     ),
 }
-"""{name: (source, {algorithm: settings})}."""
+"""Maps a name to (source, {algorithm: settings})."""
 
 
 def with_preset(config: TrainConfig, name: str) -> TrainConfig:

@@ -1,4 +1,4 @@
-"""A rollout's cells as numpy arrays, into which the worker processes write. This module does not import torch."""
+"""The cells of a rollout are numpy arrays, into which the worker processes write. This module does not import torch."""
 
 from dataclasses import dataclass, field, fields
 
@@ -10,9 +10,9 @@ from accel_rl.data.spec import EnvSpec
 
 @dataclass(slots=True)
 class Step:
-    """One step of n environments: arrays [n, ...] that an environment overwrites in place and never replaces.
+    """One step of n environments, in arrays [n, ...] that an environment overwrites in place and never replaces.
 
-    Usually they are slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays at t.
+    The arrays are usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays at t.
     """
 
     frame: np.ndarray  # [n, *frame_shape] the observation's newest frame after the step; after an `immediate`
@@ -31,7 +31,7 @@ class Step:
 
     @classmethod
     def empty(cls, n: int, spec: EnvSpec) -> "Step":
-        """Allocate private arrays for n environments (tests, videos, benchmarks)."""
+        """Allocate private arrays for n environments, for tests, videos and benchmarks."""
         frame = np.zeros((n, *spec.frame_shape), spec.frame_dtype)
         flags = {k: np.zeros(n, bool) for k in ("terminated", "truncated", "ended", "valid")}
         return cls(
@@ -40,7 +40,7 @@ class Step:
         )  # fmt: skip
 
     def __getitem__(self, index: slice) -> "Step":
-        """A view of some of the environments."""
+        """Return a view of some of the environments."""
         return Step(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
 
@@ -52,7 +52,8 @@ SENTINEL_REWARD = float("nan")
 
 
 def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
-    """Names, dtypes and shapes of a rollout's arrays; `frames` opens with the stack - 1 before the first step."""
+    """Return the names, dtypes and shapes of a rollout's arrays. `frames` begins with the stack - 1 frames before the
+    first step."""
     fields: Layout = {
         "frames": (spec.frame_dtype, (spec.stack - 1 + T + 1, B, *spec.frame_shape)),
         "final_frames": (spec.frame_dtype, (T, B, *spec.frame_shape)),
@@ -82,7 +83,7 @@ class RolloutArrays:
     ended: np.ndarray
     valid: np.ndarray
     info: np.ndarray
-    """[T, B, info_bytes] see `Step`."""
+    """[T, B, info_bytes] numbers of ended episodes, see `Step`."""
     stack: int
 
     @classmethod
@@ -100,7 +101,8 @@ class RolloutArrays:
         self.reward.fill(SENTINEL_REWARD)
 
     def step(self, t: int, b: slice) -> Step:
-        """The cells that step t of some environments writes: the observation at t + 1, the rest at t."""
+        """Return the cells that step t of some environments writes: the observation at t + 1, and the other arrays at
+        t."""
         return Step(
             frame=self.frames[self.stack + t, b],
             age=self.age[t + 1, b],
@@ -114,7 +116,7 @@ class RolloutArrays:
         )
 
     def initial(self, b: slice, spec: EnvSpec) -> Step:
-        """The cells of the observation at t = 0 (frame and age; the rest is scratch)."""
+        """Return the cells of the observation at t = 0. Only frame and age are meaningful."""
         step = Step.empty(b.stop - b.start, spec)
         step.frame, step.age = self.frames[self.stack - 1, b], self.age[0, b]
         return step

@@ -1,4 +1,4 @@
-"""Copies from the host to a GPU for which the host does not wait."""
+"""Staging copies data from the host to a GPU, and the host does not wait."""
 
 import weakref
 from typing import Any
@@ -11,7 +11,7 @@ from accel_rl.system.devices import Device
 
 
 class _Slot:
-    """A buffer of `size` bytes in page-locked host memory. Its event is set when the last copy from the buffer is
+    """A buffer of `size` bytes in page-locked host memory. The event is set when the last copy from the buffer is
     complete."""
 
     def __init__(self, size: int, module: Any):
@@ -28,14 +28,15 @@ class _Slot:
 
 
 class Staging:
-    """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
+    """Copy host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
-    The caller may change or free the host tensor immediately. A slot is reused after the copy from it is complete;
-    while all slots are in use, a new slot is allocated. Not thread-safe, and not usable within a CUDA graph.
+    The caller may change or free the host tensor immediately. A slot is reused after the copy from it is complete.
+    While all slots are in use, a new slot is allocated. The class is not thread-safe, and cannot be used within a CUDA
+    graph.
     """
 
     def __init__(self, device: torch.device | str, module: Any = None):
-        """module: the device's runtime, if None (see `Device.runtime`)."""
+        """`module` is the runtime of the device. With None, the device's own runtime is used (see `Device.runtime`)."""
         self.device = torch.device(device)
         self._module = module
         self._slots: list[_Slot] = []
