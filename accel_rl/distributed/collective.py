@@ -1,4 +1,4 @@
-"""Collective operations of synchronous ranks, over torch's default process group."""
+"""Synchronous ranks use collective operations over torch's default process group."""
 
 import os
 import select
@@ -17,9 +17,10 @@ from accel_rl.system.errors import RunError
 
 
 class Watch:
-    """Reports which of the given processes, {rank: pid}, have ended.
+    """Report which of the given processes, {rank: pid}, have ended.
 
-    A pidfd works for processes that are not children, and is not confused by a new process with a reused pid.
+    A pidfd works for processes that are not children, and does not confuse a process with a later process of the same
+    pid.
     """
 
     def __init__(self, pids: dict[int, int]):
@@ -50,11 +51,12 @@ SETTLE_S = 3.0  # seconds in which all surviving ranks notice a failure
 
 
 class Collective:
-    """A `Communicator` over torch's default process group: gloo for tensors in host memory, the group's own backend for
-    tensors on its device. RunError if a rank has ended or does not answer within the group's timeout."""
+    """A `Communicator` over torch's default process group. Tensors in host memory use gloo, and tensors on the group's
+    device use the group's own backend. Raises RunError if a rank has ended or does not answer within the group's
+    timeout."""
 
     def __init__(self, store: Any) -> None:
-        """store: the store through which the process group was formed."""
+        """`store` is the store through which the process group was formed."""
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
         self.store = store
@@ -85,7 +87,7 @@ class Collective:
         return self.all_reduce_sum(numbers).tolist()
 
     def updates(self, own: int) -> int:
-        """Return `own`, because all ranks make every update together."""
+        """Return the argument, because all ranks make every update together."""
         return own
 
     def gather(self, x: Any) -> list[Any]:
@@ -96,7 +98,7 @@ class Collective:
         return result
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
-        """Start a sum of x over the ranks in the background, in place. Returns a function that waits until it is
+        """Start to sum x over the ranks in the background, in place. Return a function that waits until the sum is
         complete."""
         with _Named(self, f"{x.numel()} numbers"):
             self._works.append(dist.all_reduce(x, async_op=True))
@@ -115,7 +117,7 @@ class Collective:
     def failed(self, what: str, why: str) -> RunError:
         """Return the error of a failed operation, naming the ranks that have ended or hang.
 
-        Every healthy rank sets a key in the store; the error names the ranks without a key.
+        Every healthy rank sets a key in the store. The error names the ranks without a key.
         """
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
@@ -135,7 +137,7 @@ class Collective:
 
 
 class _Named:
-    """Turns the failure of an operation into a RunError of one line."""
+    """Convert the failure of an operation into a RunError of one line."""
 
     def __init__(self, group: Collective, what: str):
         self.group, self.what = group, what

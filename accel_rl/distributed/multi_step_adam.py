@@ -1,4 +1,4 @@
-"""Several local Adam updates between two pushes (Stooke & Abbeel 2018, appendix A)."""
+"""Local Adam updates are accumulated between two pushes (Stooke & Abbeel 2018, appendix A)."""
 
 import math
 import time
@@ -57,7 +57,7 @@ class MultiStepAdam(LockedChunks):
         self._steps[k] = int(self.central.read(k)[1]["steps"])
 
     def _count(self, k: int, updates: int) -> int:
-        """Add to the step count of chunk k and return it. Does not wait for a GPU."""
+        """Add to the step count of chunk k, and return the count. The call does not wait for a GPU."""
         optimizer = self.optimizers[k]
         assert isinstance(optimizer, Adam)
         self._steps[k] += updates
@@ -65,7 +65,7 @@ class MultiStepAdam(LockedChunks):
         return self._steps[k]
 
     def pull(self) -> None:
-        """Pull, unless there are local updates that have not been pushed yet."""
+        """Pull the central parameters, unless some local updates have not been pushed yet."""
         if not self._n:
             super().pull()
 
@@ -74,7 +74,7 @@ class MultiStepAdam(LockedChunks):
         return super().pull_now() or pushed
 
     def flush(self) -> bool:
-        """Push the accumulated updates; return whether there were any."""
+        """Push the accumulated updates, and return whether there were any."""
         if not self._n:
             return False
         self._push_all()

@@ -1,6 +1,6 @@
-"""All-reduce of CPU ranks on one machine through shared memory, without copies of the gradient.
+"""CPU ranks on one machine all-reduce gradients through shared memory, without copies of the gradient.
 
-    rank 0  | part 0: its gradient |  \\
+    rank 0  | part 0: its gradient |  \
     rank 1  | part 1: its gradient |   > barrier; each rank sums its share of all parts | sum | barrier; all read it
     ...
 
@@ -27,10 +27,10 @@ _SLEEP_S = 2e-4
 
 
 class SharedMemoryMean:
-    """The mean of the gradients, bitwise identical on every rank. See `GradientMean`."""
+    """Compute the mean of the gradients, bitwise identical on every rank. See `GradientMean`."""
 
     def __init__(self, flat: FlatParameters, communicator: Collective, fd: int, timeout_s: float):
-        """fd: an open file, empty at first, that all ranks share."""
+        """`fd` is an open file, initially empty, that all ranks share."""
         self._flat = flat
         self.communicator = communicator
         self._timeout_s = timeout_s
@@ -69,7 +69,7 @@ class SharedMemoryMean:
         return torch.tensor(norm), torch.tensor(sum(c * x for c, x in zip(counts, losses, strict=True)) / n)
 
     def _meet(self) -> None:
-        """Barrier: wait until all ranks have called it. RunError, naming the missing ranks."""
+        """Wait until all ranks have called this barrier. Raises RunError with the missing ranks."""
         turns, rank = self._turns, self.communicator.rank
         turns[rank, 0] += 1
         turn, patience = turns[rank, 0], Patience(self._timeout_s)
@@ -90,7 +90,7 @@ class SharedMemoryMean:
 
 
 def _weighted_sum(parts: list[Tensor], weights: list[float], out: Tensor) -> float:
-    """Compute out [n] = the weighted sum of the parts [n], added in order; returns the sum of squares of `out`."""
+    """Compute out [n], the weighted sum of the parts [n] in order, and return the sum of squares of `out`."""
     torch.mul(parts[0], weights[0], out=out)
     for part, weight in zip(parts[1:], weights[1:], strict=True):
         out.add_(part, alpha=weight)

@@ -1,4 +1,4 @@
-"""Colours: the TIA's 128 colour bytes as RGB and as gray, for NTSC and for PAL, as ale-py displays them.
+"""Colours of the TIA: its 128 colour bytes as RGB and as gray, for NTSC and for PAL, as ale-py displays them.
 
 byte hue in bits 7-4, brightness in bits 3-1; bit 0 is set only for a PAL screen that has lost its colour
 """

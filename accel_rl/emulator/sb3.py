@@ -1,4 +1,4 @@
-"""Our vector environment as Stable-Baselines3's.
+"""This module gives VectorEnv the interface of Stable-Baselines3's vector environments.
 
 model = PPO("CnnPolicy", SB3VecEnv(VectorEnv("pong", 8, autoreset_mode="SameStep")), n_steps=128)
 """

@@ -1,4 +1,4 @@
-"""One Atari game through ale-py, by the rules of a protocol."""
+"""One Atari game is played through ale-py, by the rules of a protocol."""
 
 from importlib.metadata import version
 
@@ -18,18 +18,18 @@ ALE_PY = version("ale-py")
 
 
 class AtariEnv:
-    """An `Env` around one ALEInterface.
+    """An environment around one ALEInterface.
 
-    seed: whole number >= 0; it determines no-ops and sticky actions. training: play by `protocol`, otherwise by
-    `protocol.for_evaluation()`. cached: begin each episode from the stored state after the first reset, instead of from
-    a reset (`unclean_resets` lists the games in which these differ). Raises ConfigError for an unknown game, and for a
-    mode or difficulty that the game does not have.
+    `seed` is a whole number >= 0 that determines no-ops and sticky actions. With `training`, play by `protocol`,
+    otherwise by `protocol.for_evaluation()`. With `cached`, begin each episode from the stored state after the first
+    reset, instead of from a reset (`unclean_resets` lists the games in which these differ). Raises ConfigError for an
+    unknown game, and for a mode or difficulty that the game does not have.
 
-    A game over ends a step even within its frame skip; the frame then shows the last screen only. `terminated` and
-    `truncated` are never both True: a time limit at the same step as a game over or a lost life is ignored.
+    A game over ends a step even within its frame skip. The frame then shows the last screen only. `terminated` and
+    `truncated` are never both True, because a time limit at the same step as a game over or a lost life is ignored.
 
     `exact_restore` is False for games that ale-py 0.12.1 restores inexactly. After set_state such a game is valid, but
-    does not continue as it would have without the restore.
+    continues differently than without the restore.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
@@ -117,7 +117,7 @@ class AtariEnv:
         (self._write if self._pools else self._last)(frame)
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
-        """Begin an episode at a saved start. The frames before it count as agent steps of the episode."""
+        """Begin an episode at a saved start. The frames before the start count as agent steps of the episode."""
         frames, self._held = starts.place(self, episode)
         self.origin.forget()
         self._actions.clear()

@@ -102,7 +102,7 @@ class Reader(Exchange):
     sync: ShardedSync
 
     def __init__(self, name: str, config: GorilaConfig, saves_shards: bool = False):
-        """name: this process's name at the shards. saves_shards: see `ShardedSync`."""
+        """`name` is this process's name at the shards. For `saves_shards` see `ShardedSync`."""
         self._name = name
         self._config = config
         self._saves_shards = saves_shards
@@ -120,14 +120,14 @@ MAX_PAUSE_S = 30.0  # longest pause in seconds before another process starts
 
 
 def pause_after(deaths: int) -> float:
-    """Return the seconds to wait before the next process starts, after this many consecutive deaths."""
+    """Return the seconds to wait before the next process starts, from the number of consecutive deaths."""
     return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
 
 
 class Deaths:
-    """The consecutive deaths of one role's processes, since one of them last did its work.
+    """Count the consecutive deaths of one role's processes, since one of these processes last made progress.
 
-    Several deaths may be caused by a temporary fault of a node. A process that can never work dies each time.
+    Several deaths may be caused by a temporary fault of a node. A process that can never make progress dies each time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -135,11 +135,11 @@ class Deaths:
         self.worked()
 
     def worked(self) -> None:
-        """Forget the deaths."""
+        """Reset the count of deaths."""
         self.in_a_row, self._since = 0, self._clock()
 
     def died(self) -> float | None:
-        """Count a death; returns the seconds to wait before another process starts, or None if the run must end."""
+        """Count a death. Return the seconds to wait before another process starts, or None if the run must end."""
         self.in_a_row += 1
         if self.in_a_row > MOST and self._clock() - self._since > OVER_S:
             return None

@@ -1,6 +1,7 @@
-"""Calls to shards through sockets: the format of messages, the server of a shard, and the transport of a learner.
+"""Learners call shards through sockets. This module has the format of messages, the server of a shard, and the
+transport of a learner.
 
-A message is JSON, then the bytes of its tensors. No pickle.
+A message consists of JSON, then the bytes of its tensors. No pickle.
 
 8 bytes: length of the JSON | JSON of the message, with each tensor's type and shape | all tensors' bytes, in order
 """
@@ -59,7 +60,7 @@ def _plain(x: Any, tensors: list[Any]) -> Any:
 
 
 def _built(x: Any, s: socket.socket) -> Any:
-    """The inverse of `_plain`. Tensors are received in the order of the JSON."""
+    """Invert `_plain`. Tensors are received in the order of the JSON."""
     if isinstance(x, list):
         return [_built(y, s) for y in x]
     if not isinstance(x, dict):
@@ -87,7 +88,7 @@ def send(s: socket.socket, message: Any) -> None:
 
 
 def receive(s: socket.socket) -> Any:
-    """Wait for a message and return it; tuples arrive as lists. OSError, also at the end of the connection."""
+    """Wait for a message, and return it. Tuples arrive as lists. Raises OSError, also at the end of the connection."""
     length = _LENGTH.unpack(_receive(s, _LENGTH.size))[0]
     return _built(json.loads(_receive(s, length)), s)
 
@@ -126,19 +127,19 @@ TOKEN_S = 10.0  # seconds in which a new connection must prove that it knows the
 
 
 class Endpoint(NamedTuple):
-    """Where a shard is called."""
+    """The address and token with which a shard is called."""
 
     host: str
     port: int
     token: str
-    """Secret that callers must know."""
+    """Callers must know this secret."""
 
 
 class ShardServer:
-    """Executes calls one after another: the calls of each connection in their order, and the calls of this process."""
+    """Execute calls one after another: the calls of each connection in their order, and the calls of this process."""
 
     def __init__(self, shard: Shard, address: str):
-        """address: address of the network interface to listen on; the server does not listen on other interfaces."""
+        """`address` is the address of the only network interface on which the server listens."""
         self._shard, self._lock = shard, threading.Lock()
         self._socket = socket.create_server((address, 0), backlog=128)
         self.endpoint = Endpoint(address, self._socket.getsockname()[1], secrets.token_hex(32))
@@ -182,15 +183,15 @@ class ShardServer:
 
 
 Locate = Callable[[str], Endpoint | None]
-"""A function that returns the address of the server of the shard with this name; None while there is none."""
+"""A function that returns the address of the server of the shard with this name, or None while there is none."""
 CONNECT_S = 10.0
 SILENT_S = 20  # A host counts as lost after this number of seconds without data or acknowledgements.
 
 
 class SocketTransport:
-    """Calls shards through one connection per shard. A thread for each shard sends a call and waits for its answer.
+    """Call shards through one connection per shard. A thread for each shard sends a call and waits for its answer.
 
-    If a connection is lost, its current call is lost; the next call locates the shard and connects again.
+    If a connection is lost, its current call is lost. The next call locates the shard and connects again.
     """
 
     def __init__(self, names: Sequence[str], locate: Locate):
@@ -238,7 +239,7 @@ class _Request(NamedTuple):
 
 
 class _Caller:
-    """The connection to one shard, and its thread."""
+    """The connection to one shard, and the connection's thread."""
 
     def __init__(self, name: str, locate: Locate):
         self.name, self._locate = name, locate

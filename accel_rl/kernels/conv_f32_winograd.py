@@ -1,4 +1,5 @@
-"""relu(convolution) in float32 by Winograd's algorithms, compiled for AVX-512: half the products, or fewer."""
+"""This kernel computes relu(convolution) in float32 by Winograd's algorithms, compiled for AVX-512, with at most half
+of the products."""
 
 from typing import Any
 
@@ -11,8 +12,8 @@ from accel_rl.kernels.call import call
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Whether `conv_f32_winograd` supports these arguments: float32 on a CPU with AVX-512, a square kernel of two or
-    three strides, channels in multiples of 16."""
+    """Return whether `conv_f32_winograd` supports these arguments: float32 on a CPU with AVX-512, a square kernel of
+    two or three strides, channels in multiples of 16."""
     if torch.is_autocast_enabled("cpu"):
         return False
     out, channels, k, width = weight.shape
@@ -25,7 +26,8 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 
 def conv_f32_winograd(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """relu(conv2d(x, weight, bias, stride, padding)), accurate to a few units in the last place of its largest terms.
+    """Compute relu(conv2d(x, weight, bias, stride, padding)), accurate to a few units in the last place of its largest
+    terms.
 
     x [N, C, H, W], weight [D, C, k, k], bias [D], all float32 -> [N, D, rows, columns], channels-last in memory.
     """

@@ -1,4 +1,4 @@
-"""relu(convolution) of uint8 frames, compiled for AVX-512: the first layer of a network."""
+"""This kernel computes relu(convolution) of uint8 frames, the first layer of a network, compiled for AVX-512."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from accel_rl.kernels.frames import FrameStacks
 
 
 def in_planes(pictures: Tensor) -> Tensor:
-    """Return pictures [N, S, H, W], each contiguous. The pictures need not be adjacent in memory, as windows of a
-    replay are not."""
+    """Return pictures [N, S, H, W], each contiguous. The pictures need not be adjacent in memory, for example in
+    windows of a replay."""
     return pictures if _has_planes(pictures) else pictures.contiguous()
 
 
@@ -26,8 +26,9 @@ KERNEL, STRIDE = 8, 4
 
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
-    """Whether `conv_u8` supports these arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with stride 4,
-    and output channels in multiples of 16. Stacks that are not gathered are supported only without gradients."""
+    """Return whether `conv_u8` supports these arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with
+    stride 4, and output channels in multiples of 16. Stacks that are not gathered are supported only without
+    gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
         return False
@@ -41,7 +42,7 @@ def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: in
 
 
 def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor) -> Tensor:
-    """relu(conv2d(obs / 255, weight, bias, stride 4)).
+    """Compute relu(conv2d(obs / 255, weight, bias, stride 4)).
 
     obs [N, S, H, W] uint8, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in memory.
     """

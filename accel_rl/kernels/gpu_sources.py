@@ -7,9 +7,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class GpuSource:
-    """A kernel and one set of arguments.
+    """A kernel and one set of its arguments.
 
-    signature: Triton's type of each argument in order, such as "*u8" or "i32"; "constexpr" for those in `constants`.
+    `signature` has Triton's type of each argument in order, such as "*u8" or "i32", or "constexpr" for those in
+    `constants`.
     """
 
     module: str
@@ -18,7 +19,7 @@ class GpuSource:
     constants: dict[str, Any] = field(default_factory=dict)
 
     def load(self) -> tuple[Any, dict[str, Any]]:
-        """Import the kernel; return the kernel and its launch options. Requires Triton."""
+        """Import the kernel. Return the kernel and its launch options. The call requires Triton."""
         module = importlib.import_module(self.module)
         return getattr(module, self.kernel), module.OPTIONS
 

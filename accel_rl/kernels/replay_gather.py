@@ -1,4 +1,4 @@
-"""The gather of a batch of transitions as one operator: a Triton kernel on CUDA, plain torch operations elsewhere."""
+"""A batch of transitions is gathered by one operator: a Triton kernel on CUDA, and torch operations elsewhere."""
 
 import importlib.util
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from accel_rl.system.hardware import say_once
 
 
 def gather_batch(ring: RingArrays, cell: Tensor) -> Gathered:
-    """Gather the n-step transitions that begin at cells [N], on any device. Does not wait for a GPU."""
+    """Gather the n-step transitions that begin at cells [N], on any device. The call does not wait for a GPU."""
     if not cell.is_cpu:
         obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_transitions(*ring, cell)
         return obs_tm1, obs_t, r_t, discount_t, a_tm1
@@ -36,7 +36,7 @@ def gather_transitions(
     reward_clip: float,
     cell: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """`ring_arrays.gather` as an operator; its results share no memory."""
+    """The function `ring_arrays.gather` as an operator. Its results share no memory."""
     ring = RingArrays(frames, finals, age, action, reward, flags, final, B, stack, n, gamma, reward_clip)
     return gather(ring, cell)
 

@@ -1,7 +1,8 @@
 """The Triton kernel that gathers a batch of transitions. Import it only for a CUDA device, or to compile it.
 
-One program copies one frame of one observation: sample i, frame j of obs_tm1 (j < STACK) or of obs_t. Each program
-walks the n steps of its sample; the first one also stores the return, the discount and the action.
+One program copies one frame of one observation of sample i. The frame is frame j of obs_tm1 (j < STACK) or of obs_t.
+Each program iterates over the n steps of its sample. The first program also stores the return, the discount and the
+action.
 """
 
 import torch
@@ -25,7 +26,8 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     size, B, gamma, clip,
     STACK: tl.constexpr, STEPS: tl.constexpr, CLIPS: tl.constexpr, WORDS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """frames, finals: arrays of words, with WORDS words per frame. size: number of cells. B: cells per row."""
+    """`frames` and `finals` are arrays of words, with WORDS words per frame. `size` is the number of cells. B is the
+    number of cells per row."""
     i = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1)
     first = tl.load(cell + i)
@@ -87,7 +89,7 @@ def launch(ring: RingArrays, cell: Tensor) -> Gathered:
 
 
 def word_dtype(frame_bytes: int) -> torch.dtype:
-    """Return the widest integer dtype whose size divides a frame's size: wide words need fewer loads."""
+    """Return the widest integer dtype whose size divides a frame's size, because wide words need fewer loads."""
     for dtype in (torch.int64, torch.int32, torch.int16):
         if frame_bytes % dtype.itemsize == 0:
             return dtype

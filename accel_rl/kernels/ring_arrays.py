@@ -1,4 +1,4 @@
-"""The arrays of a frame ring, and a gather of transitions from them by torch operations."""
+"""A frame ring consists of these arrays. Torch operations gather transitions from the arrays."""
 
 from typing import NamedTuple
 
@@ -7,29 +7,29 @@ from torch import Tensor
 
 TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # meaning of the bits of `flags`
 Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-"""obs_tm1, obs_t, r_t, discount_t, a_tm1, as in a `ReplayBatch`."""
+"""The fields obs_tm1, obs_t, r_t, discount_t, a_tm1 of a `ReplayBatch`."""
 
 
 class RingArrays(NamedTuple):
-    """The arrays of `size` cells, B cells per row, and the settings of n-step returns (`replays.returns`).
+    """The arrays of `size` cells, with B cells per row, and the settings of n-step returns (`replays.returns`).
 
     Cell c is stored at index c modulo size. The next step of the same environment is cell c + B.
     """
 
     frames: Tensor
-    """[size, *frame_shape]: newest frame of the observation before the step."""
+    """[size, *frame_shape] is the newest frame of the observation before the step."""
     finals: Tensor
-    """[slots, *frame_shape]: last frames of episodes."""
+    """[slots, *frame_shape] are the last frames of episodes."""
     age: Tensor
-    """[size] uint8: steps since the episode's first frame, saturating."""
+    """[size] uint8 is the number of steps since the episode's first frame, saturating."""
     action: Tensor
     """[size] uint8 or int16."""
     reward: Tensor
     """[size] float32, raw."""
     flags: Tensor
-    """[size] uint8: TERMINATED, ENDED, VALID, SAMPLEABLE."""
+    """[size] uint8 has the bits TERMINATED, ENDED, VALID, SAMPLEABLE."""
     final: Tensor
-    """[size] int32: slot in `finals` of the episode that ended at this cell; negative if no episode ended."""
+    """[size] int32 is the slot in `finals` of the episode that ended at this cell, or negative if no episode ended."""
     B: int
     stack: int
     n: int
@@ -42,9 +42,10 @@ class RingArrays(NamedTuple):
 
 
 def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathered:
-    """Gather the n-step transitions that begin at cells [N], which must be sampleable. Does not wait for a GPU.
+    """Gather the n-step transitions that begin at cells [N], which must be sampleable. The call does not wait for a
+    GPU.
 
-    may_overlap: the two observations may be views of the same memory, which is faster.
+    With `may_overlap`, the two observations may be views of the same memory, which is faster.
     """
     r_t, discount, goes_on = _step(ring, cell)
     last = cell  # the step after which the transition ends
@@ -113,7 +114,7 @@ def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
 def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
     """Replace, in place, the next episode's first frame by the last frame of the ended episode.
 
-    newest [N, *frame_shape]: newest frames; final [N]: slots of the last frames.
+    newest [N, *frame_shape] are the newest frames, and final [N] the slots of the last frames.
     """
     ended = final >= 0
     if not newest.is_cpu:

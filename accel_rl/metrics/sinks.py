@@ -1,4 +1,5 @@
-"""Destinations of rows. A sink receives every row in order, and on resume the number of the last valid row."""
+"""Sinks are the destinations of rows of metrics. A sink receives every row in order. On resume, it receives the number
+of the last valid row."""
 
 import csv
 import math
@@ -25,11 +26,11 @@ def format_cell(value: float | int | str | None) -> str:
 
 
 class CsvSink:
-    """metrics.csv: a header, then the rows. Each row is flushed immediately. A new column rewrites the file
-    atomically."""
+    """The sink of metrics.csv writes a header, then the rows. Each row is flushed immediately. A new column rewrites
+    the file atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
-        """`rows`: number of rows of an existing file to keep; later rows will be written again."""
+        """`rows` is the number of rows of an existing file that are kept. Later rows will be written again."""
         self.path = path
         self._columns: list[str] = []
         self.last: dict[str, str] = {}

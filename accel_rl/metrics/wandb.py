@@ -1,4 +1,5 @@
-"""Weights & Biases (extra: wandb): off by default, bounded waits, never fatal; the run folder does not hold its key."""
+"""Weights & Biases (extra: wandb) is off by default, waits for a bounded time, and never ends a run. Its API key is not
+stored in the run folder."""
 
 import importlib.util
 import logging
@@ -45,7 +46,8 @@ class WandbSink:
 
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
-    """The sink in a list; [] if disabled, or if wandb does not start in time (printed once)."""
+    """Return the sink in a list. The list is empty if the sink is disabled, or if wandb does not start in time (printed
+    once)."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")

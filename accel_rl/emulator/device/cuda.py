@@ -1,4 +1,4 @@
-"""Launches the kernels of kernels.cu on a GPU, in order with torch's operations on the current stream."""
+"""The kernels of kernels.cu are launched on a GPU, in order with torch's operations on the current stream."""
 
 import ctypes
 from functools import cache
@@ -35,7 +35,7 @@ def kernels_of(device: torch.device) -> "CudaKernels":
 
 
 class CudaKernels:
-    """The kernels, loaded on one GPU. None of the calls waits for the GPU."""
+    """The kernels of one loaded GPU module. None of the calls waits for the GPU."""
 
     def __init__(self, device: torch.device) -> None:
         from cuda.bindings import driver
@@ -52,7 +52,7 @@ class CudaKernels:
         self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)
 
     def step(self, a: StepArguments) -> None:
-        """Launch one thread per environment, one warp per block. The ROM is stored in shared memory twice, with the
+        """Launch one thread per environment, one warp per block. The ROM is stored twice in shared memory, with the
         opcode table."""
         words = (a.tables.rom_bytes + 5) // 4
         self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
@@ -62,11 +62,11 @@ class CudaKernels:
         self._launch("draw", a.envs.n, DRAWING, 2 * core().device.picture_bytes(rows), a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
-        """scratch: [threads, bytes] uint8."""
+        """Repeat abandoned frames with the plain core. scratch [threads, bytes] uint8."""
         self._launch("finish", len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
 
     def begin(self, a: StepArguments, all_of_them: bool) -> None:
-        """A block an environment."""
+        """Launch one block per environment."""
         self._launch("begin", a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
 
     def _launch(self, name: str, blocks: int, threads: int, shared: int, *parameters: Any) -> None:

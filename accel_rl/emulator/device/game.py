@@ -1,4 +1,4 @@
-"""One game on a device: ROM, rules and start states, which all environments of the game on this device share."""
+"""One game on a device has a ROM, rules and start states, which all environments of the game on this device share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from accel_rl.emulator.games import cartridge, settings
 
 @dataclass(frozen=True)
 class AgentStepRules:
-    """Rules of an agent step; see envs.protocols."""
+    """Rules of an agent step, see envs.protocols."""
 
     frame_skip: int
     max_steps: int
@@ -37,7 +37,8 @@ class DeviceGame:
         starts: Starts,
         device: torch.device | str,
     ) -> None:
-        """codes: the joystick action of each agent action. luminance [256] uint8: the gray of each colour byte."""
+        """`codes` has the joystick action of each agent action. luminance [256] uint8 is the gray of each colour
+        byte."""
         functions = core().device
         self.game = game
         self.rules = rules
