@@ -127,7 +127,7 @@ class Load:
         return resolve(config)
 
     def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
-        """Build it, warm; returns (its measurement of frames/s, peak MiB on the GPU)."""
+        """Build it, warm, and return (its measurement of frames/s, peak MiB on the GPU)."""
         peak_memory(device)
         config = self.config(device)
         if self.kind == "training":
@@ -154,7 +154,7 @@ def peak_memory(device: str) -> float | None:
 
 
 def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[dict[str, float]]:
-    """Play from one start state in all environments (Figure 3); return frames/s and resets of each block of steps.
+    """Play from one start state in all environments (Figure 3), and return frames/s and resets of each block of steps.
 
     On a CPU, also return the iterations of a warp per iteration of a lane, which is 1 if all lanes run the same
     instructions.

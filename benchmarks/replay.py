@@ -127,7 +127,7 @@ def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
 
 @functools.lru_cache(maxsize=1)
 def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Build and fill our replays and the installed peers of a kind; returns ({name: replay}, {left out: reason})."""
+    """Build and fill our replays and the installed peers of a kind, and return ({name: replay}, {left out: reason})."""
     prioritized = kind == "prioritized"
     found: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
     left_out: dict[str, str] = {}
@@ -163,7 +163,7 @@ def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
 
 
 def drawing(replay: Any, kind: str, N: int) -> int:
-    """Draw a batch; returns the number of transitions."""
+    """Draw a batch, and return the number of transitions."""
     (replay.sample_and_update if kind == "prioritized" else replay.sample)(N)
     return N
 

@@ -93,7 +93,7 @@ class Options(program.Options):
 
 
 def check_sb3(python: str) -> None:
-    """Raise ConfigError, one line, if this Python has no stable-baselines3."""
+    """Raise ConfigError, with a message of one line, if this Python has no stable-baselines3."""
     finds = "import importlib.util, sys; sys.exit(importlib.util.find_spec('stable_baselines3') is None)"
     if not shutil.which(python):
         raise ConfigError(f"--peer-python {python}: there is no such program")
@@ -150,7 +150,7 @@ def sb3(o: Options, algorithm: str) -> Served:
 
 
 def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
-    """Run a CleanRL script; returns the env steps/s that it prints last."""
+    """Run a CleanRL script, and return the env steps/s that it prints last."""
     name = camel(o.game) + "-v5" if algorithm == "ppo" else f"{camel(o.game)}NoFrameskip-v4"
     steps = max(4 * 1024, int(300 * seconds) // 1024 * 1024)
     more = [] if algorithm == "ppo" else ["--learning-starts", "200", "--buffer-size", str(DQN["size"])]

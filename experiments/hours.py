@@ -64,7 +64,7 @@ def of(member: Member, table: Mapping[str, float]) -> float | None:
 
 
 def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float | None:
-    """Return the hours of all runs in sequence, by their env steps/s; None if the rate of a run is unknown."""
+    """Return the hours of all runs in sequence, by their env steps/s, or None if the rate of a run is unknown."""
     hours = 0.0
     for m in members:
         rate = of(m, rates)

@@ -1,7 +1,7 @@
 """Central parameters and optimizer state are in shared memory of the host, in chunks that are always consistent.
 
     chunk k:  lock | word | copy 0: parameters, optimizer state, step count | copy 1: the same
-                      \-- version * 2 + index of the current copy
+                      \\-- version * 2 + index of the current copy
 
 A writer fills the other copy and then publishes it by storing one 64-bit word. If the writer dies at any moment, the
 current copy is still a complete version.

@@ -133,9 +133,10 @@ class AtariEnv:
             self._ale.restoreState(self._start[0])
 
     def _press(self, after_life: bool) -> bool:
-        """Play the frames before the agent acts (`Protocol.presses`); return whether the episode has ended.
+        """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended.
 
-        Stores the screens of the last two frames. If the game ends during the frames after a reset, it is reset again.
+        The screens of the last two frames are stored. If the game ends during the frames after a reset, it is reset
+        again.
         """
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
@@ -204,7 +205,7 @@ class AtariEnv:
 
     @property
     def actions(self) -> bytes:
-        """The actions of this episode's steps, of the 18."""
+        """The actions of this episode's steps, as numbers of the 18 joystick actions."""
         return bytes(self._actions)
 
     def get_state(self) -> bytes:
@@ -222,9 +223,9 @@ class AtariEnv:
         return pack_origin(header, self.save_console(), self, self.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. `screen_rgb` shows the restored screen after the next step, when ale-py draws again.
+        """Restore a state. After a restore, `screen_rgb` is correct from the next step on, when ale-py draws again.
 
-        A state of this project's emulator is reached by replaying its episode.
+        A state of this project's emulator is restored by replaying its episode.
         """
         if is_foreign(state, "ale"):
             return replay(self, state)
@@ -240,15 +241,15 @@ class AtariEnv:
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:
-        """The whole current screen [rows, 160, 3] uint8, for a video."""
+        """Return the whole current screen [rows, 160, 3] uint8, for a video."""
         return self._ale.getScreenRGB()
 
     def lives(self) -> int:
-        """Number of lives left; 0 in a game without lives."""
+        """Number of lives left, or 0 in a game without lives."""
         return self._lives
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, because there is nothing to release."""
 
     def _sticky_act(self, code: int) -> int:
         """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2).

@@ -1,4 +1,4 @@
-"""The Atari games, and published scores of random and human players."""
+"""The Atari games are listed here, with published scores of random and human players."""
 
 import json
 from functools import cache
@@ -75,7 +75,7 @@ def unclean_resets() -> frozenset[str]:
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Return why episodes with this mode of reset may differ from those of `immediate`; None if they are equal."""
+    """Return why episodes with this mode of reset may differ from those of `immediate`, or None if they are equal."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():
@@ -85,9 +85,9 @@ def unclean_reset(game: str, reset: str) -> str | None:
 
 @cache
 def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
-    """{game: {"random", "human", "dqn", "gorila"}}: raw scores from "null_op" or "human" starts.
+    """Return raw scores {game: {"random", "human", "dqn", "gorila"}} from "null_op" or "human" starts.
 
-    Source: Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them.
+    The source is Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them.
     """
     tables: dict[str, Any] = json.loads(files("accel_rl.envs").joinpath("scores.json").read_text())
     if start not in ("null_op", "human"):
@@ -97,7 +97,8 @@ def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
 
 
 def human_normalized(game: str, score: float, start: str = "null_op") -> float:
-    """100 * (score - random) / (human - random), in percent. ConfigError for a game without published scores.
+    """Return the human-normalized score in percent, 100 * (score - random) / (human - random). Raises ConfigError for a
+    game without published scores.
 
     If the human score is below the random score (video_pinball from human starts), the formula is used unchanged.
     """

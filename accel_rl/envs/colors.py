@@ -1,9 +1,10 @@
-"""Palette index -> luminance, exactly as `ALEInterface.getScreenGrayscale` returns it.
+"""The luminance of each palette index is exactly as `ALEInterface.getScreenGrayscale` returns it.
 
-Measured on ale-py 0.12.1 with a program that shows every colour through the COLUBK register in frames of 262 (NTSC),
-312 and 313 (PAL) lines. An NTSC screen has even indices only, and luminance round(.2989 R + .587 G + .114 B). A PAL
-screen with an odd number of lines loses its colour. ale-py marks such colours by odd indices, whose luminance does not
-follow the formula (air_raid has them). The games with screens of 250 rows are PAL, all others NTSC.
+The values were measured on ale-py 0.12.1, with a program that shows every colour through the COLUBK register in frames
+of 262 (NTSC), 312 and 313 (PAL) lines. An NTSC screen has even indices only, and luminance round(.2989 R + .587 G +
+.114 B). A PAL screen with an odd number of lines loses its colour. ale-py marks such colours by odd indices, whose
+luminance does not follow the formula (air_raid has them). The games with screens of 250 rows are PAL, and all others
+are NTSC.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Preprocessing: computes an observation, in place, from the screens of an agent step's last two frames.
+"""Preprocessing computes an observation, in place, from the screens of an agent step's last two frames.
 
-ale-py returns a screen as palette indices 16 times faster than as grayscale. So the luminance is looked up here; when
-subsampling, only for the pixels that are used.
+ale-py returns a screen as palette indices 16 times faster than as grayscale. So the luminance is looked up in this
+module. Subsampling looks it up only for the pixels that are used.
 """
 
 import sys
@@ -41,9 +41,9 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
 
 
 class Subsample:
-    """104x80: rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section 5.1).
+    """Frames of 104x80: rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section 5.1).
 
-    Of a screen with another number of rows, 104 rows evenly spaced between the first and the last.
+    A screen with another number of rows contributes 104 rows, evenly spaced between the first and the last.
     """
 
     def __init__(self, rows: int, columns: int) -> None:
@@ -74,7 +74,8 @@ class Subsample:
 
 
 class Area:
-    """The maximum of the luminance at full size, resized by OpenCV's INTER_AREA, as in ale-py's vector environment."""
+    """Compute the maximum of the luminance at full size, resized by OpenCV's INTER_AREA, as in ale-py's vector
+    environment."""
 
     def __init__(self, rows: int, columns: int, crop: slice, shape: tuple[int, int]) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)

@@ -1,4 +1,4 @@
-"""Atari protocols: the rules that a score belongs to. Every run records its protocol."""
+"""An Atari protocol is the set of rules under which a score was reached. Every run records its protocol."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -18,7 +18,7 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """One set of rules. Raises ConfigError (one line) for a value out of its range.
+    """One set of rules of Atari. Raises ConfigError (one line) for a value out of its range.
 
     An agent step is `frame_skip` emulated frames (60 a second) with the same action.
     """
@@ -62,17 +62,18 @@ class Protocol:
                 _check_int(field, getattr(self, field), 0, 255)
 
     def for_evaluation(self) -> "Protocol":
-        """Return the rules under which scores are reported: a lost life does not end the return, and the evaluation's
-        time limit."""
+        """Return the rules under which scores are reported: a lost life does not end the return, and the time limit is
+        that of evaluations."""
         return replace(self, life_loss_ends_return=False, max_episode_steps=self.max_evaluation_steps)
 
     def presses(self, codes: Sequence[int], after_life: bool) -> list[tuple[int, int]]:
         """Return the (action of the 18, emulated frames) that are played before the agent acts, for actions `codes`.
 
-        none: nothing. frame: FIRE for one frame after a reset (EnvPool). steps: FIRE and the third action, one agent
-        step each, after a reset. If a lost life ends the return, also after the loss, with a no-op step before them.
-        These are the wrappers FireReset and EpisodicLife of OpenAI baselines. The steps count toward the time limit;
-        their rewards are discarded. In a game without FIRE only the no-op step is played.
+        `none` plays nothing. `frame` presses FIRE for one frame after a reset (EnvPool). `steps` plays FIRE and the
+        third action, one agent step each, after a reset. If a lost life ends the return, `steps` also plays the two
+        actions after the loss, with a no-op step before them. These are the wrappers FireReset and EpisodicLife of
+        OpenAI baselines. The steps count toward the time limit. Their rewards are discarded. In a game without FIRE
+        only the no-op step is played.
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":

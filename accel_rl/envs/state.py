@@ -1,4 +1,4 @@
-"""The bytes of a saved environment: magic, JSON header, blob, checksum. No pickle."""
+"""A saved environment consists of magic bytes, a JSON header, a blob and a checksum. No pickle."""
 
 import json
 import zlib
@@ -9,14 +9,15 @@ _LENGTH = 4  # bytes of the header's length and of the checksum, each little-end
 
 
 def pack(header: dict[str, Any], blob: bytes = b"") -> bytes:
-    """magic | header length | header (JSON) | blob | CRC-32 of all before."""
+    """Return magic | header length | header (JSON) | blob | CRC-32 of all before."""
     text = json.dumps(header).encode()
     body = MAGIC + len(text).to_bytes(_LENGTH, "little") + text + blob
     return body + zlib.crc32(body).to_bytes(_LENGTH, "little")
 
 
 def unpack(state: bytes, **expected: Any) -> tuple[dict[str, Any], bytes]:
-    """Header and blob; ValueError for foreign or corrupt bytes, or a header that differs from `expected`."""
+    """Return header and blob. Raises ValueError for foreign or corrupt bytes, or a header that differs from
+    `expected`."""
     state = bytes(state)
     start = len(MAGIC) + _LENGTH
     if not state.startswith(MAGIC) or len(state) < start + _LENGTH:

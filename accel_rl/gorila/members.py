@@ -1,4 +1,4 @@
-"""The processes that the driver starts and replaces: members on shares of their machines, and the evaluator."""
+"""The driver starts and replaces these processes: members on shares of their machines, and the evaluator."""
 
 import logging
 import time
@@ -32,7 +32,7 @@ PLACING_S = 30.0  # seconds within which placed members begin
 
 @dataclass(slots=True)
 class Seat:
-    """One member, and its present process."""
+    """One member, and its current process."""
 
     index: int
     role: Role
@@ -57,7 +57,7 @@ def _done(count: MemberCount) -> int:
 
 
 class Members:
-    """Starts all members, assigns each a share of its machine's cores, and replaces members whose process dies."""
+    """Start all members, assign each a share of its machine's cores, and replace members whose process dies."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Members:
         counts: Sequence[MemberCount],
         resources: dict[str, float],
     ):
-        """counts: previous work of each member. resources: Ray's resources for each member."""
+        """`counts` has the previous counts of each member. `resources` are Ray's resources for each member."""
         self._ray = ray
         self._setup = setup
         self._resources = resources
@@ -102,10 +102,10 @@ class Members:
         return all(seat.ended for seat in self.seats)
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
-        """Start the work of members that have been placed, and replace members that have died. RunError, or the error
-        of a member.
+        """Start training or sampling on members that have been placed, and replace members that have died. Raises
+        RunError, or the error of a member.
 
-        counts: work of each member. ending: whether the run ends, so that no member is replaced.
+        `counts` has the counts of each member. `ending` means that the run ends, so that no member is replaced.
         """
         for seat in self.seats:
             if ending and seat.running is None:
@@ -190,7 +190,7 @@ class Members:
 
 
 class Nodes:
-    """Logs nodes that join or leave the cluster."""
+    """Log nodes that join or leave the cluster."""
 
     def __init__(self, ray: Any):
         self._ray = ray
@@ -212,7 +212,7 @@ class Nodes:
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:
-        """Return the resources that Ray reserves for each member. ConfigError if the members do not fit."""
+        """Return the resources that Ray reserves for each member. Raises ConfigError if the members do not fit."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
         wants_gpu = config.device != "cpu" and sum(gpus) > 0
@@ -225,7 +225,7 @@ class Nodes:
 def fitting_share(nodes: Sequence[float], members: int) -> float:
     """Return the largest share of a node that each of `members` members can have: a whole number, or 1/k.
 
-    nodes: cores (or GPUs) of each node. Returns 0 if the cluster has none.
+    `nodes` has the number of cores (or GPUs) of each node. Return 0 if the cluster has none.
     """
     if not sum(nodes):
         return 0.0
@@ -239,8 +239,8 @@ def fitting_share(nodes: Sequence[float], members: int) -> float:
 
 
 def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, what: str) -> float:
-    """Return the share of each member: `wanted`, or, if that is 0, the largest share that fits. ConfigError if it does
-    not fit."""
+    """Return the share of each member, which is `wanted`, or the largest share that fits if `wanted` is 0. Raises
+    ConfigError if the share does not fit."""
     if not wanted:
         return fitting_share(nodes, members)
     fit = sum(int(n // wanted) if wanted >= 1 else int(int(n) / wanted) for n in nodes)
@@ -254,7 +254,7 @@ def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, wha
 
 
 class EvaluatorActor:
-    """The contents of the evaluator's process."""
+    """The part of the evaluator that runs in its process."""
 
     def __init__(self, setup: Setup):
         ray, self.config = load_ray(), replace(setup.enter(), device="cpu")
@@ -269,7 +269,8 @@ class EvaluatorActor:
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:
-        """Pull the parameters and play an evaluation; returns it, as `Evaluation.to_dict`, and the parameters [P]."""
+        """Pull the parameters and play an evaluation. Return the evaluation, as `Evaluation.to_dict`, and the
+        parameters [P]."""
         self._sync.pull_now()
         agent = self._learner.algo.agent.evaluating(self.config.evaluation.greedy)
         evaluation = self._evaluator.evaluate(agent, steps=steps, seed=seed)
@@ -286,10 +287,11 @@ class Evaluated(NamedTuple):
 
 
 class RemoteEvaluator:
-    """The driver's side: one evaluation at a time. If its process dies, another process plays the evaluation again."""
+    """The driver's handle of the evaluator, for one evaluation at a time. If the evaluator's process dies, another
+    process plays the evaluation again."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
-        """seed: the run's seed."""
+        """`seed` is the run's seed."""
         self._ray = ray
         self._setup = setup
         self._seed = seed
@@ -305,7 +307,7 @@ class RemoteEvaluator:
         return self._asked is not None
 
     def begin(self, env_steps: int, steps: int) -> None:
-        """Request an evaluation of `steps` env steps. env_steps: env steps of the run."""
+        """Request an evaluation of `steps` env steps. `env_steps` is the number of env steps of the run."""
         assert not self.busy
         self._asked = env_steps, steps
         self._deaths.worked()
@@ -320,7 +322,7 @@ class RemoteEvaluator:
         self._call = self._actor.evaluate.remote(steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
 
     def look(self, wait_s: float = 0.0) -> Evaluated | None:
-        """Return the requested evaluation when it is complete, otherwise None. RunError if its process dies
+        """Return the requested evaluation when it is complete, otherwise None. Raises RunError if its process dies
         repeatedly."""
         if self._asked is None:
             return None

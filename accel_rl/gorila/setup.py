@@ -1,4 +1,4 @@
-"""Shared parts of the processes of a cluster run: names, places, reading of parameters, and handling of deaths."""
+"""Processes of a cluster run share these parts: names, places, reading of parameters, and handling of deaths."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from accel_rl.system.placement import share_of_cores
 from accel_rl.system.process import before_torch
 
 Role = Literal["bundle", "actor", "learner"]
-"""bundle: samples and learns. actor: samples. learner: learns."""
+"""A `bundle` samples and learns, an `actor` samples, and a `learner` learns."""
 
 ENDLESS = 2**62
 """Env steps of a run that ends after a number of updates."""
@@ -36,7 +36,7 @@ class Setup:
     """The run folder. Each member has a subfolder in it, on its own machine if the machine does not share the run
     folder."""
     name: str
-    """Begins the names of all actors of the run."""
+    """Prefix of the names of all actors of the run."""
     sys_path: list[str] = field(default_factory=lambda: [p or os.getcwd() for p in sys.path])
 
     @property
@@ -65,7 +65,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs."""
+    """The place where a process runs."""
 
     node: str  # Ray's identifier of the node
     machine: str  # nodes of one machine share its cores
@@ -79,7 +79,7 @@ class Place:
 
 
 def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
-    """Return the settings of a member, which uses share number `slot` of `slots` of its machine's cores.
+    """Return the settings of a member, which uses share number `slot` of the `slots` shares of its machine's cores.
 
     The driver evaluates, and writes to Weights & Biases and TensorBoard.
     """
@@ -96,7 +96,7 @@ def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
 
 
 class Reader(Exchange):
-    """Loads the shards' parameters into a `Learner`."""
+    """Load the shards' parameters into a `Learner`."""
 
     captures_updates = False
     sync: ShardedSync

@@ -35,7 +35,7 @@ class ShardedSync(GradientSync):
 
         in_flight 0:  backward | push | answers, new parameters | backward | push ...
         in_flight 1:  backward | push | backward | push | backward ...
-                                       \-- answers, new parameters: taken here if they have arrived, waited for at
+                                       \\-- answers, new parameters: taken here if they have arrived, waited for at
                                            the end of the next update
     """
 

@@ -38,7 +38,8 @@ class RunFolder:
 
     @classmethod
     def new_path(cls, config: TrainConfig) -> Path:
-        """Make an empty folder of the default name, with a number behind it if another run has the name; return it."""
+        """Make an empty folder of the default name, with a number behind it if another run has the name, and return
+        it."""
         path = cls.default_path(config)
         for candidate in itertools.chain([path], (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))):
             with contextlib.suppress(FileExistsError):
@@ -63,7 +64,7 @@ class RunFolder:
     def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
         """Create the folder of a new run. The settings are written first, so that a killed run can be resumed.
 
-        ConfigError if the folder contains a run, even one that begins at the same moment.
+        Raises ConfigError if the folder contains a run, even one that begins at the same moment.
         """
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,8 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> tuple["RunFolder", TrainConfig]:
-        """Open the folder of a run; return the folder and the run's settings. ConfigError if it contains no run."""
+        """Open the folder of a run, and return the folder and the run's settings. Raises ConfigError if it contains no
+        run."""
         values = read_file(path)
         try:
             return cls(path), TrainConfig.from_dict(values)
@@ -121,7 +123,8 @@ class RunFolder:
             f.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
     def logged(self, error: RunError) -> RunError:
-        """Write an error's notes, such as a worker's traceback, to events.log; return an error that names the file."""
+        """Write an error's notes, such as a worker's traceback, to events.log, and return an error that names the
+        file."""
         notes = getattr(error, "__notes__", [])
         if not notes:
             return error
@@ -173,7 +176,7 @@ def git_revision(folder: Path = SOURCE) -> str | None:
 
 
 def git(*words: str, folder: Path) -> str | None:
-    """Return the output of a git command in a folder; None if it fails."""
+    """Return the output of a git command in a folder, or None if it fails."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=folder, capture_output=True, text=True, errors="replace", timeout=10

@@ -23,7 +23,7 @@ class Schedule(Protocol):
         """Whether the last cycle ended early. Its steps are not counted yet; the next call of `cycle` continues it."""
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Sample and learn; return the number of env steps and the updates' metrics.
+        """Sample and learn, and return the number of env steps and the updates' metrics.
 
         remaining: env steps until the end of the run.
         """

@@ -28,7 +28,7 @@ def derived_seed(seed: int, stream: Stream, *index: int) -> int:
 
 @contextmanager
 def own_generator(device: str, seed: int) -> Iterator[None]:
-    """Context in which torch's default generators, of the CPU and of a GPU, start from `seed`.
+    """Context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`.
 
     Afterwards their previous states are restored, so that the random numbers of training do not change.
     """

@@ -36,16 +36,16 @@ class BestAgent:
 
     @property
     def score(self) -> float:
-        """Mean score of the best evaluation; -inf before the first one. ConfigError if the file is damaged."""
+        """Mean score of the best evaluation; -inf before the first one. Raises ConfigError if the file is damaged."""
         if self._score is None:
             result = self.load()
             self._score = -math.inf if result is None else float(result["evaluation"]["score_mean"])
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
-        """Store a network if its evaluation is the best so far; return whether it is.
+        """Store a network if its evaluation is the best so far, and return whether it is.
 
-        state: the result of `agent_state`. RunError if the disk is full.
+        state: the result of `agent_state`. Raises RunError if the disk is full.
         """
         if not evaluation.mean > self.score:  # The mean is NaN if no episode ended, and then the network is not stored.
             return False
@@ -58,7 +58,7 @@ class BestAgent:
     def load(self) -> dict[str, Any] | None:
         """Read and verify the best network, with env_steps, evaluation and learner; None if no network is stored yet.
 
-        ConfigError if the file is damaged.
+        Raises ConfigError if the file is damaged.
         """
         result = self._kept.load_latest()
         return result[1] if result else None
@@ -71,7 +71,7 @@ def check_policy(flag: str, run: str) -> None:
 
 
 def load_policy(agent: Any, run: str) -> None:
-    """Load the parameters of the run's newest checkpoint into an agent. ConfigError if the networks differ."""
+    """Load the parameters of the run's newest checkpoint into an agent. Raises ConfigError if the networks differ."""
     result = Checkpoints(Path(run).expanduser() / "checkpoints").load_latest()
     if result is None:
         raise ConfigError(f"{run}: there is no checkpoint of a run in this folder")

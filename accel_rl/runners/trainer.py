@@ -137,7 +137,7 @@ class Trainer:
         return [self.learner] if self.secondary is None else [self.learner, self.secondary]
 
     def run(self) -> Result:
-        """Train to the last env step, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
+        """Train to the last env step, or until SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
         with events.written(self.run_folder.event, self.reporter.event):
             return self._run()
 

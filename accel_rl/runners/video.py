@@ -60,7 +60,7 @@ class Episode:
 
 
 def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int | None = None) -> int:
-    """Write a video; return the number of pictures. ConfigError if the format's encoder is not installed.
+    """Write a video, and return the number of pictures. Raises ConfigError if the format's encoder is not installed.
 
     scale: factor by which an mp4 is enlarged. By default only small pictures are enlarged.
     """

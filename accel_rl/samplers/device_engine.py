@@ -119,7 +119,7 @@ class DeviceEngine:
         return [self._packed(state) for envs in self._envs for state in envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Continue from states of any engine with counter randomness. ValueError for other states."""
+        """Continue from states of any engine with counter randomness. Raises ValueError for other states."""
         result = [self._unpacked(state) for state in states]
         if len(result) != self.grouping.B:
             raise ValueError(f"states of {len(result)} environments; this sampler has {self.grouping.B}")

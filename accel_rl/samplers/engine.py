@@ -60,7 +60,7 @@ class Engine(Protocol):
         `GroupStepper`."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups is ready, except for its last `ahead` steps; returns this group."""
+        """Wait until one of the groups is ready, except for its last `ahead` steps, and return this group."""
 
     def is_ready(self, group: int) -> bool:
         """Whether the group is ready, without waiting."""

@@ -41,7 +41,7 @@ class EpisodeTracker:
         self.count = 0
 
     def add(self, rollout: RolloutArrays) -> list[Episode]:
-        """Add a rollout; returns the episodes that ended, in the order of (t, b)."""
+        """Add a rollout, and return the episodes that ended, in the order of (t, b)."""
         finished, begin = [], 0
         reward, ended = np.where(rollout.valid, rollout.reward, 0.0), rollout.ended & rollout.valid
         for t in np.flatnonzero(ended.any(1)).tolist():

@@ -42,10 +42,10 @@ class RolloutMemory(Protocol):
         """The inverse of `first`."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
-        """Context in which groups run on separate streams, if enabled."""
+        """Context manager in which groups run on separate streams, if enabled."""
 
     def turn(self, group: int) -> AbstractContextManager[Any]:
-        """Context in which a group acts and is stepped."""
+        """Context manager in which a group acts and is stepped."""
 
 
 class HostMemory:

@@ -74,7 +74,7 @@ def acting(agent: Agent) -> Any:
 
 
 def refusal(agent: Agent) -> str | None:
-    """Return the reason why the agent's inference is not captured; None if it may be captured."""
+    """Return the reason why the agent's inference is not captured, or None if it may be captured."""
     agent = acting(agent)
     if _registered(type(agent), _AGENTS, ("act", "forward", "value")) is None:
         return f"{type(agent).__name__} is not registered as capturable"
@@ -84,7 +84,7 @@ def refusal(agent: Agent) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Return the reason why a network's forward pass is not captured while acting; None if it may be captured."""
+    """Return the reason why a network's forward pass is not captured while acting, or None if it may be captured."""
     for name, m in model.named_modules():
         if _registered(type(m), _MODULES, ("forward", "__call__")) is None:
             return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
@@ -92,8 +92,8 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
-    """Return the nearest registered class that `cls` equals, or inherits all of `methods` from; None if no such class
-    exists."""
+    """Return the nearest registered class that `cls` equals, or inherits all of `methods` from, or None if no such
+    class exists."""
     base = next((c for c in cls.__mro__ if c in classes), None)
     if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
         return None
@@ -101,7 +101,7 @@ def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -
 
 
 def hook_of(model: nn.Module) -> str | None:
-    """Return a description of the first hook, since a replay would not call hooks; None if there is no hook."""
+    """Return a description of the first hook, since a replay would not call hooks, or None if there is no hook."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
     for name, m in model.named_modules():
@@ -126,7 +126,7 @@ class Eligibility:
         self._addresses: tuple[int, ...] = ()
 
     def use(self, agent: Agent, settings: Hashable) -> bool:
-        """Set the agent to serve; return whether earlier captures became invalid. settings: further state that the
+        """Set the agent to serve, and return whether earlier captures became invalid. settings: further state that the
         caller's captures depend on."""
         why = self._never or refusal(agent)
         if why:

@@ -99,7 +99,7 @@ class CapturedUpdates:
         return self._warm_ups[key] > WARM_UP
 
     def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
-        """Return the numbers of the next update's kind on all ranks that share its batches; None if the update runs
+        """Return the numbers of the next update's kind on all ranks that share its batches, or None if the update runs
         from Python.
 
         is_limited: whether the kind counts against MOST.
@@ -124,7 +124,7 @@ class CapturedUpdates:
         return next((name for graph in self._captures.values() if (name := graph.reads.changed())), "")
 
     def _capture(self, key: tuple[int, ...], batch: Any) -> bool:
-        """Capture an update; return whether all ranks succeeded. After a failure no rank captures updates."""
+        """Capture an update, and return whether all ranks succeeded. After a failure no rank captures updates."""
         why = ""
         reads = Reads(self._algo)
         try:

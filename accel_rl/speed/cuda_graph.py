@@ -42,7 +42,7 @@ class CudaGraphs:
 
     @contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Context in which work runs on the capture's stream, in order with the current stream."""
+        """Context manager in which work runs on the capture's stream, in order with the current stream."""
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
         with self._runtime.stream(self._stream):

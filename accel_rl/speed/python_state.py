@@ -21,7 +21,7 @@ class Reads:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Context in which every attribute of the instance that is read is recorded."""
+        """Context manager in which every attribute of the instance that is read is recorded."""
         algo = self._algo
         cls = type(self._algo)
         values = self._values

@@ -11,7 +11,7 @@ from torch import Tensor
 
 def kind_of(batch: Any, device: str) -> Hashable | None:
     """Return a key of the batch; batches with equal keys can be read by the same replayed update. The key consists of
-    types, shapes, dtypes, numbers, and which parts are None. Returns None if a part is on another device or cannot be
+    types, shapes, dtypes, numbers, and which parts are None. Return None if a part is on another device or cannot be
     copied.
 
     device: type of the device that the tensors are on.

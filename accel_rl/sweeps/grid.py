@@ -137,7 +137,7 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """Select the runs whose levels have one of these values. ConfigError for an unknown level or value."""
+        """Select the runs whose levels have one of these values. Raises ConfigError for an unknown level or value."""
         members = list(self.members)
         for key, values in chosen.items():
             there = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
@@ -266,7 +266,7 @@ def full_name(config: TrainConfig, key: str) -> str:
 
 
 def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
-    """Parse a setting as on the command line; returns (full name, value). ConfigError."""
+    """Parse a setting as on the command line, and return (full name, value). ConfigError."""
     name = full_name(config, key.replace("_", "-"))
     if text in ("True", "False"):
         head, _, tail = name.rpartition(".")

@@ -44,7 +44,7 @@ def use_idle_time() -> None:
 
 
 def pause(folder: SweepFolder) -> str:
-    """Stop every process of the sweep that is running in a folder; returns a line about it. ConfigError."""
+    """Stop every process of the sweep that is running in a folder, and return a line about it. ConfigError."""
     if (holder := folder.holder()) is None:
         raise ConfigError(f"--pause {folder.path}: no sweep is running there; resume one with --resume {folder.path}")
     try:
@@ -65,7 +65,7 @@ def pause(folder: SweepFolder) -> str:
 
 
 def unpause(folder: SweepFolder) -> str:
-    """Continue the processes that `pause` has stopped; returns a line about it. ConfigError."""
+    """Continue the processes that `pause` has stopped, and return a line about it. ConfigError."""
     paused = _paused(folder.path)
     if not paused:
         raise ConfigError(f"--unpause {folder.path}: no sweep is paused there")

@@ -115,8 +115,9 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
     """Return the configuration of a run on n GPUs, which the run sees as GPUs 0 to n - 1.
 
-    Each GPU has one rank, unless the configuration names GPUs or more ranks, which then share the GPUs. ConfigError if
-    the batch or the environments cannot be divided among the ranks. In a Gorila run, Ray assigns the GPUs.
+    Each GPU has one rank, unless the configuration names GPUs or more ranks, which then share the GPUs. Raises
+    ConfigError if the batch or the environments cannot be divided among the ranks. In a Gorila run, Ray assigns the
+    GPUs.
     """
     group = config.distributed
     ranks = max(group.ranks or 1, n)

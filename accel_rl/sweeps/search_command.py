@@ -77,7 +77,7 @@ class SearchOptions(Placing):
         return {**values, "override": list(self.override), "trials": self.number}
 
     def resumed(self, stored: dict[str, Any], placed: dict[str, Any]) -> "SearchOptions":
-        """Return the options of a search that was begun with others. ConfigError for one that cannot change."""
+        """Return the options of a search that was begun with others. Raises ConfigError for one that cannot change."""
         default = SearchOptions()
         for name in stored:
             if name not in CHANGEABLE and getattr(self, name) != getattr(default, name):
@@ -240,7 +240,7 @@ def search(argv: list[str]) -> int:
 
 
 def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
-    """Run the requested number of trials; return the exit code."""
+    """Run the requested number of trials, and return the exit code."""
     study = Study(folder.path, o.sampler, o.pruner, o.sampler_seed)
     trials = Trials(folder, study, space, o, lock)
     with trials.display as display, StopRequest() as stop, events.written(display.event, display.event):

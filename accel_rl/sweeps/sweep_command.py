@@ -192,7 +192,7 @@ def resume(o: Options) -> int:
 
 
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
-    """Run all runs of a folder to their end; returns the exit code."""
+    """Run all runs of a folder to their end, and return the exit code."""
     view = View(folder)
     with Display(view) as display, StopRequest() as stop, events.written(display.event, display.event):
         for line in notes:

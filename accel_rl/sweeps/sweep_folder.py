@@ -142,7 +142,7 @@ class SweepFolder:
         self._save()
 
     def _begun(self, name: str, run: Run) -> dict[str, Any]:
-        """Write a run's configuration; returns its entry among the sizes of sweep.json."""
+        """Write a run's configuration, and return its entry among the sizes of sweep.json."""
         path = self.run(name)
         RunFolder.create(path, replace(fill_in(run.config), run_dir=str(path)))
         return {"asks": {"gpus": run.needs.gpus, "cores": run.needs.cores}, "gets": asdict(run.size)}

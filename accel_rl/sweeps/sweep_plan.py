@@ -173,7 +173,7 @@ class ClusterNeeds:
 
 
 def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
-    """Return the resources that a run needs on its cluster; None if it is not a Gorila run."""
+    """Return the resources that a run needs on its cluster, or None if it is not a Gorila run."""
     if config.cluster != "gorila":
         return None
     g, replay = config.gorila, 0.0

@@ -48,7 +48,7 @@ def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[st
 
 def linked(folder: str) -> str:
     """Create a folder that contains only a link to this accel_rl, for PYTHONPATH of processes started by other
-    programs; return it."""
+    programs, and return it."""
     alone = Path(folder) / "python"
     alone.mkdir(exist_ok=True)
     package = alone / "accel_rl"

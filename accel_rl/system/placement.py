@@ -131,7 +131,7 @@ def slots_of(
     runs_per_gpu: int = 1,
     cores_per_run: int = 1,
 ) -> list[Slot]:
-    """Divide the machine into slots of one size. ConfigError if it does not have the GPUs or cores.
+    """Divide the machine into slots of one size. Raises ConfigError if it does not have the GPUs or cores.
 
     gpus: GPUs to use; None means all, and an empty sequence means slots of cores only. cores_per_run: used without
     GPUs.
@@ -152,7 +152,7 @@ def slots_of(
 
 
 def chosen_gpus(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
-    """Return the GPUs to use; None means all. ConfigError for a GPU that the machine does not have."""
+    """Return the GPUs to use; None means all. Raises ConfigError for a GPU that the machine does not have."""
     there = machine.gpus
     use = list(there if gpus is None else gpus)
     if outside := [g for g in use if g not in there]:

@@ -59,7 +59,7 @@ def measure_apart(o: Options, name: str, results: Results) -> None:
 
 
 def run(o: Options) -> int:
-    """Run the parts; return the exit code, which is 1 if any part failed."""
+    """Run the parts, and return the exit code, which is 1 if any part failed."""
     if o.build:
         build_extensions()
     if not o.is_child and (line := missing_extensions()):

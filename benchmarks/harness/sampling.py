@@ -36,7 +36,8 @@ def sampling_config(
     device: str = "cpu",
     **sampler: Any,
 ) -> TrainConfig:
-    """Return A2C's settings with this sampler. workers None: one per usable core. ConfigError for an unknown reset."""
+    """Return A2C's settings with this sampler. workers None: one per usable core. Raises ConfigError for an unknown
+    reset."""
     if reset not in RESETS:
         raise ConfigError(f"--reset {reset}: must be one of {', '.join(RESETS)}{nearest(reset, RESETS)}")
     base, n = default_config("a2c"), workers or default_workers(device)

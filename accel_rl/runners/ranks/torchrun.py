@@ -43,7 +43,7 @@ class RankInfo:
     """Whether the launcher assigned a GPU to this rank alone, the only GPU that this process sees."""
 
     def fit(self, config: TrainConfig) -> TrainConfig:
-        """Return the settings with this number of ranks. ConfigError if the settings name a different number."""
+        """Return the settings with this number of ranks. Raises ConfigError if the settings name a different number."""
         g = config.distributed
         if g.ranks not in (None, self.size):
             raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
@@ -61,7 +61,7 @@ class RankInfo:
 
 
 def rank_info() -> RankInfo | None:
-    """Read the environment variables; None if they are not set. ConfigError for values that are not numbers."""
+    """Read the environment variables; None if they are not set. Raises ConfigError for values that are not numbers."""
     if not all(name in os.environ for name in _NEEDED):
         return None
     e = os.environ
@@ -113,7 +113,7 @@ def train(
 
 
 def _opened(path: Path, config: Resolved, launcher: str) -> tuple[RunFolder, Resolved, int]:
-    """Create or open the run folder; returns it, its settings, and the env steps of its checkpoint or -1."""
+    """Create or open the run folder, and return it, its settings, and the env steps of its checkpoint or -1."""
     if not (path / "config.json").exists():
         config = replace(config, run_dir=str(path))
         run = RunFolder.create(path, config)

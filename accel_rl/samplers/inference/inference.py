@@ -35,12 +35,13 @@ class Inference:
         states."""
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Act for the group at step t of the buffer's rollout without the agent; returns whether that was possible."""
+        """Act for the group at step t of the buffer's rollout without the agent, and return whether that was
+        possible."""
         return False
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context in which the agent acts for the group at step t."""
+        """Context manager in which the agent acts for the group at step t."""
         yield
 
     def store(self, out: Tensor, value: Tensor) -> None:
@@ -70,7 +71,7 @@ class Acceleration:
         return Inference()
 
     def player(self, device: torch.device) -> RolloutPlayer | None:
-        """Return the player of rollouts whose environments run on a GPU; None if Python plays every step."""
+        """Return the player of rollouts whose environments run on a GPU, or None if Python plays every step."""
         return None
 
 

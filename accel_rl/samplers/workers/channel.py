@@ -204,7 +204,7 @@ class ServerSide:
         return []
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait until a group with dedicated workers is ready; return False if `stopped` becomes true first.
+        """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first.
 
         Each group's thread may call this. The thread that calls `watch` handles workers that die or hang.
         """
@@ -231,7 +231,7 @@ class ServerSide:
         return []
 
     def _silent(self, owing: list[int], timeout_s: float, waited_s: float) -> list[int]:
-        """Count another wait for those workers; returns those that gave no answer for timeout_s of waiting."""
+        """Count another wait for those workers, and return those that gave no answer for timeout_s of waiting."""
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))

@@ -200,7 +200,7 @@ class WorkerPool:
             self._on_message(w)
 
     def join(self) -> list[int]:
-        """Include, at the beginning of a rollout, workers that became ready; return their numbers."""
+        """Include, at the beginning of a rollout, workers that became ready, and return their numbers."""
         self.check()
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
@@ -223,7 +223,7 @@ class WorkerPool:
                     self._side.release(w, group, step_index, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups is ready, except for its last `ahead` steps; returns this group."""
+        """Wait until one of the groups is ready, except for its last `ahead` steps, and return this group."""
         while True:
             self._handle(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
             if (ready := self._side.ready(groups, ahead)) is not None:
@@ -233,8 +233,8 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait in the group's thread until the group is ready; return False once `stopped`. Another thread must call
-        `oversee`."""
+        """Wait in the group's thread until the group is ready, and return False once `stopped`. Another thread must
+        call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:

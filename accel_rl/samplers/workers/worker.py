@@ -75,7 +75,7 @@ def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
-    """Answer one request; return False if the request was to close."""
+    """Answer one request, and return False if the request was to close."""
     request, blob = control.receive()
     assert isinstance(request, Request)
     if request.kind == "get_state":

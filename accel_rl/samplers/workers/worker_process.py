@@ -48,12 +48,13 @@ class WorkerProcess:
         return self.process.pid
 
     def tell(self, request: Request, timeout_s: float, blob: bytes = b"") -> None:
-        """Send a request. RunError if the worker is lost, or does not accept the request within the timeout."""
+        """Send a request. Raises RunError if the worker is lost, or does not accept the request within the timeout."""
         with self._talking(request.kind, timeout_s):
             self.control.send(request, blob)
 
     def answer(self, kind: str, timeout_s: float) -> tuple[Reply, bytes]:
-        """Receive the reply to a request. RunError if the worker is lost, reports an error, or exceeds the timeout."""
+        """Receive the reply to a request. Raises RunError if the worker is lost, reports an error, or exceeds the
+        timeout."""
         with self._talking(kind, timeout_s):
             reply, blob = self.control.receive()
         self.check(reply)
