@@ -17,15 +17,15 @@ def project(atoms_p: Tensor, p: Tensor, atoms: Tensor) -> Tensor:
 
 
 def expectation(logits: Tensor, atoms: Tensor) -> Tensor:
-    """sum_i z_i softmax(logits)_i. logits [..., Z], atoms [Z] -> [...]."""
+    """Return the expected value sum_i z_i softmax(logits)_i. logits [..., Z], atoms [Z] -> [...]."""
     return torch.softmax(logits, -1) @ atoms
 
 
 def cross_entropy(p: Tensor, logits: Tensor) -> Tensor:
-    """-sum_i p_i log softmax(logits)_i, algorithm 1. p, logits [N, Z] -> [N]."""
+    """Return the cross entropy -sum_i p_i log softmax(logits)_i, algorithm 1. p, logits [N, Z] -> [N]."""
     return -(p * torch.log_softmax(logits, -1)).sum(-1)
 
 
 def entropy(p: Tensor) -> Tensor:
-    """-sum_i p_i log p_i, in nats. p [N, Z] -> [N]."""
+    """Return the entropy -sum_i p_i log p_i, in nats. p [N, Z] -> [N]."""
     return -torch.special.xlogy(p, p).sum(-1)

@@ -1,4 +1,4 @@
-"""Any optimizer of torch.optim over the flat parameters."""
+"""Any optimizer of torch.optim can be used on the flat parameters."""
 
 import inspect
 from typing import Any
@@ -11,7 +11,8 @@ from accel_rl.system.devices import Device
 
 
 class TorchOptimizer:
-    """`TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`; the learning rate is set by the algorithm's schedule.
+    """An example is `TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`. The algorithm's schedule sets the learning
+    rate.
 
     The state consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a GPU, skipping an
     update does not make the host wait, but costs a copy of parameters and state. Optimizers without the option
@@ -20,8 +21,8 @@ class TorchOptimizer:
     """
 
     def __init__(self, cls: type[torch.optim.Optimizer], size: int, device: str = "cpu", **options: Any):
-        """cls: an optimizer class of torch.optim, or one with the same interface. options: its options, without lr.
-        ValueError if the class has no state for a single vector (LBFGS)."""
+        """`cls` is an optimizer class of torch.optim, or one with the same interface. `options` are its options,
+        without lr. Raises ValueError if the class has no state for a single vector (LBFGS)."""
         self._parameter = nn.Parameter(torch.zeros(size, device=device))
         if Device(device).queues_work and "capturable" in inspect.signature(cls).parameters:
             options = {"capturable": True, **options}

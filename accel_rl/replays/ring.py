@@ -84,8 +84,8 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). gamma: discount per step. reward_clip: rewards are
-    clipped to +- this value; 0 means no clipping."""
+    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step. Rewards are
+    clipped to +- `reward_clip`; 0 means no clipping."""
 
     n: int = 1
     gamma: float = 0.99
@@ -96,19 +96,20 @@ STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes of this mea
 
 
 class FrameRing:
-    """Experience organised by simulator (Stooke & Abbeel 2018, section 5.3).
+    """A replay of experience organised by simulator (Stooke & Abbeel 2018, section 5.3).
 
     A cell holds the newest frame of the observation before the step, its age, the action, the unclipped reward and the
     flags of the step: one frame and 11 bytes, or 12 bytes with more than 256 actions. All memory is allocated at the
     start.
 
-    On a GPU no operation makes the host wait: the host decides from its own copy, `host`. Draws and batches can be
-    captured as a CUDA graph, because the values they need are in tensors at fixed addresses (`first`, `eligible_cells`,
-    `drawable`, `newest`, `flags` ...). `key` is the remaining state that they depend on.
+    On a GPU no operation makes the host wait, because the host decides from its own copy, `host`. Draws and batches can
+    be captured as a CUDA graph, because the values they need are in tensors at fixed addresses (`first`,
+    `eligible_cells`, `drawable`, `newest`, `flags` ...). `key` is the remaining state on which draws and batches
+    depend.
     """
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
-        """size: capacity in transitions, rounded up to complete rows."""
+        """`size` is the capacity in transitions, rounded up to complete rows."""
         self.spec = spec
         self.B = B
         self.returns = returns
@@ -166,12 +167,14 @@ class FrameRing:
         return self.newest - (self.newest - at) % (self.L * self.B)
 
     def sampleable(self, cell: Tensor) -> Tensor:
-        """Whether cells [...] can be drawn: not overwritten, not too new, and without a missing step. -> [...] bool."""
+        """Return whether cells [...] can be drawn, as [...] bool. Such a cell is not overwritten, not too new, and has
+        no missing step."""
         inside = (cell >= self.first) & (cell < self.first + self.eligible_cells)
         return inside & ((self.flags[self.at(cell)] & SAMPLEABLE) > 0)
 
     def nth(self, k: Tensor) -> Tensor:
-        """Return the k-th cells that can be drawn; k [N] int64 in [0, len). Depends on whether `refused` is 0."""
+        """Return the k-th cells that can be drawn; k [N] int64 in [0, len). The result depends on whether `refused` is
+        0."""
         if not self.refused:
             return self.first + k
         row = torch.searchsorted(self._before, k, right=True) - 1
@@ -229,7 +232,7 @@ class FrameRing:
             self._staging.copy(self._before, self.host.drawable_before(low, high))
 
     def _keep_finals(self, frames: Tensor, where: Tensor) -> Tensor:
-        """Store final frames [T, B, *frame_shape] where [T, B] an episode ended; returns their slots on the host."""
+        """Store final frames [T, B, *frame_shape] where [T, B] an episode ended, and return their slots on the host."""
         final = torch.full(where.shape, NONE, dtype=torch.int32)
         at = torch.nonzero(where)
         if len(at):
@@ -256,7 +259,7 @@ class FrameRing:
     def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
         """Build the batch of transitions that begin at cells [N], which must be sampleable.
 
-        weight [N]: importance weights, by default 1.
+        weight [N] are importance weights, by default 1.
         """
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
@@ -269,6 +272,7 @@ class FrameRing:
 
 
 def bytes_per_transition(spec: EnvSpec) -> float:
-    """Bytes of a ring per transition, with reserved final frames and without the memory of prioritization."""
+    """Return the bytes of a ring per transition, with reserved final frames and without the memory of
+    prioritization."""
     frame = math.prod(spec.frame_shape) * getattr(torch, spec.frame_dtype).itemsize
     return frame * (1 + 1 / STEPS_PER_FINAL) + 1 + (1 if spec.n_actions <= 256 else 2) + 4 + 1 + 4

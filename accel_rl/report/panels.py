@@ -19,8 +19,8 @@ REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"),
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel with a curve for each of `lines`. game: its published scores are drawn as horizontal lines if they are
-    within the range of the curves. quantity: label of the y axis."""
+    """A panel with a curve for each of `lines`. The published scores of `game` are drawn as horizontal lines if they
+    are within the range of the curves. `quantity` is the label of the y axis."""
 
     title: str
     lines: Mapping[str, Band]
@@ -93,7 +93,7 @@ def _in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) ->
 
 
 def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str, object]:
-    """Draw the panel; returns {line: handle}."""
+    """Draw the panel, and return {line: handle}."""
     a, lines = axis, {}
     for name, b in panel.lines.items():
         x = b.steps if panel.over == "env steps" else b.minutes

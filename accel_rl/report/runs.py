@@ -36,7 +36,8 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """Find the run folders among and in these, in order; exported models are none. ConfigError without runs."""
+    """Find the run folders among these folders and in them, in order. Exported models are not runs. Raises ConfigError
+    if runs is not installed."""
     result: dict[Path, None] = {}
     for folder in folders:
         configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
@@ -50,7 +51,7 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs in these folders. Raises ConfigError for a damaged file; a run without rows has no scores."""
+    """Read the runs in these folders. Raises ConfigError for a damaged file. A run without rows has no scores."""
     runs = [_read(p) for p in find_runs(folders)]
     labels = _labels(runs)
     for run, label in zip(runs, labels, strict=True):

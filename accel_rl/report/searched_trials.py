@@ -1,4 +1,4 @@
-"""The trials of searches: a table of them, and their scores by each setting."""
+"""The trials of searches are shown as a table, and as their scores by each setting."""
 
 import csv
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ COLUMNS = 3
 
 @dataclass(frozen=True)
 class Search:
-    """The ended trials of a search, from its trials.csv, in the order of their scores; trials without a score come
+    """The ended trials of a search, from its trials.csv, in the order of their scores. Trials without a score come
     last."""
 
     name: str

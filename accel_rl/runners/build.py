@@ -1,4 +1,4 @@
-"""Builds a sampler from a configuration and a plan."""
+"""A sampler is built from a configuration and a plan."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def build_sampler(
 ) -> RolloutSampler:
     """Build a sampler as planned, for training or evaluation.
 
-    first_index: index of the sampler's first environment among the environments of all ranks.
+    `first_index` is the index of the sampler's first environment among the environments of all ranks.
     """
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"

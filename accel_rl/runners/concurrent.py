@@ -1,4 +1,5 @@
-"""Concurrent training (Daley & Amato 2021, section 3): sample and learn in parallel, synchronize every C env steps.
+"""In concurrent training (Daley & Amato 2021, section 3), sampling and learning run in parallel, and synchronize every
+C env steps.
 
     sampler   | act C steps with the snapshot, stage them | act C steps ...
     trainer   | C / F minibatches of the replay as it was | C / F minibatches ...
@@ -6,7 +7,7 @@
                                                             target <- learned, snapshot <- target
 
 Between two synchronizations sampler and trainer are independent of each other. The result therefore does not depend on
-their speeds: it equals that of sampling and training one after the other.
+their speeds, and equals that of sampling and training one after the other.
 """
 
 import threading
@@ -51,7 +52,7 @@ def check(config: Resolved) -> None:
 
 
 class Concurrent:
-    """For algorithms with a replay and a target network. A cycle is one period of C env steps.
+    """The concurrent schedule, for algorithms with a replay and a target network. A cycle is one period of C env steps.
 
     The replay does not change while the trainer reads it. Each sampled step is appended at the next synchronization.
     """
@@ -70,10 +71,9 @@ class Concurrent:
         cores: tuple[int, ...] = (),
         most_skipped: int = 2**31,
     ):
-        """period: C in env steps of this rank, a multiple of T x B. threads: torch threads of the trainer. cores: cores
-        that the trainer's thread is pinned to. most_skipped: consecutive non-finite updates after which the trainer
-        stops.
-        """
+        """`period` is C in env steps of this rank, a multiple of T x B. `threads` is the number of torch threads of the
+        trainer. `cores` are the cores that the trainer's thread is pinned to. `most_skipped` is the number of
+        consecutive non-finite updates after which the trainer stops."""
         self.sampler = sampler
         self.learners = with_names(learner, secondary)
         self.most_skipped = most_skipped
@@ -105,9 +105,9 @@ class Concurrent:
         return self._rollouts > 0
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Run one period, or the rest of an interrupted one; return its env steps and the metrics of its updates.
+        """Run one period, or the rest of an interrupted one, and return its env steps and the metrics of its updates.
 
-        Returns (0, []) if it is interrupted. remaining: env steps until the end of the run.
+        Return (0, []) if the period is interrupted. `remaining` is the number of env steps until the end of the run.
         """
         for algo in self.algos:
             set_schedules(algo)
@@ -126,7 +126,8 @@ class Concurrent:
         return self._synchronize()
 
     def _ends_early(self) -> bool:
-        """Whether to end within the period. Ranks that share batches do not: each would end at another update."""
+        """Return whether to end within the period. Ranks that share batches do not end within a period, because each
+        would end at another update."""
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(
@@ -161,7 +162,7 @@ class Concurrent:
             self.sampler.check()
 
     def _train(self) -> None:
-        """Make all updates that are due. Runs in the trainer's thread."""
+        """Make all updates that are due. The trainer's thread runs this method."""
         self._stream.wait_stream(self._device.default_stream())
         with self._device.on(self._stream):
             for prefix, learner in self.learners:
@@ -205,7 +206,7 @@ class Concurrent:
         }
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Load a state. ValueError for the state of another schedule."""
+        """Load a state. Raises ValueError for the state of another schedule."""
         if state is None:
             raise ValueError("the run was begun with --schedule lockstep, so its checkpoint has no period to continue")
         self._rollouts, self._owed = state["rollouts"], list(state.get("owed", self._owed))

@@ -1,4 +1,4 @@
-"""Plays evaluation episodes with an agent on separate environments."""
+"""The evaluator plays episodes with an agent on separate environments."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ def evaluation_env(config: Resolved) -> ResolvedEnv:
 
 
 class Evaluator:
-    """Evaluates agents of one run. The worker processes live from the first evaluation to `close`."""
+    """Evaluate agents of one run. The worker processes live from the first evaluation to `close`."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
         self.config = config
@@ -48,13 +48,13 @@ class Evaluator:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda env_steps: None,
     ) -> Evaluation | None:
-        """Play one evaluation, which is a pure function of parameters, settings and seed. Returns None if `stop()`
+        """Play one evaluation, which is a pure function of parameters, settings and seed. Return None if `stop()`
         became true.
 
         The network's buffers and the states of torch's generators are the same afterwards.
 
-        steps: env steps after which no episode begins, unless the settings give a number of episodes or saved starts;
-        each saved start is played once.
+        After `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts.
+        Each saved start is played once.
         """
         parallel = self.config.evaluation.parallel
         episodes = len(self._starts) if self._starts else self.config.evaluation.episodes
@@ -72,7 +72,8 @@ class Evaluator:
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:
-        """Return a sampler in the state of a new one: the last one is restarted if its number of environments fits."""
+        """Return a sampler in the state of a new one. The last sampler is restarted if its number of environments
+        fits."""
         if self._sampler is not None and self._sampler.B == B:
             self._sampler.reseed(seed)
             return self._sampler

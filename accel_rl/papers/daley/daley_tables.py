@@ -1,4 +1,4 @@
-"""Tables 1 to 4 of Daley & Amato 2021 for given runs, in the paper's layout, next to the paper's numbers."""
+"""Tables 1 to 4 of Daley & Amato are built for given runs, in the paper's layout, next to the paper's numbers."""
 
 import math
 import statistics as stats
@@ -190,7 +190,7 @@ def _with_std(score: float, deviation: float) -> str:
 
 
 def daley_cell(settings: Settings) -> tuple[str, str] | None:
-    """Return (threads, variant) of a run's cell in tables 1 to 3 of Daley & Amato; None for other runs."""
+    """Return (threads, variant) of a run's cell in tables 1 to 3 of Daley & Amato, or None for other runs."""
     printed = published_by("daley")["table_1"]
     per_worker = bool(settings.get("sampler.inference_per_worker"))
     threads = str(settings.get("sampler.envs"))
@@ -216,7 +216,8 @@ def daley_score_differences(settings: Settings) -> list[str]:
 
 
 def daley_name(settings: Settings) -> str:
-    """Name a run that measures a cell with the paper's settings: DQN-8threads-both; "" for other runs."""
+    """Return the name of a run that measures a cell with the paper's settings, such as DQN-8threads-both, or "" for
+    other runs."""
     cell = daley_cell(settings)
     return f"DQN-{cell[0]}threads-{cell[1]}" if cell and not daley_differences(settings) else ""
 
@@ -229,7 +230,8 @@ def is_daleys_dqn(settings: Settings) -> bool:
 
 
 def daley_hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps of a run's settings in table 1 of Daley & Amato 2021; None for other runs."""
+    """Return the hours for 50 M env steps of a run's settings in table 1 of Daley & Amato 2021, or None for other
+    runs."""
     if (cell := daley_cell(settings)) is None:
         return None
     printed = published_by("daley")["table_1"]

@@ -1,6 +1,6 @@
-"""Scores in the tables of Nair et al. 2015 (Gorila): the printed ones, and those of given runs.
+"""Scores in the tables of Nair et al. 2015 (Gorila) are the printed scores, and the scores of given runs.
 
-Of a run's folder:
+The scores are read from these files of a run's folder:
 
     final/noop.json, final/saved.json                  the final evaluations: accel-rl evaluate RUN --best --save
     final/random-noop.json, final/random-saved.json    random play at 10 Hz: accel-rl evaluate RUN --random --save
@@ -49,7 +49,7 @@ class Result:
 
 
 def final(run: Run, starts: Starts) -> Result | None:
-    """Return the final evaluation of a run from these starts; None if the run has none."""
+    """Return the final evaluation of a run from these starts, or None if the run has none."""
     return _one(run, starts, starts)
 
 

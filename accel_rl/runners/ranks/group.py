@@ -1,4 +1,4 @@
-"""The group of a run's rank processes: spawned together, watched, and replaced or restarted when one is killed.
+"""The group of a run's rank processes starts them together, watches them, and replaces or restarts a killed rank.
 
     with RankGroup(run, starter, size) as group:      spawns every rank
         result = group.train()                        watches them to their end
@@ -27,11 +27,11 @@ MAX_FAILED_STARTS = 3
 
 
 class RankLost(RuntimeError):
-    """A rank was killed by a signal; the run may succeed if it is restarted."""
+    """A rank was killed by a signal. The run may succeed if it is restarted."""
 
 
 class RankHandle(Protocol):
-    """One rank, as its group knows it. No method waits, but for `settle` and `close`."""
+    """One rank, as seen by its group. No method waits, except for `settle` and `close`."""
 
     index: int
 
@@ -39,13 +39,13 @@ class RankHandle(Protocol):
     def pid(self) -> int: ...
 
     def code(self) -> int | None:
-        """The exit code, negative for a signal; None while the process runs."""
+        """The exit code, negative for a signal, or None while the process runs."""
 
     def poll(self) -> None:
         """Read the rank's new output."""
 
     def reply(self) -> dict[str, Any]:
-        """Return the result or error that the process wrote at its end; {} if it wrote none."""
+        """Return the result or error that the process wrote at its end, or {} if it wrote none."""
 
     def stop(self) -> None:
         """Request that the process saves and ends."""
@@ -75,9 +75,9 @@ class Starter(Protocol):
 
 
 class RankGroup:
-    """The processes of a run's ranks. If one fails, the run ends with all of them.
+    """The processes of a run's ranks. If one rank fails, the run ends with all ranks.
 
-    If there are `counters`, the ranks are asynchronous: a killed rank is replaced while the others continue.
+    With `counters`, the ranks are asynchronous, and a killed rank is replaced while the others continue.
     """
 
     def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
@@ -107,10 +107,10 @@ class RankGroup:
         self._starter.close()
 
     def train(self, watch: Callable[[], None] = lambda: None) -> Result:
-        """Watch all ranks to their end and return rank 0's result; forward a stop request to them.
+        """Watch all ranks to their end, forward a stop request to them, and return rank 0's result.
 
-        watch: called every POLL_S seconds. RankLost, RunError or ConfigError for a rank that fails, that cannot be
-        replaced, or that does not stop within STOP_S.
+        `watch` is called every POLL_S seconds. Raises RankLost, RunError or ConfigError for a rank that fails, that
+        cannot be replaced, or that does not stop within STOP_S.
         """
         deadline = None
         with StopRequest() as stop:
@@ -136,7 +136,7 @@ class RankGroup:
             return replace(result, exit_code=stop.exit_code) if stop else result
 
     def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
-        """Replace a rank that was killed, if ranks are asynchronous; else raise its error."""
+        """Replace a rank that was killed, if ranks are asynchronous, and otherwise raise its error."""
         if self._counters is None:
             raise _error_of(self._killed() or rank)  # `rank` may only have noticed that another rank was killed.
         if not _is_killed(rank):
@@ -176,7 +176,7 @@ def train_with_restarts(
 ) -> Result:
     """Train. If a rank is lost, restart all ranks from the newest checkpoint, up to --distributed.max-restarts times.
 
-    build: builds a group that begins at the given env steps. RunError, naming the rank at fault.
+    `build` builds a group that begins at the given env steps. RunError, naming the rank at fault.
     """
     restarts = 0
     while True:

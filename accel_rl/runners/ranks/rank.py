@@ -14,7 +14,7 @@ from accel_rl.system.process import before_torch, die_with_parent
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
-    """Run one rank; returns its result as plain JSON."""
+    """Run one rank, and return its result as plain JSON."""
     return _run_on_network(setup) if setup.get("by_environment") else _run_on_this_machine(setup)
 
 

@@ -74,8 +74,9 @@ class SharedCounters:
         return bool(self._run[_BEGUN])
 
     def note_others(self, env_steps: int, updates: int, stop: bool) -> None:
-        """Record the work of other machines. env_steps: their env steps since this machine's part of the run began.
-        updates: updates of the parameters by the ranks of all machines. stop: whether the run ends."""
+        """Record the counts of other machines. `env_steps` is their number of env steps since this machine's part of
+        the run began. `updates` is the number of updates of the parameters by the ranks of all machines. `stop` means
+        that the run ends."""
         self._run[_OTHERS] = env_steps
         self._run[_ALL_UPDATES] = updates
         self._run[_STOP] = stop
@@ -107,7 +108,7 @@ class SharedCounters:
             self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
 
     def new(self) -> Totals:
-        """Return the work of this machine's ranks since its part of the run began."""
+        """Return the counts of this machine's ranks since its part of the run began."""
         sums = np.maximum(self._counts - self._before, 0).sum(axis=0)
         return Totals(int(sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
@@ -116,7 +117,8 @@ class SharedCounters:
         return int(self._counts[rank, _STEPS])
 
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
-        """Add a finished cycle of a rank. env_steps: of the cycle. updates, episodes: of the rank's process so far."""
+        """Add a finished cycle of a rank. `env_steps` counts the cycle. `updates` and `episodes` count the rank's
+        process so far."""
         counts = self._counts[rank]
         new = min(episodes.count - int(counts[_EPISODES]), len(episodes.recent))
         window, at = self._recent.shape[1], int(self._written[rank, 0])

@@ -1,4 +1,4 @@
-"""Synchronous ranks: all ranks begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
+"""Synchronous ranks begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
 
 import os
 import time
@@ -56,13 +56,13 @@ class SyncExchange(Exchange):
     communicator: Collective
 
     def __init__(self, communicator: Collective, timeout_s: float, hash_interval: int, shared: int | None = None):
-        """shared: file descriptor of a shared memory for gradients, if all ranks are on this machine."""
+        """`shared` is the file descriptor of a shared memory for gradients, if all ranks are on this machine."""
         self.communicator, self.shared = communicator, shared
         self._timeout_s, self._hash_interval = timeout_s, hash_interval
 
     @property
     def captures_updates(self) -> bool:
-        """Only NCCL's collectives run on the GPU; gloo's go through the host."""
+        """Only NCCL's collectives run on the GPU, whereas gloo's go through the host."""
         return self.communicator.on_gpu
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
@@ -83,7 +83,7 @@ class SyncExchange(Exchange):
 
 
 class SyncBarrier(Barrier):
-    """Waits through the store of the process group, for longer than a collective's timeout."""
+    """The barrier waits through the store of the process group, for longer than a collective's timeout."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout_s: float):
         self._store = store
@@ -112,7 +112,7 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context in which this rank writes its part of a checkpoint.
+        """Context manager in which this rank writes its part of a checkpoint.
 
         Rank 0 writes last: if its part exists, all parts exist.
         """
@@ -129,7 +129,8 @@ class SyncBarrier(Barrier):
         self._store.set(complete, "1")
 
     def _await(self, key: str, awaited: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
-        """Wait for a key of the store and return its value. RunError after timeout_s without a change of `beats`."""
+        """Wait for a key of the store and return its value. Raises RunError after timeout_s without a change of
+        `beats`."""
         waited = 0.0
         polled = time.monotonic()
         last = -1
@@ -152,7 +153,7 @@ class SyncBarrier(Barrier):
 
 
 def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int | None = None) -> RankContext:
-    """Return the context of a rank in torch's default process group, which was formed through `store`.
+    """Return the rank context in torch's default process group, which was formed through `store`.
 
     shared: see `SyncExchange`.
     """
@@ -172,7 +173,8 @@ def join_ranks(
 ) -> Iterator[RankContext]:
     """Form the process group and yield this rank's context. RunError.
 
-    device: the rank's device. local_ranks: number of ranks on this machine. shared: see `SyncExchange`.
+    `device` is the rank's device. `local_ranks` is the number of ranks on this machine. For `shared` see
+    `SyncExchange`.
     """
     g = config.distributed
     gpus = len(set(g.gpu_list)) or 1  # Without --gpus, all ranks of a machine use --device.
@@ -191,8 +193,8 @@ def train(
 ) -> Result:
     """Join the other ranks and train to the end of the run. RunError.
 
-    config, plan, folder: those of this rank. env_steps: of the checkpoint to continue from; None for a new run. store,
-    local_ranks: see `join_ranks`.
+    `config`, `plan` and `folder` are those of this rank. Training continues from the checkpoint at `env_steps`, which
+    is None for a new run. For `store` and `local_ranks` see `join_ranks`.
     """
     state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))
     with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:
@@ -203,7 +205,8 @@ def train(
 
 
 def _shared_gradients(store: Any, communicator: Collective) -> int | None:
-    """Create shared memory for gradients if all ranks are on one machine; returns its file descriptor, else None."""
+    """Create shared memory for gradients if all ranks are on one machine, and return its file descriptor, or otherwise
+    None."""
     fd = None
     if communicator.rank == 0:
         fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)

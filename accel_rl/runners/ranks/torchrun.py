@@ -1,5 +1,5 @@
 """Ranks started by torchrun, or by another launcher that sets its environment variables, on one machine or several.
-`accel_rl.gorila.ray_ranks` sets them, too.
+`accel_rl.gorila.ray_ranks` sets these variables, too.
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 
