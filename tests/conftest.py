@@ -5,6 +5,9 @@ import os
 # As before_torch of accel_rl/system/process.py, also for scripts that import torch first. Threads that spin long at a
 # barrier make tests that share two cores a hundred times as slow.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
+# numpy's oracles are small. Where two processes share two cores, a dot product of 16,384 elements on two threads takes
+# 4 ms, on one thread 10 us.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 import torch
@@ -16,6 +19,13 @@ from accel_rl.system import events
 def same_numbers():
     """Seed torch: with random initial networks a ReLU is, now and then, so near 0 that the order of sums matters."""
     torch.manual_seed(0)
+
+
+def pytest_runtest_setup(item):
+    """Skip a test that is marked `needs` without one of its packages."""
+    for mark in item.iter_markers("needs"):
+        for package in mark.args:
+            pytest.importorskip(package, reason=f"needs {package}: python -m pip install -e '.[test-all]'")
 
 
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

@@ -231,10 +231,8 @@ def test_every_page_is_in_the_site():
     assert navigation == pages
 
 
+@pytest.mark.needs("mkdocstrings", "material", "latex2mathml")
 def test_the_site_builds(tmp_path):
-    pytest.importorskip("mkdocstrings")
-    pytest.importorskip("material")
-    pytest.importorskip("latex2mathml")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,9 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +69,8 @@ FOREIGN = {
 # Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
+# Packages that a command needs, by what it holds.
+EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna"}
 
 LINES = sorted({shlex.join(words) for page in PAGES for words in command_lines(page)})
 
@@ -149,16 +153,22 @@ def new_run(folder: Path) -> str:
     return str(folder / f"run-{len(list(folder.glob('run-*')))}")
 
 
-@pytest.mark.parametrize(
-    "line", [pytest.param(x, marks=pytest.mark.slow if any(word in x for word in SLOW) else ()) for x in EXECUTED]
-)
+def marked(lines: list[str], slow: Sequence[str] = ()) -> list[Any]:
+    """Parametrize by lines: those with a word of `slow` are slow, those with one of EXTRA need its package."""
+    found = []
+    for line in lines:
+        marks = [pytest.mark.needs(package) for word, package in EXTRA.items() if word in line]
+        marks += [pytest.mark.slow] if any(word in line for word in slow) else []
+        found.append(pytest.param(line, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("line", marked(EXECUTED, SLOW))
 def test_it_runs(line, here, capsys):
     """The command of the line ends with exit code 0."""
     shutil.copytree(here / "trained", here / COPY)
     try:
         words = shlex.split(line)
-        if "--onnx" in words:
-            pytest.importorskip("onnxscript")
         if "launch.status" in line or line.startswith("accel-rl status"):
             pytest.skip("see test_a_sweep_is_run_and_resumed")
         argv = small(words, here)
@@ -176,7 +186,7 @@ MACHINE = of_cores(range(32), memory=2**40, gpus=8, gpu_memory=80 * 2**30)
 PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}
 
 
-@pytest.mark.parametrize("line", NOT_EXECUTED)
+@pytest.mark.parametrize("line", marked(NOT_EXECUTED))
 def test_it_is_planned(line, here, capsys):
     """Its arguments are those of the command, and fit together."""
     words = [word for word in shlex.split(line) if word != "--resume"]
@@ -189,6 +199,9 @@ def test_it_is_planned(line, here, capsys):
         rest = words[3:] if words[1] == "-m" else words[2:]
         if rest[0] == "runs/sizes":
             pytest.skip("see test_a_sweep_is_run_and_resumed")
+        if rest[0] in ("--pause", "--unpause"):  # tests/sweeps/test_idle.py pauses a sweep
+            assert sweep.main(rest) == 2 and "no sweep is" in capsys.readouterr().err
+            return
         if "--dry-run" not in rest:
             rest = [*rest, "--dry-run"]
         (here / "machine.json").write_text(json.dumps(PLAN))
@@ -196,7 +209,6 @@ def test_it_is_planned(line, here, capsys):
     elif words[:2] == ["accel-rl", "resume"]:
         assert len(words) == 3
     elif words[:2] == ["accel-rl", "search"]:
-        pytest.importorskip("optuna")
         options = parse(SearchOptions, words[3:], "accel-rl search", "")
         options.check()
         if words[2] != "runs/search":

@@ -27,10 +27,11 @@ def test_all_are_listed_and_tested():
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
 
-# docs/python.md makes the same calls as train_in_python.py, in tests/test_docs.py
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n == "train_in_python" else []) for n in SMALL]
-)
+# tests/test_docs.py makes the same calls: docs/python.md, and the network and the loss of docs/extending.md.
+SLOW = ("train_in_python", "own_network", "clipped_targets")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SMALL])
 def test_it_runs(name, tmp_path):
     steps, line = SMALL[name]
     done = subprocess.run(
@@ -103,8 +104,8 @@ def test_the_grid_is_planned(monkeypatch, capsys):
     assert "envs=64" in capsys.readouterr().out
 
 
+@pytest.mark.needs("optuna")
 def test_the_search_runs(monkeypatch, tmp_path, capsys):
-    pytest.importorskip("optuna")
     monkeypatch.chdir(ROOT)
     small = ["env-steps=512", "horizon=16", "minibatch=64", "evaluation.interval=512", "evaluation.episodes=1"]
     options = ["--trials", "1", "--override", *small, "env.max-episode-steps=50", "--out", str(tmp_path / "search")]

@@ -64,7 +64,7 @@ def test_targets_are_lambda_returns(invalid):
     assert seen == c.epochs * int(r.valid.sum())
 
 
-@pytest.mark.parametrize("name", ["pong", pytest.param("time limits", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [pytest.param("pong", marks=pytest.mark.slow), "time limits"])
 def test_a_gpu_captures_it_and_waits_for_actions_alone(simulated_gpu, tmp_path, name):
     settings = PONG_RUN if name == "pong" else POLE_RUN
     expected, found = play(settings, "cpu", tmp_path / "cpu"), play(settings, GPU, tmp_path / "gpu")
@@ -75,7 +75,7 @@ def test_a_gpu_captures_it_and_waits_for_actions_alone(simulated_gpu, tmp_path, 
     assert sum(found.updates) >= 24
 
 
-@pytest.mark.parametrize("mode", ["all-reduce", "async"])
+@pytest.mark.parametrize("mode", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
 def test_two_ranks(tmp_path, mode):
     more = ("--schedule", "lockstep", "--update", mode)
     done = run(
@@ -89,7 +89,7 @@ def test_two_ranks(tmp_path, mode):
 
 
 def test_it_resumes(tmp_path):
-    flags = ("--envs", 8, "--horizon", 16, "--minibatch", 64, "--evaluation.interval", 0)
+    flags = ("--engine", "in-process", "--envs", 8, "--horizon", 16, "--minibatch", 64, "--evaluation.interval", 0)
     whole = ("train", PQN, "--env", "CartPole-v1", *flags, "--run-dir")
     assert run(*whole, "whole", "--env-steps", 2_048, cwd=tmp_path).returncode == 0
     assert run(*whole, "half", "--env-steps", 1_024, cwd=tmp_path).returncode == 0

@@ -92,7 +92,9 @@ class RunFolder:
 
     def _where_begun(self, values: Mapping[str, Any]) -> str:
         """Return a hint for an error about the user's own classes, which are searched in the current folder."""
-        named = [str(values.get("algorithm", "")), str(dict(values.get("algo") or {}).get("network", ""))]
+        algo = values.get("algo")
+        network = algo.get("network", "") if isinstance(algo, Mapping) else ""
+        named = [str(values.get("algorithm", "")), str(network)]
         if not any(":" in name for name in named):
             return ""
         try:

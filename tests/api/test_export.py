@@ -89,6 +89,7 @@ def test_the_command_exports_evaluates_and_makes_a_video(run, capsys):
     assert main(["export", str(run.path / "nowhere")]) == 2
 
 
+@pytest.mark.needs("onnxruntime", "onnxscript")
 @pytest.mark.parametrize(
     ("algorithm", "values"),
     [
@@ -99,8 +100,8 @@ def test_the_command_exports_evaluates_and_makes_a_video(run, capsys):
     ],
 )
 def test_onnx_computes_the_same(algorithm, values, tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
+    import onnxruntime
+
     config = resolve(settings(algorithm, values.pop("env", None), values))
     spec = config.spec
     agent = Learner(config, spec, "cpu", seed=1).algo.agent.evaluating(True)
@@ -156,8 +157,10 @@ def test_bad_names_and_runs_are_one_line(run, model, capsys):
         assert words in line
 
 
+@pytest.mark.needs("huggingface_hub")
 def test_a_hub_that_is_not_there_is_one_line(model, tmp_path, monkeypatch):
-    huggingface_hub = pytest.importorskip("huggingface_hub")
+    import huggingface_hub
+
     nobody = huggingface_hub.HfApi(endpoint="http://127.0.0.1:9")
     monkeypatch.setattr(huggingface_hub, "HfApi", lambda: nobody)
     with pytest.raises(RunError, match=r"the hub did not take a/b: .*refused"):

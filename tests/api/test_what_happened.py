@@ -101,7 +101,13 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
 
 @pytest.mark.parametrize(
     ("what", "engine", "network"),
-    [("a2c", "workers", "a3c"), ("ppo", "in-process", "dqn"), ("dqn", "in-process", "a3c")],
+    [
+        # workers with other pictures: test_coloured_pictures_train
+        pytest.param("a2c", "workers", "a3c", marks=pytest.mark.slow),
+        ("a2c", "in-process", "a3c"),
+        ("ppo", "in-process", "dqn"),
+        ("dqn", "in-process", "a3c"),
+    ],
 )
 def test_grey_pictures_train_without_a_stack(tmp_path, what, engine, network):
     values = {**(Q if what == "dqn" else SMALL), "engine": engine, "network": network, "env_steps": 160, "stack": 1}

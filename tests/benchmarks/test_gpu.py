@@ -73,6 +73,7 @@ def test_torch_numpy_and_ale_py_are_enough(tmp_path: Path, bare: str) -> None:
     assert str(tmp_path) not in page.replace(str(tmp_path / "gpu-simulated"), "")
 
 
+@pytest.mark.slow  # .ci/run runs every part so
 def test_a_part_in_a_process_of_its_own(tmp_path: Path) -> None:
     done = run("--part", "replay", "--processes", "each", "--out", str(tmp_path))
     assert done.returncode == 0 and parts_in(tmp_path)["replay"]["rows"], done.stderr

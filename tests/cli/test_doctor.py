@@ -6,7 +6,7 @@ from pathlib import Path
 from accel_rl.cli.doctor import EXTRAS
 
 ROOT = Path(__file__).parents[2]
-FOR_DEVELOPERS = {"bench", "docs", "test"}
+FOR_DEVELOPERS = {"bench", "docs", "test", "test-all"}
 
 
 def test_it_names_each_extra_with_a_package_of_it() -> None:

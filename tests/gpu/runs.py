@@ -81,7 +81,7 @@ RUNS: dict[str, TrainConfig] = {
     "rainbow, concurrent, replay on the host": q("rainbow", schedule="concurrent", **RETURNS, **HOST),
 }
 QUICK = (
-    *("pqn, pong", "pqn, LSTM"),
+    "pqn, pong",
     *("a2c, pong", "a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, replay on the host"),
     *("dqn, prioritized, three steps", "dqn, concurrent, second learner", "c51, concurrent", "rainbow, noisy"),
 )

@@ -61,8 +61,10 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(simulated_gpu,
 
 @pytest.mark.parametrize("name", marked(CAPTURED, ("a2c, LSTM", "dqn, concurrent")))
 def test_captured_updates_equal_those_from_python_bit_for_bit(simulated_gpu, tmp_path, name):
-    captured = play(RUNS[name], GPU, tmp_path / "captured")
-    eager = play(replace(RUNS[name], capture_updates=False), GPU, tmp_path / "eager")
+    n = 5 if RUNS[name].schedule == "concurrent" else CYCLES  # a cycle is a period
+    captured = play(RUNS[name], GPU, tmp_path / "captured", n)
+    eager = play(replace(RUNS[name], capture_updates=False), GPU, tmp_path / "eager", n)
+    assert sum(captured.updates) >= 12
     assert all(torch.equal(a, b) for a, b in zip(captured.parameters, eager.parameters, strict=True))
     for a, b in zip(captured.metrics, eager.metrics, strict=True):
         assert a == pytest.approx(b, rel=1e-12, nan_ok=True)

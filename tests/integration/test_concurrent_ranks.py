@@ -76,6 +76,7 @@ def test_ranks_stop_at_the_end_of_a_period_and_resume_bit_for_bit(whole, tmp_pat
     assert checkpoint_bytes(whole / "ranks/1") == checkpoint_bytes(folder / "ranks/1")
 
 
+@pytest.mark.slow  # the same launcher: test_a_killed_rank_stops_a_synchronous_run_and_is_named
 def test_a_rank_killed_within_a_period_is_named(tmp_path):
     process = start(*ARGS, *TWO, "--env-steps", 10_000_000, "--run-dir", tmp_path / "run")
     wait_for(lambda: progressed(tmp_path / "run", 4))

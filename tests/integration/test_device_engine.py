@@ -37,7 +37,8 @@ def learner(folder: Path) -> dict:
     return {**state["learner"], "algo": algo}
 
 
-@pytest.mark.parametrize("name", [n if n == "a2c" else pytest.param(n, marks=pytest.mark.slow) for n in RUNS])
+@pytest.mark.slow  # rollouts: tests/samplers/test_device_engine.py; runs: tests/gpu/test_device_engine.py
+@pytest.mark.parametrize("name", RUNS)
 def test_a_run_is_that_of_worker_processes(tmp_path, name):
     for engine, settings in (("device", ()), ("workers", ("--randomness", "counter"))):
         done = run("train", *RUNS[name], *SMALL, "--engine", engine, *settings, "--run-dir", tmp_path / engine)

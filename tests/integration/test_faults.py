@@ -39,24 +39,21 @@ def test_a_killed_worker_is_replaced_and_logged(tmp_path):
     process = start(*LONG, "--run-dir", folder)
     try:
         wait_for(lambda: progressed(folder, 1))
-        took = []
-        for _ in range(3):  # the fastest counts: other programs may keep this one waiting
-            victim = workers(process.pid)[0].pid
-            os.kill(victim, signal.SIGKILL)
-            began = time.monotonic()
-            seen = f"(pid {victim}) was killed by SIGKILL"
-            wait_for(lambda seen=seen: lines_with(folder / "events.log", seen), 30, "seen")
-            took.append(time.monotonic() - began)
-            n = len(rows(folder))
-            wait_for(lambda n=n: len(workers(process.pid)) == 2 and progressed(folder, n + 2))
-        assert process.poll() is None and min(took) < 1.0, took
+        victim = workers(process.pid)[0].pid
+        os.kill(victim, signal.SIGKILL)
+        seen = f"(pid {victim}) was killed by SIGKILL"  # within a second: tests/samplers/workers/test_pool.py
+        wait_for(lambda: lines_with(folder / "events.log", seen), 30, "seen")
+        n = len(rows(folder))
+        wait_for(lambda: len(workers(process.pid)) == 2 and progressed(folder, n + 2))
+        assert process.poll() is None
     finally:
         kill(process, signal.SIGTERM)
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 143 and "stopped at" in out
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+# SIGINT: test_ctrl_c_to_the_whole_group_saves_and_ends.
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_to_the_whole_process_group_loses_nothing(tmp_path, number):
     """As `timeout`, a terminal and batch systems send it."""
     folder = tmp_path / "run"
@@ -118,12 +115,23 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
     try:
         folder = disk / "run"
         done = run(
-            *("train", "a2c", "--game", "pong", "--env-steps", 2000, "--checkpoint.interval", 800),
+            *(
+                "train",
+                "a2c",
+                "--game",
+                "pong",
+                "--env-steps",
+                800,
+                "--checkpoint.interval",
+                400,
+                "--engine",
+                "in-process",
+            ),
             *("--evaluation.interval", 0, "--decorrelation-steps", 0, "--run-dir", folder),
         )
         assert done.returncode == 1 and "could not write checkpoint" in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
-        assert [s for s, _ in [Checkpoints(folder / "checkpoints").load_latest()]] == [800]
+        assert [s for s, _ in [Checkpoints(folder / "checkpoints").load_latest()]] == [400]
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
         done = run("resume", folder)
         assert done.returncode == 0, done.stderr

@@ -1,10 +1,11 @@
-"""Agents learn. Minutes each: run with -m slow (but for the short one)."""
+"""Agents learn. Minutes each: run with -m slow. Without it tests/golden compares short curves bit for bit."""
 
 import pytest
 
 from tests.integration.runs import rows, run
 
 
+@pytest.mark.slow
 def test_cartpole_improves(tmp_path):
     """A fifth of the full run: far above a random player's 22."""
     done = run("train", "experiments.cpu:cartpole_ppo", "--env-steps", 20_480, "--run-dir", tmp_path / "run")
@@ -57,7 +58,8 @@ CATCH = (
 )
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", *(pytest.param(a, marks=pytest.mark.slow) for a in ("c51", "rainbow"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["dqn", "c51", "rainbow"])
 def test_catch_is_solved(tmp_path, algorithm):
     """The online score of the last 100 games, 1 of 1 but for what exploration drops."""
     steps, intensity = {"rainbow": (12_000, 4), "dqn": (12_000, 8)}.get(algorithm, (20_000, 8))

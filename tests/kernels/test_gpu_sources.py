@@ -9,11 +9,12 @@ import pytest
 from accel_rl.kernels.gpu_sources import SOURCES, GpuSource
 from tests.test_architecture import FILES, imports, name_of
 
-triton = pytest.importorskip("triton", reason="Triton has no package for this platform")
+NEEDS_TRITON = pytest.mark.needs("triton")
 MOST_REGISTERS = 64  # of a thread: a multiprocessor then holds 1,024 threads
 
 
 def compiled(source: GpuSource, capability: int):
+    import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
@@ -41,6 +42,7 @@ def resources(ptx: str, capability: int) -> tuple[int, int]:
     return int(re.findall(r"Used (\d+) registers", report)[0]), sum(map(int, spilled))
 
 
+@NEEDS_TRITON
 @pytest.mark.parametrize("capability", [80, 90])
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.kernel}-{'-'.join(map(str, s.constants.values()))}")
 def test_it_compiles(source, capability, tmp_path, monkeypatch):
@@ -51,6 +53,7 @@ def test_it_compiles(source, capability, tmp_path, monkeypatch):
     assert registers <= MOST_REGISTERS and not spilled
 
 
+@NEEDS_TRITON
 def test_frames_are_copied_16_bytes_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     ptx = compiled(SOURCES[0], 80).asm["ptx"]

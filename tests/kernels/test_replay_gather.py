@@ -26,8 +26,8 @@ def ring_and_cells():
 
 
 @pytest.mark.slow
+@pytest.mark.needs("triton")
 def test_the_triton_kernel_equals_plain_operations_in_tritons_interpreter():
-    pytest.importorskip("triton", reason="Triton has no package for this platform")
     command = [sys.executable, "-m", "tests.kernels.interpret_gather"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=Path(__file__).parents[2])
     assert done.returncode == 0 and "38 cases are equal" in done.stdout, done.stderr

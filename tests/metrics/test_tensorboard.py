@@ -34,8 +34,8 @@ def test_nothing_unless_asked_for(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.needs("tensorboard")
 def test_numbers_are_events(tmp_path):
-    pytest.importorskip("tensorboard")
     write(
         tmp_path,
         0,
@@ -48,8 +48,8 @@ def test_numbers_are_events(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["tensorboard"]
 
 
+@pytest.mark.needs("tensorboard")
 def test_a_resume_hides_what_comes_again(tmp_path):
-    pytest.importorskip("tensorboard")
     write(tmp_path, 0, [{"env_steps": n, "score": float(n)} for n in (10, 20, 30, 40)])
     write(tmp_path, 20, [{"env_steps": 30, "score": 300.0}])
     assert seen(tmp_path) == {"score": [(10, 10.0), (20, 20.0), (30, 300.0)]}

@@ -34,6 +34,7 @@ def raising(**_):
     raise RuntimeError("no\n  answer")
 
 
+@pytest.mark.needs("wandb")
 def test_an_init_that_raises_is_said_once_and_left_out(tmp_path, monkeypatch, logged):
     import wandb
 
@@ -53,6 +54,7 @@ def test_a_missing_package_is_not_fatal(tmp_path, monkeypatch, logged):
     assert len(logged) == 1
 
 
+@pytest.mark.needs("wandb")
 def test_a_run_keeps_its_name_after_a_resume(tmp_path, monkeypatch):
     import wandb
 

@@ -28,7 +28,8 @@ def test_every_experiment_has_a_row():
     assert all(cells[1] != "-" for cells in found.values()), "an experiment without a rate on two cores"
 
 
-def test_words(capsys):
+def test_words(capsys, monkeypatch):
+    monkeypatch.setattr(hours, "EXPERIMENTS", ("stooke:figure_5",))
     assert hours.main(["--rate", "A2C=4000", "A3C=4000"]) == 0
     assert "hours at your rates" in capsys.readouterr().out
     assert hours.main(["--rate", "A2C"]) == 2 and "--rate A2C" in capsys.readouterr().err

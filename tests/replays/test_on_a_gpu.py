@@ -51,7 +51,13 @@ def same(host, there) -> None:
         assert b.device.type == "sim" and torch.equal(a, b.cpu()), name
 
 
-@pytest.mark.parametrize(("n", "stack", "from_host"), list(itertools.product((1, 3), (1, 4), (False, True))))
+RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # each pair of two values once
+OTHER_RINGS = [case for case in itertools.product((1, 3), (1, 4), (False, True)) if case not in RINGS]
+
+
+@pytest.mark.parametrize(
+    ("n", "stack", "from_host"), [*RINGS, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHER_RINGS)]
+)
 def test_the_ring_equals_one_on_the_host(gpu, n, stack, from_host):
     sims = Simulators(B, T, 0, stack, dies=0.1, length=6)
     host, there = empty(sims, "uniform", "cpu", n), empty(sims, "uniform", gpu, n)
@@ -139,8 +145,15 @@ class Captured:
         self.key, self.captures = self.replay.key, self.captures + 1
 
 
-@pytest.mark.parametrize("dies", [0.0, 0.01, 0.05])  # no cells are refused, now and then some, most of the time some
-@pytest.mark.parametrize("kind", KINDS)
+def captured_cases():
+    """No cells are refused, now and then some, most of the time some. The kinds differ in their draws alone."""
+    quick = [("prioritized", 0.0), ("prioritized", 0.01), ("prioritized", 0.05), ("uniform", 0.01)]
+    quick.append(("without replacement", 0.01))
+    cases = list(itertools.product(KINDS, (0.0, 0.01, 0.05)))
+    return [case if case in quick else pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
+@pytest.mark.parametrize(("kind", "dies"), captured_cases())
 def test_captured_samples_and_updates_equal_eager_ones(gpu, kind, dies):
     sims = Simulators(B, T, 3, dies=dies, length=12 if dies else 40)
     eager, captured = empty(sims, kind, gpu), empty(sims, kind, gpu)

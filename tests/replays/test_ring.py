@@ -52,13 +52,13 @@ CASES = list(itertools.product((1, 3, 5), (1, 4), (False, True), (0.0, 0.2)))
 )
 def test_every_transition_is_the_one_of_a_plain_list(n, stack, waits, dies):
     checked = 0
-    for seed, (B, T, rows) in enumerate([(3, 5, 23), (1, 1, 12), (4, 7, 40), (2, 3, 200)]):
+    for seed, (B, T, rows) in enumerate([(3, 5, 23), (1, 1, 12), (4, 7, 40), (2, 3, 60)]):
         sims = Simulators(B, T, 100 * n + seed, stack, waits, dies)
         ring = FrameRing(sims.spec, B, rows * B, NStep(n, GAMMA, 1.0))
         for _ in range(4 * rows // T + 3):
             ring.append(sims.rollout())
             checked += check(ring, sims)
-    assert checked > 4_000  # 24 cases: over 100,000 in all
+    assert checked > 4_000  # at least four times around each ring
 
 
 def test_without_clipping_rewards_are_raw():

@@ -68,7 +68,7 @@ def test_figure_4_has_dqn_above_categorical_dqn(tmp_path):
     }
 
 
-@pytest.mark.parametrize("figure", ["figure_5", "figure_10", "figure_12"])
+@pytest.mark.parametrize("figure", ["figure_5", pytest.param("figure_10", marks=pytest.mark.slow), "figure_12"])
 def test_other_figures_have_a_panel_for_each_game(tmp_path, figure):
     runs = swept(tmp_path / "S", figure, figure, game=("pong", "breakout"), seed=("0",))
     assert list(panels.grouped(by_setting(read_runs([runs])))) == [""]

@@ -93,9 +93,15 @@ def same_replays(a, b) -> bool:
     )
 
 
-@pytest.mark.parametrize("env", ["CartPole-v1", "tests.catch:make"])
+POLE, PICTURES = "CartPole-v1", "tests.catch:make"
+SPREAD, NOISY = {"epsilon_spread": 7.0}, {"noisy": True}
+SEQUENTIAL = [("dqn", {}, PICTURES), ("c51", {}, POLE), ("rainbow", NOISY, PICTURES), ("dqn", SPREAD, POLE)]
+ALSO_SEQUENTIAL = [("dqn", {}, POLE), ("c51", {}, PICTURES), ("rainbow", NOISY, POLE), ("dqn", SPREAD, PICTURES)]
+
+
 @pytest.mark.parametrize(
-    ("algorithm", "more"), [("dqn", {}), ("c51", {}), ("rainbow", {"noisy": True}), ("dqn", {"epsilon_spread": 7.0})]
+    ("algorithm", "more", "env"),
+    [*SEQUENTIAL, *(pytest.param(*case, marks=pytest.mark.slow) for case in ALSO_SEQUENTIAL)],
 )
 def test_it_equals_a_sequential_program(trainer, algorithm, more, env):
     expected, found = trainer(algorithm, "lockstep", env=env, **more), trainer(algorithm, env=env, **more)

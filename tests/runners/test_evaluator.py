@@ -49,7 +49,8 @@ def fresh(config: Resolved, agent, seed: int):
         return evaluator.evaluate(agent, steps=1_000, seed=seed)
 
 
-@pytest.mark.parametrize("engine", ["workers", "in-process"])
+# Workers that stay between evaluations: test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced.
+@pytest.mark.parametrize("engine", [pytest.param("workers", marks=pytest.mark.slow), "in-process"])
 @pytest.mark.parametrize(
     ("env", "algorithm", "algo"),
     [
@@ -101,7 +102,7 @@ def test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced():
 
 
 def test_another_number_of_environments_takes_another_sampler():
-    config = config_of(replace(PONG, backend="emulator"))
+    config = config_of(replace(PONG, backend="emulator"), "in-process")
     config = replace(config, evaluation=EvaluationConfig(parallel=4))
     agent = learner_of(config).algo.agent.evaluating(False)
     with closing(Evaluator(config, RankPlan.resolve(config, device="cpu"))) as evaluator:

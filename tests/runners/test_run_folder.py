@@ -122,3 +122,16 @@ def test_versions():
     found = versions()
     assert found["torch"].startswith("2.") and found["ale-py"] and "git" in found
     json.dumps(found)
+
+
+def test_a_users_class_that_is_missing_names_the_folder_of_the_run(tmp_path, monkeypatch):
+    """The module is searched in the current folder, which was another one when the run began."""
+    run = RunFolder.create(tmp_path / "run", default_config("ppo"))
+    values = json.loads((run.path / "config.json").read_text())
+    (run.path / "config.json").write_text(json.dumps({**values, "algorithm": "no_such_module:Mine"}))
+    (run.path / "launches.json").write_text(json.dumps([{"folder": "/where/it/began"}]))
+    with pytest.raises(
+        ConfigError, match=r"no module 'no_such_module' .*; the run was started in /where/it/began: "
+    ) as e:
+        RunFolder.open(run.path)
+    assert "\n" not in str(e.value)

@@ -41,7 +41,8 @@ def test_points_follow_from_the_arguments():
         points_of(games=1, steps=4)
 
 
-@pytest.mark.parametrize("engine", ["workers", "in-process"])
+# Workers: test_a_lost_worker_does_not_change_which_starts_are_played.
+@pytest.mark.parametrize("engine", [pytest.param("workers", marks=pytest.mark.slow), "in-process"])
 def test_each_start_is_played_once_up_to_the_limit(engine, tmp_path):
     points, file, limit = points_of(), tmp_path / "starts.json", 150
     points.save(file)

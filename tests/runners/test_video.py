@@ -42,8 +42,10 @@ def test_gif(tmp_path):
             assert np.abs(np.asarray(image.convert("RGB")).astype(int) - want).max() < 8
 
 
+@pytest.mark.needs("imageio_ffmpeg")
 def test_mp4(tmp_path):
-    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    import imageio_ffmpeg
+
     out = tmp_path / "new" / "v.mp4"
     assert video.write(pictures(), out, scale=4) == 5
     assert out.read_bytes()[4:8] == b"ftyp"
@@ -65,8 +67,8 @@ def test_without_ffmpeg(tmp_path, monkeypatch):
         assert video.default_path(tmp_path, 12345) == tmp_path / "videos" / "000000012345.gif"
 
 
+@pytest.mark.needs("imageio_ffmpeg")
 def test_default_path():
-    pytest.importorskip("imageio_ffmpeg")
     assert video.default_path(Path("run"), 12345) == Path("run/videos/000000012345.mp4")
 
 

@@ -213,7 +213,7 @@ def test_rollouts_of_an_agent_that_begins_to_look(threaded, fixed):
 class SlowOnOneCore(gymnasium.Wrapper):
     def step(self, action):
         if os.sched_getaffinity(0) == {int(os.environ["SLOW_CORE"])}:
-            time.sleep(0.3)
+            time.sleep(0.15)
         return super().step(action)
 
 

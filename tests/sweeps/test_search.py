@@ -23,7 +23,7 @@ from accel_rl.sweeps.sweep_plan import Run
 from tests.integration.runs import progressed, wait_for
 from tests.sweeps import grids
 
-pytest.importorskip("optuna")
+pytestmark = pytest.mark.needs("optuna")
 
 SPACE, LONG = "tests.sweeps.spaces:cartpole", "tests.sweeps.spaces:long"
 ONLINE = ("--objective", "online")

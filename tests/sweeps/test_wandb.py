@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
-from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
 
 from accel_rl.config.arguments import parse
 from accel_rl.config.resolved import resolve
@@ -12,7 +12,10 @@ from accel_rl.config.train import TrainConfig, default_config
 EXAMPLE = Path(__file__).parent.parent.parent / "experiments" / "wandb_sweep.yaml"
 
 
+@pytest.mark.needs("wandb")
 def test_the_example_sweeps_arguments_are_ours():
+    from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
+
     sweep = yaml.safe_load(EXAMPLE.read_text())
     command = sweep["command"]
     assert command[:3] == ["accel-rl", "train", "a2c"] and command[-1] == "${args}"

@@ -12,6 +12,7 @@ import pytest
 from accel_rl.emulator.device import nvrtc
 from accel_rl.system.errors import ConfigError, RunError
 
+NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
 CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 
@@ -27,7 +28,6 @@ SMALL = {
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     """A small program in place of the emulator, and an empty cache folder."""
-    pytest.importorskip("cuda.bindings.nvrtc")
     texts = dict(SMALL)
     monkeypatch.setattr(nvrtc, "sources", lambda: texts)
     monkeypatch.setattr(nvrtc, "MAIN", "main.cu")
@@ -45,9 +45,9 @@ def check_resources(found: dict[str, nvrtc.Resources]) -> None:
         assert needs.static_shared_bytes == 0, (kernel, needs)
 
 
+@NEEDS_NVRTC
 @pytest.mark.parametrize("architecture", ["sm_90", pytest.param("sm_80", marks=pytest.mark.slow)])
 def test_kernels_compile_by_nvrtc(architecture: str) -> None:
-    pytest.importorskip("cuda.bindings.nvrtc")
     result = nvrtc.compile_sources(nvrtc.sources(), nvrtc.MAIN, architecture, nvrtc.STRICT)
     assert result.cubin[:4] == b"\x7fELF"
     check_resources(nvrtc.parse_log(result.log))
@@ -64,10 +64,10 @@ def test_kernels_compile_by_nvcc(architecture: str, tmp_path: Path) -> None:
     check_resources(nvrtc.parse_log(done.stderr))
 
 
+@NEEDS_NVRTC
 @pytest.mark.parametrize("architecture", [pytest.param("compute_80", marks=pytest.mark.slow), "compute_90"])
 def test_every_core_header_compiles_alone(architecture: str) -> None:
     """To PTX, as a file of its own: each header includes what it needs, and no host function."""
-    pytest.importorskip("cuda.bindings.nvrtc")
     texts = nvrtc.sources()
     for name in texts:
         if name.endswith(".h"):
@@ -75,8 +75,8 @@ def test_every_core_header_compiles_alone(architecture: str) -> None:
             nvrtc.compile_sources(alone, "alone.cu", architecture, nvrtc.STRICT)
 
 
+@NEEDS_NVRTC
 def test_host_functions_are_refused() -> None:
-    pytest.importorskip("cuda.bindings.nvrtc")
     wrong = {"main.cu": 'int host(int);\nextern "C" __global__ void k(int* x) { *x = host(1); }\n'}
     with pytest.raises(RunError, match=r"main\.cu"):
         nvrtc.compile_sources(wrong, "main.cu", "sm_90")
@@ -90,6 +90,7 @@ def test_sources_name_each_header_once() -> None:
             assert included in texts, (name, included)
 
 
+@NEEDS_NVRTC
 def test_cubins_are_cached(small: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
     first = nvrtc.compiled((9, 0))
     assert capfd.readouterr().err.startswith("compiling the emulator for sm_90 (once, about 30 s) ...")
@@ -100,6 +101,7 @@ def test_cubins_are_cached(small: dict[str, str], capfd: pytest.CaptureFixture[s
     assert len(list(nvrtc.cache_folder().iterdir())) == 1
 
 
+@NEEDS_NVRTC
 def test_a_changed_source_is_compiled(small: dict[str, str]) -> None:
     first = nvrtc.cubin(90)
     small["part.h"] = "#define TWO 3\n"
@@ -108,6 +110,7 @@ def test_a_changed_source_is_compiled(small: dict[str, str]) -> None:
     assert len(list(nvrtc.cache_folder().iterdir())) == 3
 
 
+@NEEDS_NVRTC
 @pytest.mark.parametrize("damage", [b"", b"\0" * 100, b"cut"])
 def test_a_damaged_file_is_compiled_again(small: dict[str, str], damage: bytes) -> None:
     first = nvrtc.cubin(90)
@@ -118,6 +121,7 @@ def test_a_damaged_file_is_compiled_again(small: dict[str, str], damage: bytes) 
     assert file.read_bytes() != damaged
 
 
+@NEEDS_NVRTC
 def test_a_cache_folder_that_cannot_be_written_is_no_error(small: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     assert nvrtc.cubin(90) == nvrtc.cubin(90)

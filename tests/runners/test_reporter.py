@@ -1,0 +1,37 @@
+"""The columns of metrics.csv that a reporter computes itself."""
+
+import csv
+import math
+from dataclasses import replace
+
+import accel_rl
+from accel_rl.config.train import default_config
+
+
+def rows(path):
+    with open(path / "metrics.csv", newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def test_new_score_is_the_mean_of_a_rows_own_episodes(tmp_path):
+    """Weighted by their numbers, the rows' new scores give the score of all episodes; also over a resume."""
+    config = default_config("ppo")
+    config = replace(
+        config,
+        env=replace(config.env, id="CartPole-v1"),
+        sampler=replace(config.sampler, engine="in-process", envs=4, horizon=32),
+        evaluation=replace(config.evaluation, interval=0),
+        log=replace(config.log, interval=256, window=1_000),
+        env_steps=1_024,
+    )
+    run = accel_rl.train(config, run_dir=tmp_path / "run")
+    run.resume(env_steps=2_048)
+    table = rows(tmp_path / "run")
+    total, before = 0.0, 0
+    for row in table:
+        new = int(row["episodes"]) - before
+        before = int(row["episodes"])
+        assert bool(row["new_score"]) == bool(new)
+        total += float(row["new_score"]) * new if new else 0.0
+    assert len(table) > 4 and before > 20
+    assert math.isclose(total / before, float(table[-1]["score"]), rel_tol=1e-5)
