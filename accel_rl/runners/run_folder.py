@@ -24,8 +24,8 @@ _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", 
 
 
 class RunFolder:
-    """config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and the files of further
-    sinks."""
+    """The files of a run: config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and the
+    files of further sinks."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -82,8 +82,8 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> tuple["RunFolder", TrainConfig]:
-        """Open the folder of a run, and return the folder and the run's settings. Raises ConfigError if it contains no
-        run."""
+        """Open the folder of a run, and return the folder and the run's settings. Raises Raises ConfigError if the
+        folder contains no run."""
         values = read_file(path)
         try:
             return cls(path), TrainConfig.from_dict(values)
@@ -104,7 +104,7 @@ class RunFolder:
         return "" if folder == str(Path.cwd()) else f"; the run was started in {folder}: run the command there"
 
     def of_rank(self, rank: int) -> "RunFolder":
-        """Return the folder of a rank's part of the checkpoints; for rank 0 this folder."""
+        """Return the folder of a rank's part of the checkpoints, which is this folder for rank 0."""
         if rank == 0:
             return self
         folder = RunFolder(self.path / "ranks" / str(rank))
@@ -136,7 +136,8 @@ class RunFolder:
 
 
 def _place(written: Path, file: Path) -> None:
-    """Move a written file to its final path, which only one of several runs can do. FileExistsError for the others."""
+    """Move a written file to its final path, which only one of several runs can do. Raises FileExistsError for the
+    other runs."""
     try:
         os.link(written, file)  # A hard link makes the complete file appear at once.
     except FileExistsError:
@@ -151,7 +152,7 @@ def _text(value: Any) -> str:
 
 
 def versions() -> dict[str, Any]:
-    """Return the versions that a result depends on."""
+    """Return the versions of software that determine a result."""
     result: dict[str, Any] = {
         "accel_rl": __version__,
         "python": platform.python_version(),
@@ -167,9 +168,9 @@ def versions() -> dict[str, Any]:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """Return the git revision of a folder, with + if files are changed; None outside a checkout.
+    """Return the git revision of a folder, with + if files are changed, or None outside a checkout.
 
-    folder: by default, that of this package.
+    `folder` is by default that of this package.
     """
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:

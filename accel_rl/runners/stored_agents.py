@@ -1,4 +1,4 @@
-"""The best network of a run, selected by its evaluations (Nair et al. 2015, section 5.2, use it for the final
+"""The best network of a run is selected by its evaluations (Nair et al. 2015, section 5.2, use it for the final
 evaluation)."""
 
 import math
@@ -16,17 +16,17 @@ from accel_rl.system.errors import ConfigError
 def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, Any]:
     """Return the part of a learner's state that `load_agent` needs, without the optimizer and the replay.
 
-    agent: the agent's `state_dict()`. network: its network's tensors by name.
+    `agent` is the agent's `state_dict()`. `network` has the network's tensors by name.
     """
     return {"algo": {"agent": agent}, "network": network}
 
 
 class BestAgent:
-    """Stores the network whose evaluation had the highest mean score so far, in the folder `best` of a run.
+    """Store the network whose evaluation had the highest mean score so far, in the folder `best` of a run.
 
-    The file is written like a checkpoint: atomically, synced, and verified when it is read. Of equal scores the first
-    is kept. The score is stored with the network. So a resumed run compares with the previous best, even if that was
-    after the checkpoint from which the run is resumed. Only one process may write.
+    The file is written like a checkpoint: atomically, synced, and verified when it is read. Of equal scores, the first
+    is kept. The score is stored with the network. So a resumed run compares with the previous best, even if the best
+    was after the checkpoint from which the run is resumed. Only one process may write.
     """
 
     def __init__(self, run: Path):
@@ -36,7 +36,8 @@ class BestAgent:
 
     @property
     def score(self) -> float:
-        """Mean score of the best evaluation; -inf before the first one. Raises ConfigError if the file is damaged."""
+        """Mean score of the best evaluation, or -inf before the first evaluation. Raises ConfigError if the file is
+        damaged."""
         if self._score is None:
             result = self.load()
             self._score = -math.inf if result is None else float(result["evaluation"]["score_mean"])
@@ -45,7 +46,7 @@ class BestAgent:
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
         """Store a network if its evaluation is the best so far, and return whether it is.
 
-        state: the result of `agent_state`. Raises RunError if the disk is full.
+        `state` is the result of `agent_state`. Raises RunError if the disk is full.
         """
         if not evaluation.mean > self.score:  # The mean is NaN if no episode ended, and then the network is not stored.
             return False
@@ -56,7 +57,8 @@ class BestAgent:
         return True
 
     def load(self) -> dict[str, Any] | None:
-        """Read and verify the best network, with env_steps, evaluation and learner; None if no network is stored yet.
+        """Read and verify the best network, with env_steps, evaluation and learner. Return None if no network is stored
+        yet.
 
         Raises ConfigError if the file is damaged.
         """
@@ -65,7 +67,7 @@ class BestAgent:
 
 
 def check_policy(flag: str, run: str) -> None:
-    """Raise ConfigError, naming the flag, if the folder holds no checkpoint of a run."""
+    """Raise ConfigError, with the flag in the message, if the folder holds no checkpoint of a run."""
     if not Checkpoints(Path(run).expanduser() / "checkpoints").steps():
         raise ConfigError(f"{flag} {run}: there is no checkpoint of a run in this folder")
 

@@ -1,4 +1,5 @@
-"""A run from the first step to the last: cycles of the schedule, with evaluations, rows and checkpoints between."""
+"""The trainer runs from the first step to the last, in cycles of the schedule, with evaluations, rows and checkpoints
+in between."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,10 +33,10 @@ from accel_rl.system.errors import RunError
 
 
 class Trainer:
-    """Builds the parts of a run and runs them.
+    """Build the parts of a run, and run them.
 
-    config, plan, run: those of this rank. state: state of the checkpoint to continue from. context: this rank's
-    `RankContext`.
+    `config`, `plan` and `run` are those of this rank. `state` is the state of the checkpoint to continue from.
+    `context` is this rank's `RankContext`.
     """
 
     def __init__(
@@ -90,8 +91,8 @@ class Trainer:
         )
 
     def _build_secondary(self) -> Learner | None:
-        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). It starts from the first learner's
-        parameters and uses the same replay with another batch size."""
+        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). The second learner starts from the first
+        learner's parameters, and uses the same replay with another batch size."""
         c = self.config.secondary
         algo = self.config.algo
         first = self.learner.algo
@@ -187,7 +188,7 @@ class Trainer:
         self._show_progress()
 
     def _show_progress(self, ahead: int = 0) -> None:
-        """ahead: env steps of a cycle that is not over."""
+        """Display the progress. `ahead` is the number of env steps of a cycle that has not ended."""
         self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
@@ -206,7 +207,8 @@ class Trainer:
         return RunError(line)
 
     def _housekeeping(self, stop: StopRequest) -> None:
-        """Evaluate, report and save, as far as each is due. Runs before every cycle, so also right after a resume."""
+        """Evaluate, report and save, as far as each is due. The method runs before every cycle, and therefore right
+        after a resume."""
         at, config = self.at, self.config
         done = at.env_steps >= config.env_steps
         evaluations: list[Evaluation] = []
@@ -233,7 +235,8 @@ class Trainer:
                 raise self._diverged(learner)
 
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
-        """Evaluate each learner's agent from the same starts of episodes; [] if the run received a request to stop."""
+        """Evaluate each learner's agent from the same starts of episodes. Return [] if the run received a request to
+        stop."""
         config, at = self.config, self.at
         steps = config.evaluation.size(config.env_steps)
 

@@ -1,4 +1,4 @@
-"""Videos of an agent: mp4, or gif if the optional package `video` (ffmpeg) is not installed."""
+"""Videos of an agent are mp4, or gif if the optional package `video` (ffmpeg) is not installed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ INSTALL = "pip install 'accel_rl[video]'"
 
 
 class Episode:
-    """Plays one evaluation episode in this process and yields its screens in colour."""
+    """Play one evaluation episode in this process, and yield its screens in colour."""
 
     def __init__(self, config: Resolved, agent: Agent, seed: int, max_steps: int):
         self.env: AtariEnv | GymnasiumEnv
@@ -37,7 +37,7 @@ class Episode:
         self.score, self.length = 0.0, 0
 
     def pictures(self) -> Iterator[np.ndarray]:
-        """Play the episode; yields a screen [H, W, 3] uint8 at the start and after each agent step."""
+        """Play the episode, and yield a screen [H, W, 3] uint8 at the start and after each agent step."""
         spec = self.env.spec
         # The rollout has one step and is shifted after each step, so that observations are stacked as in training.
         arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in rollout_layout(spec, 1, 1).items()}, spec.stack)
@@ -62,7 +62,7 @@ class Episode:
 def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int | None = None) -> int:
     """Write a video, and return the number of pictures. Raises ConfigError if the format's encoder is not installed.
 
-    scale: factor by which an mp4 is enlarged. By default only small pictures are enlarged.
+    `scale` is the factor by which an mp4 is enlarged. By default only small pictures are enlarged.
     """
     if path.suffix not in (".mp4", ".gif"):
         raise ConfigError(f"{path}: must end in .mp4 or .gif")
@@ -101,7 +101,8 @@ def _write_gif(pictures: Iterator[np.ndarray], path: Path, fps: float) -> int:
 
 
 def default_path(run: Path, env_steps: int) -> Path:
-    """Return the path of a new video in the run folder: mp4, or gif, with a message, if ffmpeg is not installed."""
+    """Return the path of a new video in the run folder. The video is mp4, or gif, with a message, if ffmpeg is not
+    installed."""
     try:
         import imageio_ffmpeg  # noqa: F401
 

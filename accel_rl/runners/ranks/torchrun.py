@@ -3,9 +3,10 @@
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 
-If a rank dies, torchrun's agent on its machine ends the machine's other ranks: SIGTERM, at which asynchronous ranks
-save, and SIGKILL 30 seconds later. Ranks on other machines notice the loss; asynchronous ones save; all end. With
-torchrun's --max-restarts every agent then restarts its ranks, which continue from their checkpoints.
+If a rank dies, torchrun's agent on its machine ends the machine's other ranks. The agent sends SIGTERM, at which
+asynchronous ranks save, and SIGKILL 30 seconds later. Ranks on other machines notice the loss. Asynchronous ranks save,
+and all ranks end. With torchrun's --max-restarts every agent then restarts its ranks, which continue from their
+checkpoints.
 """
 
 import os
@@ -30,7 +31,7 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
-    """Rank of this process and number of ranks, in the run and on this machine."""
+    """The rank of this process and the number of ranks, in the run and on this machine."""
 
     rank: int
     size: int
@@ -80,9 +81,8 @@ def train(
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result.
 
-    plan: the plan of `config`. An existing run keeps its settings; the plan is resolved again if they differ from
-    `config`.
-    listening: see `environment_store`.
+    `plan` is the plan of `config`. An existing run keeps its settings, and the plan is resolved again if they differ
+    from `config`. For `listening` see `environment_store`.
     """
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given, (store, rank, size) = config, environment_store(listening)
