@@ -1,4 +1,4 @@
-"""The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
+"""The sampler plays T steps of B environments in alternating groups, over any engine that steps them."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -38,11 +38,11 @@ class Phase(Enum):
 
 
 class Sampler:
-    """`collect(agent)` -> Rollout [T, B]. There are n buffers, so a rollout is valid until n - 1 further rollouts have
-    been collected.
+    """The method `collect(agent)` returns a Rollout [T, B]. The sampler has n buffers, so a rollout is valid until n -
+    1 further rollouts have been collected.
 
-    The result depends only on the seed, B, the groups and the agent. It does not depend on the engine, the number of
-    workers or their speed.
+    The result depends only on the seed, B, the groups and the agent. The result does not depend on the engine, the
+    number of workers or their speed.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Sampler:
         threads: InferenceThreads | None = None,
         memory: RolloutMemory | None = None,
     ):
-        """threads: infer for the groups in parallel; requires dedicated workers for each group.
+        """With `threads`, infer for the groups in parallel, which requires dedicated workers for each group.
 
-        acceleration: selects the implementation of inference. memory: the rollouts, by default the engine's `buffers`
-        in host memory.
+        `acceleration` selects the implementation of inference. `memory` has the rollouts, by default the engine's
+        `buffers` in host memory.
         """
         self.engine = engine
         self.spec = spec
@@ -115,7 +115,7 @@ class Sampler:
             raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that `collect` would return. Each is valid until the next one is requested.
+        """Yield the rollouts that `collect` would return. Each rollout is valid until the next one is requested.
 
         Environments do not pause at the end of a rollout if the agent is open-loop, or if it is `fixed` (its parameters
         do not change) and groups have inference threads. Closing the iterator plays the running rollout to its end and
@@ -143,7 +143,7 @@ class Sampler:
                 raise
 
     def _can_go_ahead(self, agent: Agent, fixed: bool) -> bool:
-        """Whether the next rollout does not depend on the time between the two rollouts."""
+        """Return whether the next rollout does not depend on the time between the two rollouts."""
         independent = is_open_loop(agent) or (fixed and self._threads is not None and self.server.can_go_ahead(agent))
         return independent and not self._resets_in_pause and not self.memory.resident
 
@@ -181,7 +181,7 @@ class Sampler:
         self._play(agent, buffer)
 
     def _play(self, agent: Agent | None, buffer: int) -> None:
-        """Play a rollout. agent: None if its actions are drawn before the rollout."""
+        """Play a rollout. `agent` is None if its actions are drawn before the rollout."""
         if self._player is None:
             self._steps(agent, buffer)
             return
@@ -190,7 +190,7 @@ class Sampler:
         self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
 
     def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
-        """Play a rollout step by step. side_by_side: groups on a GPU run on separate streams."""
+        """Play a rollout step by step. With `side_by_side`, groups on a GPU run on separate streams."""
         with self.memory.side_by_side(side_by_side):
             for t, g in self._turns():
                 with self.memory.turn(g):
@@ -311,13 +311,14 @@ class Sampler:
             raise RuntimeError("a rollout is in flight: close the iterator that rollouts() returned first")
 
     def check(self) -> None:
-        """Notice workers that died, between updates."""
+        """Detect workers that died, between updates."""
         self.engine.check()
 
     # -- state ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Environments, the frames that observations reach back to, randomness and running scores, between rollouts."""
+        """Return the state of the sampler between rollouts: environments, the frames that observations reach back to,
+        randomness and running scores."""
         self._require_idle()
         self._open()
         frames, age = self.memory.first(self._buffer)
@@ -331,7 +332,7 @@ class Sampler:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state, bit for bit if the environments can."""
+        """Continue from a state, bit for bit if the environments support it."""
         self.engine.start(restore=True)
         self.engine.set_state(state["envs"])
         self._is_started = True

@@ -1,4 +1,5 @@
-"""The list of agents and modules whose inference may be captured and replayed without calling Python. Classes opt in.
+"""The list of agents and modules whose inference may be captured and replayed without calling Python. Classes must be
+registered explicitly.
 
 A captured act repeats only the kernel calls. So during a step the agent and every module of its network must not count,
 log, or draw random numbers. The built-in classes below satisfy this. A subclass that inherits `act` or `forward` is
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Same:
-    """A key that is equal to another key only if both refer to the same object, which it keeps alive."""
+    """A key that is equal to another key only if both refer to the same object. The key keeps the object alive."""
 
     def __init__(self, value: object):
         self.value = value
@@ -55,13 +56,14 @@ _AGENTS: dict[type, Callable[[Any], Hashable]] = {
 
 
 def register_module(cls: type[nn.Module]) -> type[nn.Module]:
-    """Opt a module in (a decorator): its forward pass only calls kernels and depends only on input and parameters."""
+    """Register a module class (a decorator): its forward pass only calls kernels and depends only on input and
+    parameters."""
     _MODULES.add(cls)
     return cls
 
 
 def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda agent: None) -> type:
-    """Allow an agent class to be captured. depends_on: returns the values that its `act` depends on, other than
+    """Allow an agent class to be captured. `depends_on` returns the values that its `act` depends on, other than
     observations, uniform numbers and parameters."""
     _AGENTS[cls] = depends_on
     return cls
@@ -111,14 +113,14 @@ def hook_of(model: nn.Module) -> str | None:
 
 
 class Eligibility:
-    """Decides whether the current agent may be captured, and identifies captures that can be reused.
+    """Decide whether the current agent may be captured, and identify captures that can be reused.
 
-    `key` identifies the state that captured inference depends on. If it is None, every step calls the agent. The reason
-    why an agent is not captured is logged once.
+    `key` identifies the state on which captured inference depends. If `key` is None, every step calls the agent. The
+    reason why an agent is not captured is logged once.
     """
 
     def __init__(self, never: str):
-        """never: the reason why no agent is captured; empty if agents may be captured."""
+        """`never` is the reason why no agent is captured, and is empty if agents may be captured."""
         self.key: Hashable | None = None
         self._never = never
         self._logged: set[str] = set()

@@ -1,4 +1,4 @@
-"""Inference on a CPU as a graph of kernel calls: captured once, replayed at every step without Python."""
+"""Inference on a CPU is a graph of kernel calls, captured once and replayed at every step without Python."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,14 +25,14 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """Return the memory of environments b in x [T, B, ...]; `rows` is the number of rows read per step."""
+        """Return the memory of environments b in x [T, B, ...]. `rows` is the number of rows read per step."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
 
 
 class _Capture(NamedTuple):
-    """A group's captured act."""
+    """The captured act of a group."""
 
     recorder: CallRecorder
     graph: Any  # a graph of kernels/src/call_graph.h
@@ -42,10 +42,10 @@ class _Capture(NamedTuple):
 class CapturedInference(Inference):
     """The kernel calls of one step, for each group of environments, from the group's frames to its actions.
 
-    The second step of a group is captured; later steps replay the capture with the memory of their own step. The
-    results are bitwise equal to those of calling the agent. The following are not captured, and the reason is logged
-    once: agents and modules that have not opted in (`capturable`), networks with operations other than kernels, and all
-    agents under `--sampler.no-capture`.
+    The second step of a group is captured. Later steps replay the capture with the memory of their own step. The
+    results are bitwise equal to those of calling the agent. Some agents are not captured, and the reason is logged
+    once: agents and modules that are not registered (`capturable`), networks with operations other than kernels, and
+    all agents under `--sampler.no-capture`.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class CapturedInference(Inference):
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """Start that rollout. uniform [T, B]: the numbers that its actions are drawn by."""
+        """Start a rollout. uniform [T, B] are the random numbers that determine its actions."""
         self._count += 1
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent to serve. settings: further values that its actions depend on. state: recurrent states, which
-        prevent a capture."""
+        """Set the agent that acts. `settings` are further values on which its actions depend. `state` has recurrent
+        states, which prevent a capture."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -96,7 +96,8 @@ class CapturedInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """While the agent acts for the group at step t; captures it, from the group's second step on."""
+        """Context manager in which the agent acts for the group at step t. The act is captured from the group's second
+        step on."""
         module = native.compiled()
         if self._eligibility.key is None or module is None or group in self._uncapturable or group not in self._served:
             self._served.add(group)

@@ -1,4 +1,4 @@
-"""Starts waiting runs in free slots of their size, and restarts failed runs from their checkpoints."""
+"""The feeder starts waiting runs in free slots of their size, and restarts failed runs from their checkpoints."""
 
 import logging
 import os
@@ -25,10 +25,10 @@ class Running:
 
 
 class Feeder:
-    """Feeds the slots with the waiting runs.
+    """Assign waiting runs to the slots.
 
-    runs: {name: length in env steps}; the largest runs start first, runs of one size in this order.
-    lock: file descriptor of the folder's lock, which every run inherits.
+    `runs` maps each name to the length in env steps. The largest runs start first, and runs of one size in this order.
+    `lock` is the file descriptor of the folder's lock, which every run inherits.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class Feeder:
 
     @property
     def has_room(self) -> bool:
-        """Whether a slot is free for a run of any size in the queue."""
+        """Return whether a slot is free for a run of any size in the queue."""
         used = {p for running in self.running.values() for p in running.slot.held}
         slots = [slot for same in self.layout.slots.values() for slot in same]
         return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
 
     def add(self, name: str, env_steps: int, layout: Layout) -> None:
-        """Add a run to the queue. layout: has a slot of its size."""
+        """Add a run to the queue. `layout` has a slot of its size."""
         self.runs[name], self.layout = env_steps, layout
         self.waiting.append(name)
 
     def end(self, name: str, status: str) -> None:
-        """Stop a run before its end; it saves a checkpoint. status: that its record will have."""
+        """Stop a run before its end. The run saves a checkpoint. `status` is the later status in its record."""
         if name not in self._ending:
             self._ending[name] = status, time.monotonic() + PATIENCE_S
             self.running[name].process.terminate()
@@ -151,7 +151,7 @@ class Feeder:
         return f"exit code {code}: {said}"
 
     def stop(self) -> None:
-        """Stop all runs; each run saves a checkpoint. A second Ctrl-C kills them immediately."""
+        """Stop all runs, each of which saves a checkpoint. A second Ctrl-C kills the runs immediately."""
         for running in self.running.values():
             running.process.terminate()
         deadline = time.monotonic() + PATIENCE_S

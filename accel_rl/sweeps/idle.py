@@ -1,8 +1,7 @@
-"""Sweeps in a machine's idle time: the idle scheduling class, and a pause of all processes of a sweep.
+"""Sweeps can run in a machine's idle time, in the idle scheduling class, and all processes of a sweep can be paused.
 
-accel-rl sweep EXPERIMENT --idle      runs only while no other program wants the cores
-accel-rl sweep --pause FOLDER         stops every process of the sweep at once (SIGSTOP), with its memory
-accel-rl sweep --unpause FOLDER       continues them
+accel-rl sweep EXPERIMENT --idle runs only while no other program wants the cores accel-rl sweep --pause FOLDER stops
+every process of the sweep at once (SIGSTOP), with its memory accel-rl sweep --unpause FOLDER continues them
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
 TIMEOUT_S = 3600.0
-"""Least timeout of workers and ranks: other programs may keep all cores busy for minutes."""
+"""Least timeout of workers and ranks, because other programs may keep all cores busy for minutes."""
 PAUSED = "paused.json"
 """File of a sweep's folder with [process id, creation time] of each stopped process."""
 
@@ -35,7 +34,7 @@ def patient(config: TrainConfig) -> TrainConfig:
 
 
 def use_idle_time() -> None:
-    """Put this process, and the processes that it starts, into the idle scheduling class (else nice 19)."""
+    """Put this process, and the processes that it starts, into the idle scheduling class, or else set nice 19."""
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         return
@@ -92,7 +91,7 @@ def release(folder: SweepFolder) -> None:
 
 
 def _paused(path: Path) -> Sequence[psutil.Process]:
-    """Return the processes that `pause` stopped and that still exist, the sweep first."""
+    """Return the processes that `pause` stopped and that still exist, with the sweep first."""
     try:
         entries = json.loads((path / PAUSED).read_text())
     except (OSError, ValueError):

@@ -1,5 +1,5 @@
-"""The process of a slot: it pins itself to the slot's cores, ensures that it ends with the sweep, and executes
-`accel-rl resume`.
+"""The process of a slot pins itself to the slot's cores, ensures that it ends with the sweep, and executes `accel-rl
+resume`.
 
 Its arguments are PARENT CORES RUN. A run without a checkpoint begins from its config.json. Ranks use the cores in the
 order of CORES.

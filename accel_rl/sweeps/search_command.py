@@ -1,13 +1,16 @@
-"""Search for good settings by Optuna: each trial is a run, on the slots of this machine.
+"""A search for good settings uses Optuna. Each trial is a run, on the slots of this machine.
 
     accel-rl search my_spaces:pong_ppo --trials 50
     accel-rl search my_spaces.py:pong_ppo --trials 50 --gpus 0-7 --override env-steps=1e6
     accel-rl search --resume FOLDER --trials 100
 
 A space is a function of an `optuna.Trial` that returns the settings of a run; experiments/spaces.py has some. A run
-whose online score is below the median of the others' at the same number of env steps is pruned: it ends early.
+whose online score is below the median of the other runs at the same number of env steps is pruned, which means that it
+ends early.
 
-Exit codes: 0 all trials have ended, 1 none has a score, 2 bad input (nothing was started), 130 stopped by Ctrl-C."""
+The exit code is 0 if all trials have ended, 1 if none has a score, 2 for bad input (no run was started), and 130 after
+Ctrl-C.
+"""
 
 import contextlib
 import logging
@@ -44,17 +47,17 @@ class SearchOptions(Placing):
     trials: OptionalCount = None
     """Number of trials in all. Default: 20."""
     objective: Literal["evaluation", "online"] = "evaluation"
-    """The score to maximize. evaluation: score of a run's last evaluation. online: mean score of its last 100 training
-    episodes."""
+    """The score to maximize. `evaluation` is the score of a run's last evaluation, and `online` is the mean score of
+    its last 100 training episodes."""
     pruner: Pruner = "median"
-    """median: end runs whose online score is below the median. none: run all trials to their end."""
+    """With `median`, end runs whose online score is below the median. With `none`, run all trials to their end."""
     sampler: Sampler = "tpe"
-    """tpe: suggest settings from the scores of earlier trials (tree-structured Parzen estimator). random: draw them
-    independently."""
+    """Sampler of settings. `tpe` suggests settings from the scores of earlier trials (tree-structured Parzen
+    estimator). `random` draws them independently."""
     sampler_seed: Count = 0
     """Seed of the sampler."""
     override: tuple[str, ...] = ()
-    """Settings of every run, as on the command line of accel-rl train: env-steps=20000 sampler.envs=8."""
+    """Settings of every run, as on the command line of accel-rl train, such as env-steps=20000 sampler.envs=8."""
     scale: float = 1.0
     """Scale of each run's length, intervals, replay and epsilon schedule."""
     retries: Count = 2

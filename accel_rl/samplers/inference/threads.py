@@ -1,11 +1,11 @@
-"""Inference in one thread per group of environments, on the cores of the group's own workers.
+"""Each group of environments has an inference thread, on the cores of the group's own workers.
 
     core 0   step A  | act A  | step A  | act A  | ...
     core 1   step B | act B | step B | act B | ...        no core waits for another within a rollout
 
 If workers and action server share cores, and a step takes less time than inference, alternating groups save no time.
-And with one batch for all groups, every core would wait at every step for the slowest core, and for the slowest thread
-of each torch operation.
+With one batch for all groups, every core would wait at every step for the slowest core, and for the slowest thread of
+each torch operation.
 """
 
 from collections import deque
@@ -20,10 +20,10 @@ from accel_rl.system.hardware import pin
 
 
 class InferenceThreads:
-    """One thread per group, for a pool in which each group has dedicated workers.
+    """Inference with one thread per group, for a pool in which each group has dedicated workers.
 
-    cores: cores of each group; empty if threads are not pinned. torch_threads: number of threads of one torch
-    operation.
+    `cores` has the cores of each group, and is empty if threads are not pinned. `torch_threads` is the number of
+    threads of one torch operation.
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):

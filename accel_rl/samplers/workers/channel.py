@@ -1,4 +1,4 @@
-"""Every signal between the action server and its workers.
+"""All signals between the action server and its workers pass through this channel.
 
 Each worker has two groups of environments, and there is one action server. While the server infers for one group, the
 workers step the other, so the shorter of the two times is hidden:
@@ -8,12 +8,13 @@ workers step the other, so the shorter of the two times is hidden:
     server              |act A |  |act B |  |act A | ...
                         ^ every worker has answered A    ^ A's actions are released
 
-A request is a counter in shared memory that only the server increases, an answer a counter that only the worker
-increases. A group is ready when they are equal. Several successive steps can be requested together: the request is then
-larger by their number, and no process waits between these steps. Further steps can be requested before the first ones
-are done (`ahead`). An eventfd wakes a sleeping process. It is set after every change, and a process clears it before
-reading the counters, so no wake-up is lost. Rare messages (set-up, states, errors) are sent over one socket per worker
-(control.py). The end of file of this socket signals the peer's death, to the server as well as to the worker.
+A request is a counter in shared memory that only the server increases. An answer is a counter that only the worker
+increases. A group is ready when its request and answer counters are equal. Several successive steps can be requested
+together: the request is then larger by their number, and no process waits between these steps. Further steps can be
+requested before the first ones are done (`ahead`). An eventfd wakes a sleeping process. The eventfd is set after every
+change, and a process clears it before reading the counters, so no wake-up is lost. Rare messages (set-up, states,
+errors) are sent over one socket per worker (control.py). The end of file of this socket signals the peer's death, both
+to the server and to the worker.
 """
 
 import os
@@ -62,7 +63,7 @@ class WorkerSide:
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
     ):
-        """spins: number of reads of the requests before the worker sleeps."""
+        """`spins` is the number of reads of the requests before the worker sleeps."""
         self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
         self._event = event
@@ -74,7 +75,7 @@ class WorkerSide:
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """Return a group with a request. The search starts after the group that was served last, so that every group is
+        """Return a group with a request. The search starts after the last served group, so that every group is
         served."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
@@ -83,7 +84,7 @@ class WorkerSide:
         return None
 
     def next(self) -> tuple[int, int] | None:
-        """Wait for a request, and return (group, step index); None if a control message has arrived."""
+        """Wait for a request, and return (group, step index), or None if a control message has arrived."""
         for _ in range(self._spins):
             g = self._due()
             if g is not None:
@@ -99,7 +100,7 @@ class WorkerSide:
         return g, self._step[g * _LINE] + self._answer[g * _LINE]
 
     def answer(self, group: int) -> None:
-        """The step that `next` gave for the group is done."""
+        """Record that the step that `next` returned for the group is done."""
         at = group * _LINE
         self._answer[at] += 1
         if self._answer[at] in (self._request[at], self._step[at + 1]):
@@ -110,7 +111,8 @@ class ServerSide:
     """The action server's end of the channel: the workers that still owe an answer for a group."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
-        """group_events: one event per group if groups have dedicated workers, which then set their group's event."""
+        """`group_events` has one event per group if groups have dedicated workers, which then set their group's
+        event."""
         self.workers, self.groups = arrays["request"].shape[:2]
         self._request = [_cells(arrays["request"][w]) for w in range(self.workers)]
         self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
@@ -136,7 +138,7 @@ class ServerSide:
             poll.register(control.fileno(), select.POLLIN)
 
     def detach(self, worker: int, control: Control) -> None:
-        """Exclude a worker that is lost, so that no answer of it is awaited."""
+        """Exclude a lost worker, so that no answer from it is awaited."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
         self._events.pop(worker, None)
@@ -173,7 +175,8 @@ class ServerSide:
         self._events[worker].set()
 
     def owing(self, groups: Sequence[int], ahead: int = 0) -> list[int]:
-        """Workers that owe an answer for one of the groups, not counting the last `ahead` requested steps."""
+        """Return the workers that owe an answer for one of the groups, not counting the last `ahead` requested
+        steps."""
         cells = [g * _LINE for g in groups]
         return [
             w for w, (answer, request) in enumerate(self._cells) if any(answer[c] < request[c] - ahead for c in cells)
@@ -188,8 +191,8 @@ class ServerSide:
         return None
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
-        """Wait until one of the groups is ready, and return []; or until workers send a message or die, and return
-        these workers.
+        """Wait until one of the groups is ready, and return []. If workers send a message or die before, return these
+        workers.
 
         Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more at most) in any group,
         even if other workers answer in this time.
@@ -206,7 +209,7 @@ class ServerSide:
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
         """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first.
 
-        Each group's thread may call this. The thread that calls `watch` handles workers that die or hang.
+        Each group's thread may call this method. The thread that calls `watch` handles workers that die or hang.
         """
         while self.ready((group,)) is None:
             if stopped():
@@ -216,7 +219,8 @@ class ServerSide:
         return True
 
     def watch(self, timeout_s: float) -> list[int]:
-        """While other threads `wait_alone`: block for a second at most -> workers that sent a message or died.
+        """While other threads `wait_alone`, block for a second at most, and return the workers that sent a message or
+        died.
 
         Raises WorkersSilent as `wait` does.
         """
@@ -240,11 +244,11 @@ class ServerSide:
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 
     def check(self) -> list[int]:
-        """The workers that sent a message or died, without waiting."""
+        """Return the workers that sent a message or died, without waiting."""
         return self._listen(0.0, self._poll)
 
     def wait_control(self, timeout_s: float) -> list[int]:
-        """Block until a worker sends a message or dies; [] after timeout_s."""
+        """Block until a worker sends a message or dies. Return [] after timeout_s."""
         patience = Patience(timeout_s)
         while not patience.over:
             if talking := patience.spend(lambda seconds: self._listen(seconds, self._poll)):

@@ -1,4 +1,4 @@
-"""The worker processes of one sampler: their start, supervision, replacement and end."""
+"""The pool starts, supervises, replaces and ends the worker processes of one sampler."""
 
 import contextlib
 import logging
@@ -25,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 class PoolMemory:
-    """Buffers of T steps of all environments, and request and answer counters of every worker and group."""
+    """Shared memory with buffers of T steps of all environments, and request and answer counters of every worker and
+    group."""
 
     def __init__(self, spec: EnvSpec, grouping: Grouping, T: int, buffers: int):
         self.rollout_layout: Layout = {}
@@ -53,10 +54,10 @@ REPLAYED_BYTES_PER_S = 500
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """How the worker processes of a sampler behave."""
+    """Settings of the worker processes of a sampler."""
 
     cores: tuple[int | None, ...]
-    """Core of each worker; None for a worker that is not pinned."""
+    """Core of each worker, or None for a worker that is not pinned."""
     strict: bool = False
     """Whether a dead worker ends the run instead of being replaced."""
     timeout_s: float = 60.0
@@ -69,7 +70,7 @@ class PoolConfig:
 
 class WorkerPool:
     """Worker processes that step the environments of every group. The death of a worker is detected immediately, and
-    its cells of the rollout become invalid. A new process takes part from a later rollout on."""
+    its cells of the rollout become invalid. A replacement process takes part from a later rollout on."""
 
     def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
@@ -150,7 +151,7 @@ class WorkerPool:
                 self._on_message(w)
 
     def _on_message(self, w: int) -> None:
-        """A worker has sent a message, or is gone."""
+        """Handle a worker that has sent a message or has ended."""
         worker = self._worker(w)
         try:
             reply, _ = worker.control.receive()
@@ -195,7 +196,7 @@ class WorkerPool:
     # -- rollouts ------------------------------------------------------------
 
     def check(self) -> None:
-        """Notice deaths and replacements that are ready, without waiting."""
+        """Detect deaths, and replacements that are ready, without waiting."""
         for w in self._side.check():
             self._on_message(w)
 
@@ -266,7 +267,8 @@ class WorkerPool:
     # -- states ------------------------------------------------------------
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
-        """Send a request to every worker, and return the replies. Waits for workers that are being replaced."""
+        """Send a request to every worker, and return the replies. The call waits for workers that are being
+        replaced."""
         self._until_ready()
         return [self._worker(w).ask(Request(kind), self.config.timeout_s) for w in range(self.grouping.workers)]
 
@@ -286,7 +288,7 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """Set the states that `get_state` returned. Waits for workers that are being replaced."""
+        """Set the states that `get_state` returned. The call waits for workers that are being replaced."""
         self._until_ready()
         for w in range(self.grouping.workers):
             groups = [states[self.grouping.part(w, g)] for g in self.grouping.groups_of(w)]
@@ -299,7 +301,7 @@ class WorkerPool:
     def reseed(self, seed: int) -> None:
         """Rebuild all environments from another seed, as in a new pool but in the existing processes.
 
-        A worker that is lost, before or during this call, is replaced by one with the same new environments (with
+        A worker that is lost before or during this call is replaced by a worker with the same new environments (with
         --strict, RunError).
         """
         self.check()
@@ -321,11 +323,11 @@ class WorkerPool:
         self._until_ready()
 
     def env_seconds(self) -> list[float]:
-        """Per worker, how long its environments have been stepping since it started."""
+        """Return, for each worker, the time that its environments have been stepping since it started."""
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:
-        """End every process; those that do not end within CLOSE_TIMEOUT_S are killed."""
+        """End every process, and kill processes that do not end within CLOSE_TIMEOUT_S."""
         workers = [x for x in self._workers if x is not None]
         for worker in workers:
             with contextlib.suppress(Disconnected):

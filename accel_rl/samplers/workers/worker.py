@@ -1,4 +1,4 @@
-"""A worker process: it pins itself to a core and steps its environments of every group, one group after another.
+"""A worker process pins itself to a core, and steps its environments of every group, one group after another.
 
 `accel_rl.system.child` starts it as a new interpreter that imports neither torch nor the user's program. So a worker
 starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
@@ -66,7 +66,7 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
-    """first: index b of the batch's first environment."""
+    """`first` is the index b of the batch's first environment."""
     from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 
