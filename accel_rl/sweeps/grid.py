@@ -288,7 +288,8 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
     """Return the same experiment `scale` times as long, for a small machine.
 
-    The length of the run, the interval and length of evaluations, the capacity of a replay and the decay of epsilon are scaled. Networks, batch sizes, learning rates and target intervals stay, with these exceptions:
+    The length of the run, the interval and length of evaluations, the capacity of a replay and the decay of epsilon
+    are scaled. Networks, batch sizes, learning rates and target intervals stay, with these exceptions:
     - A run on a Gorila cluster has at least PERIODS target intervals. Its numbers of bundles and shards stay.
     - A concurrent run has at least PERIODS periods: within a single period it would learn nothing.
     - A replay keeps room for two batches and a rollout.
