@@ -78,7 +78,7 @@ class Prioritized:
             low = end
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """Draw; returns (cells [N] int64, weight [N])."""
+        """Draw, and return (cells [N] int64, weight [N])."""
         ring, device = self.ring, self.ring.device
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=device)
         total = self.tree.total

@@ -40,7 +40,7 @@ class FinalFrames:
         self._free = list(range(len(self.frames) - 1, -1, -1))
 
     def put(self, frames: Tensor) -> Tensor:
-        """Store frames [n, ...], from any device; returns their slots [n] int32 on the host."""
+        """Store frames [n, ...], from any device, and return their slots [n] int32 on the host."""
         while len(self._free) < len(frames):
             self._grow()
         slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int64)

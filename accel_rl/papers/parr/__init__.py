@@ -1,7 +1,7 @@
-"""Parr 2017, "Deep In-GPU Experience Replay": dueling DQN on vectors, with the replay on the GPU that trains.
+"""Parr 2017, "Deep In-GPU Experience Replay", trains dueling DQN on vectors, with the replay on the GPU that trains.
 
-`accel-rl train parr:replay_on_the_gpu`. The paper's environment, Super Smash Bros. Melee, is replaced by
-CartPole. `python -m benchmarks.gpu --part parr` measures its Table 1.
+`accel-rl train parr:replay_on_the_gpu`. The paper's environment, Super Smash Bros. Melee, is replaced by CartPole.
+`python -m benchmarks.gpu --part parr` measures its Table 1.
 """
 
 from dataclasses import replace
@@ -44,5 +44,5 @@ def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0
 
 
 def replay_in_ram() -> TrainConfig:
-    """`replay_on_the_gpu` with the replay in host memory."""
+    """Return `replay_on_the_gpu` with the replay in host memory."""
     return replay_on_the_gpu(device="cpu")

@@ -40,7 +40,7 @@ Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "c51": {32: 2.5e-4, 256: 4.2e-4},  # section 5.4.1; Bellemare et al. 2017 for batch size 32
     "rainbow": {512: 6.25e-5},  # section 5.4.1 uses the learning rate of Hessel et al. 2018
 }
-"""{algorithm: {batch size: learning rate}}; each rate holds up to the next batch size."""
+"""Maps {algorithm: {batch size: learning rate}}. Each rate holds up to the next batch size."""
 
 
 def step_size(algorithm: str, batch_size: int) -> float:
