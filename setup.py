@@ -19,7 +19,7 @@ class OptionalBuild(build_ext):
         self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, ext: Pybind11Extension) -> None:
-        if self.compiler.compiler_type == "msvc":  # has none of the flags below
+        if self.compiler.compiler_type == "msvc":  # This compiler has none of the flags below.
             ext.extra_compile_args = [flag for flag in ext.extra_compile_args if flag.startswith("/")] + ["/O2"]
             ext.extra_link_args = []
         try:
@@ -42,12 +42,12 @@ emulator = Pybind11Extension(
     "accel_rl.emulator._core",
     ["accel_rl/emulator/binding.cpp"],
     cxx_std=17,
-    # no fused multiply-add: areas of pictures are rounded as on a CPU without it
+    # The flag disables fused multiply-add, so that areas of pictures are rounded as on a CPU without it.
     extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
     extra_link_args=["-pthread"],
     depends=[*map(str, Path("accel_rl/emulator").rglob("*.h"))],
 )
-# no fused multiply-add: returns equal torch's bit for bit
+# The flag disables fused multiply-add, so that returns equal torch's bit for bit.
 host = Pybind11Extension(
     "accel_rl.kernels._native",
     ["accel_rl/kernels/src/module.cpp"],

@@ -1,4 +1,5 @@
-"""Check what archives contain: python .ci/wheel_contents.py FILE.whl FILE.tar.gz ...; 1 if anything is wrong."""
+"""Check the files in a wheel and a source archive: python .ci/wheel_contents.py FILE.whl FILE.tar.gz ... The exit code
+is 1 if a file is wrong."""
 
 import re
 import sys
@@ -11,7 +12,7 @@ DATA = (
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
     "accel_rl/papers/stooke/published.json",
-    # compiled on a GPU, at run time
+    # the GPU compiles this file at run time
     "accel_rl/emulator/core/types.h",
     "accel_rl/emulator/core/fast/tia.h",
     "accel_rl/emulator/device/kernels/kernels.cu",
@@ -22,7 +23,7 @@ COMPILED = (r"accel_rl/emulator/_core\.[\w-]+\.(so|pyd)", r"accel_rl/kernels/_na
 
 
 def names(path: Path) -> list[str]:
-    """Return the paths inside, without the first folder of a source archive."""
+    """Return the paths inside an archive, without the first folder of a source archive."""
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()

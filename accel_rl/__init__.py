@@ -6,7 +6,7 @@
     run.evaluate(episodes=30).mean
 
 Importing this module imports nothing heavy: worker processes import it and must start in a fraction of a second. Each
-name below is imported when it is first used, and Gymnasium's ids (`accel_rl.gym`) are registered when both packages are
+name below is imported when it is first used. Gymnasium's ids (`accel_rl.gym`) are registered when both packages are
 imported, in either order.
 """
 

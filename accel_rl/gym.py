@@ -1,4 +1,4 @@
-"""Gymnasium ids of the 57 games of the benchmark. This module registers the ids; `import accel_rl` runs it.
+"""Gymnasium ids of the 57 games of the benchmark are registered here. Importing accel_rl imports this module.
 
     import accel_rl
     import gymnasium
@@ -7,8 +7,8 @@
     envs = gymnasium.make_vec("accel_rl/Breakout-v5", num_envs=64)
     env = gymnasium.make("accel_rl/Breakout-v5")
 
-`make_vec` makes a `VectorEnv`, `make` an environment with the same observations. Names, version and default arguments
-are those of ale-py's ids: `repeat_action_probability` is 0.25, as Machado et al. 2018 ask.
+`make_vec` makes a `VectorEnv`, and `make` makes a single environment with the same observations. Names, version and
+default arguments are those of ale-py's ids. `repeat_action_probability` is 0.25, as Machado et al. 2018 recommend.
 """
 
 from gymnasium.envs.registration import register, registry
@@ -24,7 +24,7 @@ V5 = {
 
 
 def env_id(game: str) -> str:
-    """Return the id of a game: ms_pacman -> accel_rl/MsPacman-v5."""
+    """Return the id of a game, such as accel_rl/MsPacman-v5 for ms_pacman."""
     return f"accel_rl/{camel_case(game)}-v5"
 
 

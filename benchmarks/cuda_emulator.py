@@ -50,11 +50,11 @@ from benchmarks.harness.turns import Measure, synchronize
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow", "impala")
 LOADS = ("emulation", "inference", "training")
 ENGINES = ("device", "workers")
-FRAMES = 4  # emulated frames of an env step
+FRAMES = 4  # an env step has 4 emulated frames
 WARM_UP = 6
 """Number of rollouts before a measurement, after which both buffers' rollouts are captured."""
 WARM_CYCLES = 4
-BLOCK = 20  # steps of a row of --by-step
+BLOCK = 20  # steps in a row of the output of --by-step
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Load:
         return resolve(config)
 
     def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
-        """Build it, warm; returns (its measurement of frames/s, peak MiB on the GPU)."""
+        """Build it, warm, and return (its measurement of frames/s, peak MiB on the GPU)."""
         peak_memory(device)
         config = self.config(device)
         if self.kind == "training":
@@ -147,14 +147,14 @@ def peak_memory(device: str) -> float | None:
     """Return the largest MiB of GPU memory used by tensors since the last call; None on other devices."""
     if not device.startswith("cuda"):
         return None
-    torch.cuda.init()  # without this there are no statistics to reset
+    torch.cuda.init()  # Without this call, PyTorch has no memory statistics to reset.
     peak = torch.cuda.max_memory_allocated(device) / 2**20
     runtime(device).reset_peak_memory_stats(device)
     return peak
 
 
 def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[dict[str, float]]:
-    """Play from one start state in all environments (Figure 3); return frames/s and resets of each block of steps.
+    """Play from one start state in all environments (Figure 3), and return frames/s and resets of each block of steps.
 
     On a CPU, also return the iterations of a warp per iteration of a lane, which is 1 if all lanes run the same
     instructions.

@@ -33,7 +33,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 Act = Callable[[np.ndarray], Any]
 """Steps a batch. Actions [envs]."""
 VECTOR = "vector"
-STEPS = 16  # between two readings of the clock
+STEPS = 16  # steps between two readings of the clock
 
 
 def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> tuple[Act, int]:

@@ -32,7 +32,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.turns import rate
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
-VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # as many floats as in Parr 2017
+VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # an observation has the same number of floats as in Parr 2017
 OURS = "accel_rl"
 KINDS = ("uniform", "prioritized")
 
@@ -127,7 +127,7 @@ def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
 
 @functools.lru_cache(maxsize=1)
 def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Build and fill our replays and the installed peers of a kind; returns ({name: replay}, {left out: reason})."""
+    """Build and fill our replays and the installed peers of a kind, and return ({name: replay}, {left out: reason})."""
     prioritized = kind == "prioritized"
     found: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
     left_out: dict[str, str] = {}
@@ -141,7 +141,7 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
             if importlib.util.find_spec(peer.package) is None:
                 raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
             found[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
-        except RuntimeError as e:  # TorchRL's sums are built for one release of torch
+        except RuntimeError as e:  # TorchRL's sum trees are compiled for one release of torch.
             left_out[name] = " ".join(str(e).split())
             print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
     return found, left_out
@@ -163,7 +163,7 @@ def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
 
 
 def drawing(replay: Any, kind: str, N: int) -> int:
-    """Draw a batch; returns the number of transitions."""
+    """Draw a batch, and return the number of transitions."""
     (replay.sample_and_update if kind == "prioritized" else replay.sample)(N)
     return N
 

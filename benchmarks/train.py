@@ -93,7 +93,7 @@ class Options(program.Options):
 
 
 def check_sb3(python: str) -> None:
-    """Raise ConfigError, one line, if this Python has no stable-baselines3."""
+    """Raise ConfigError, with a message of one line, if this Python has no stable-baselines3."""
     finds = "import importlib.util, sys; sys.exit(importlib.util.find_spec('stable_baselines3') is None)"
     if not shutil.which(python):
         raise ConfigError(f"--peer-python {python}: there is no such program")
@@ -124,7 +124,7 @@ def flops(training: Training) -> float:
     algo.ingest(training.rollout)
     batch = next(iter(algo.batches()))
     with ExitStack() as stack:
-        for name in CONVOLUTIONS:  # the counter does not see compiled ones
+        for name in CONVOLUTIONS:  # The counter of operations does not see compiled convolutions.
             stack.enter_context(patch(f"accel_rl.kernels.{name}.supports", lambda *_: False))
         counter = stack.enter_context(FlopCounterMode(display=False))
         algo.loss(batch).total.backward()
@@ -150,14 +150,15 @@ def sb3(o: Options, algorithm: str) -> Served:
 
 
 def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
-    """Run a CleanRL script; returns the env steps/s that it prints last."""
+    """Run a CleanRL script, and return the env steps/s that it prints last."""
     name = camel(o.game) + "-v5" if algorithm == "ppo" else f"{camel(o.game)}NoFrameskip-v4"
     steps = max(4 * 1024, int(300 * seconds) // 1024 * 1024)
     more = [] if algorithm == "ppo" else ["--learning-starts", "200", "--buffer-size", str(DQN["size"])]
     options = ["--env-id", name, "--total-timesteps", str(steps), *more]
     with tempfile.TemporaryDirectory() as folder:
         command = [o.peer_python, str(script.absolute()), *options]
-        no_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}  # versions of the scripts name the option differently
+        # Versions of the scripts have different names for this option.
+        no_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=no_gpu)
     rates = re.findall(r"SPS: (\d+)", done.stdout)
     if done.returncode or not rates:

@@ -33,7 +33,8 @@ def make_env():
 
 
 if __name__ == "__main__":
-    from own_environment import make_env as importable  # not from __main__
+    # The function is imported from its module, because workers cannot import from __main__.
+    from own_environment import make_env as importable
 
     env_steps = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     run = accel_rl.train("ppo", env=importable, env_steps=env_steps, envs=8, workers=1, learning_rate=1e-3)

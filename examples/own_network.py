@@ -22,7 +22,7 @@ class PooledNet(nn.Module):
             nn.Flatten(), nn.LazyLinear(128), nn.ReLU(),
         )  # fmt: skip
         self.policy, self.value = nn.Linear(128, spec.n_actions), nn.Linear(128, 1)
-        self(torch.zeros(1, *spec.obs_shape))  # the lazy layer learns its size
+        self(torch.zeros(1, *spec.obs_shape))  # The lazy layer learns its size from a first batch.
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         x = self.body(obs.float() / 255)

@@ -155,7 +155,7 @@ def _cartpole(algorithm: str, env_steps: int, seed: int, sampler: dict[str, Any]
         base,
         env=replace(base.env, id="CartPole-v1"),
         algo=replace(base.algo, **algo),
-        # processes and threads cost more than they gain with such a small environment and network
+        # With such a small environment and network, processes and threads cost more time than they save.
         sampler=replace(base.sampler, engine="in-process", **sampler),
         torch_threads=1,
         env_steps=env_steps,

@@ -31,7 +31,7 @@ EXPERIMENTS = (
     "gorila:tables",
     *(f"stooke:{name}" for name in ("step_size_rules", "step_size_warmup", "dqn_simulators")),
 )
-GPUS = 8  # of the paper's machine
+GPUS = 8  # number of GPUs of the paper's machine
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def of(member: Member, table: Mapping[str, float]) -> float | None:
 
 
 def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float | None:
-    """Return the hours of all runs in sequence, by their env steps/s; None if the rate of a run is unknown."""
+    """Return the hours of all runs in sequence, by their env steps/s, or None if the rate of a run is unknown."""
     hours = 0.0
     for m in members:
         rate = of(m, rates)

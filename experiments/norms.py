@@ -23,9 +23,9 @@ class Options:
 
 
 def draw(folders: list[Path], out: Path) -> int:
-    """Draw a panel for each quantity, with the mean over seeds of each learner; returns the number of learners.
+    """Draw a panel for each quantity, with the mean over seeds of each learner, and return the number of learners.
 
-    ConfigError for runs without norms or of several games.
+    Raises ConfigError for runs without norms or of several games.
     """
     runs = distinct(read_runs(folders))
     for run in runs:

@@ -24,8 +24,8 @@ from accel_rl.system.command import ended
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, RunError, nearest
 
-CORES = (1, 2, 4, 8, 16)  # of figure 2's curves
-PER_CORE = (2, 4, 8, 16, 32, 64)  # simulators; two groups need two
+CORES = (1, 2, 4, 8, 16)  # numbers of cores of figure 2's curves
+PER_CORE = (2, 4, 8, 16, 32, 64)  # Number of simulators per core. Two groups need two simulators.
 EXPERIMENT = "figure_2"
 
 
@@ -48,7 +48,7 @@ class Options:
 
 
 def check(o: Options) -> None:
-    """Raise ConfigError, one line, for impossible options."""
+    """Raise ConfigError, with a message of one line, for impossible options."""
     if not 0 < o.scale <= 1:
         raise ConfigError(f"--scale {o.scale}: must be above 0 and at most 1")
     if o.train_steps < 0:
@@ -70,7 +70,8 @@ def figure_2(o: Options, policy: str) -> list[str]:
 
 @contextmanager
 def trained(o: Options) -> Iterator[str]:
-    """Yield the folder of a run with the policy that acts; "" for an untrained network. RunError if training fails."""
+    """Yield the folder of a run with the policy that acts; "" for an untrained network. Raises RunError if training
+    fails."""
     steps = round(o.train_steps * o.scale)
     if o.policy or not steps:
         yield o.policy

@@ -1,1 +1,1 @@
-"""Agents: a network with a distribution of actions."""
+"""Agents combine a network with a distribution of actions."""

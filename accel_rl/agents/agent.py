@@ -8,15 +8,16 @@ from accel_rl.data.rollout import RnnState
 
 
 class Agent(Protocol):
-    """`act` turns a batch of observations into actions. Its randomness is an argument: one uniform number per
+    """`act` turns a batch of observations into actions. All randomness is an argument: one uniform number per
     environment.
 
-    An agent whose parameters are changed by another process (`runners.pulling_agent`) has two more methods.
-    `before_act(b)` is called before each act for the environments b, and may replace the parameters. Each act runs
-    inside the context `acting()`; parameters must not be replaced while any thread is inside this context. Such an
-    agent is a wrapper, and its attribute `wrapped` is the agent that acts.
+    An agent whose parameters another process changes (`runners.pulling_agent`) has two more methods. `before_act(b)` is
+    called before each act for the environments b, and may replace the parameters. Each act runs inside the context
+    manager `acting()`. Parameters must not be replaced while any thread is inside it. Such an agent is a wrapper, and
+    its attribute `wrapped` is the agent that acts.
 
-    If an agent has the attribute `epsilon`, it is set to the current value of the algorithm's schedule `epsilon`.
+    If an agent has the attribute `epsilon`, the runner sets it to the current value of the algorithm's schedule
+    `epsilon`.
     """
 
     @property
@@ -24,7 +25,7 @@ class Agent(Protocol):
 
     @property
     def needs_obs(self) -> bool:
-        """Whether `act` reads observations. If not, no observations are gathered and `obs` is None."""
+        """Whether `act` reads observations. If false, no observations are gathered and `obs` is None."""
 
     @property
     def reentrant(self) -> bool:
@@ -32,20 +33,22 @@ class Agent(Protocol):
         serialized."""
 
     state_size: int
-    """Size of the recurrent state of one environment; 0 for an agent without one."""
+    """Number of values of one environment's recurrent state, or 0 for an agent without a recurrent state."""
 
     def act(
         self, obs: Tensor, uniform: Tensor, memory: RnnState | None, b: slice = ...
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """obs [N, ...], uniform [N] in [0, 1), of the environments b -> (action [N] int64, values to record, each [N]).
+        """Choose actions for the environments b. obs [N, ...], uniform [N] in [0, 1) -> (action [N] int64, values to
+        record, each [N]).
 
-        `memory` is the recurrent state at this step (None without one); `act` advances it in place.
+        `memory` is the recurrent state at this step, or None for an agent without one. `act` advances the state in
+        place.
         """
 
     def evaluating(self, greedy: bool = False) -> "Agent":
-        """Return an agent with the same parameters that acts as in an evaluation; greedily if `greedy` is true."""
+        """Return an agent with the same parameters that acts as in an evaluation, and greedily if `greedy` is true."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that acting depends on besides the parameters, such as an exploration schedule."""
+        """Return the state other than parameters that acting depends on, such as an exploration schedule."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...

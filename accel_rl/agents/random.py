@@ -1,4 +1,4 @@
-"""Uniform-random actions."""
+"""An agent with uniform-random actions."""
 
 from typing import Any
 
@@ -10,7 +10,8 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class RandomAgent:
-    """Uniform-random actions. They measure the environments' speed without a network, and give the lowest score."""
+    """Choose uniform-random actions. Random actions measure the environments' speed without a network, and give the
+    lowest score."""
 
     needs_obs = False
     reentrant = True
@@ -22,7 +23,7 @@ class RandomAgent:
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """uniform [N] -> (action [N], no recorded values)."""
+        """Choose random actions. uniform [N] -> (action [N], no recorded values)."""
         return uniform_action(uniform, self.n_actions), {}
 
     def evaluating(self, greedy: bool = False) -> "RandomAgent":
@@ -36,7 +37,7 @@ class RandomAgent:
 
 
 class StickyRandomAgent(RandomAgent):
-    """Random actions of one environment: each action is repeated at the next step with probability `keep`."""
+    """Choose random actions for one environment. Each action is repeated at the next step with probability `keep`."""
 
     reentrant = False
 
@@ -47,7 +48,7 @@ class StickyRandomAgent(RandomAgent):
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """uniform [1] -> (action [1], no recorded values)."""
+        """Choose the next action. uniform [1] -> (action [1], no recorded values)."""
         if float(uniform) >= self.keep:
             self._last = uniform_action((uniform - self.keep) / (1 - self.keep), self.n_actions)
         return self._last, {}

@@ -1,1 +1,2 @@
-"""Algorithms. Each follows its paper and overrides only what differs from its parent class."""
+"""The learning algorithms. Each algorithm follows its paper, and overrides only the methods that differ from its parent
+class."""

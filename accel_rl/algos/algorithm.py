@@ -1,4 +1,4 @@
-"""The interface between algorithms and runners: the methods that a new algorithm overrides."""
+"""Algorithms and runners meet in this interface: the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -29,19 +29,19 @@ class AlgorithmConfig:
 
     @property
     def max_grad_norm(self) -> float | None:
-        """L2 norm that gradients are clipped to; None if they are not clipped."""
+        """Gradients are clipped to this L2 norm, or not clipped if it is None."""
         return getattr(self, "clip_grad_norm", 0.0) or None
 
     def usual_loss(self) -> float:
-        """Return how much a single surprising reward can add to the loss of a batch; 0 if there is no upper bound.
+        """Return the largest loss that a single surprising reward can add to a batch, or 0 if there is no upper bound.
 
         A learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section 4.2),
-        but none whose loss is explained by one surprising reward.
+        except losses that one surprising reward explains.
         """
         return 0.0
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for an impossible value."""
+        """Raise ConfigError, with a message of one line, for an impossible value."""
 
     def check_sampling(self, T: int, B: int) -> None:
         """Raise ConfigError for values that are incompatible with a horizon T and B environments."""
@@ -56,21 +56,21 @@ class AlgorithmConfig:
         return self
 
     def of_rank(self, ranks: int) -> "AlgorithmConfig":
-        """Return the settings of one of `ranks` ranks. The replay is divided among the ranks; other settings are
+        """Return the settings of one of `ranks` ranks. The replay is divided among the ranks. Other settings are
         unchanged."""
         return self
 
     def horizon(self, B: int) -> int:
-        """Default number of agent steps between optimisations, for B environments."""
+        """Return the default number of agent steps between optimisation phases, for B environments."""
         return 5
 
 
 @dataclass(slots=True)
 class Loss:
-    """The loss of an update and its metrics: numbers, or scalars [] that stay tensors until a row is written.
+    """The loss of an update and its metrics. A metric is a number, or a scalar tensor [] until a row is written.
 
-    error [N]: error of each sample of a replay batch, from which its new priority is computed.
-    samples []: number of samples that `total` is the mean of. It can differ between ranks that share a batch.
+    error [N] is the error of each sample of a replay batch, from which its new priority is computed. samples [] is the
+    number of samples in the mean `total`. The number of samples can differ between ranks that share a batch.
     """
 
     total: Tensor
@@ -80,12 +80,12 @@ class Loss:
 
 
 class Algorithm(ABC):
-    """Turns rollouts into batches and batches into losses, independently of samplers, ranks, devices and runs.
+    """Turn rollouts into batches and batches into losses, independently of samplers, ranks, devices and runs.
 
-    A subclass sets `Config` (a dataclass) and `sampling` (the environments and horizon of its paper; with horizon None,
-    `Config.horizon` computes it), and implements the abstract methods. `now` holds the current values of its schedules.
-    A loss reads only its batch, the networks, `now` and `config`, because on a GPU it is captured once and then
-    replayed (`accel_rl.speed`).
+    A subclass sets `Config`, a dataclass, and `sampling`, the environments and horizon of its paper. With horizon None,
+    `Config.horizon` computes the horizon. The subclass implements the abstract methods. `now` holds the current values
+    of the algorithm's schedules. A loss reads only its batch, the networks, `now` and `config`, because a GPU captures
+    the loss once and then replays it (`accel_rl.speed`).
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -101,16 +101,16 @@ class Algorithm(ABC):
         self.B = B
         self.device = torch.device(device)
         self.now = Schedules()
-        # T and B are those of this rank. Batch sizes and env steps in the settings are totals over the ranks that share
-        # them.
+        # T and B are the rollout steps and environments of this rank. Batch sizes and env steps in the settings are
+        # totals over ranks.
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
         check_parameters(self.agent.model)
-        self.agent.model.to(self.device).eval()  # `Learner` switches to train mode during updates only
+        self.agent.model.to(self.device).eval()  # `Learner` switches the model to train mode during updates only.
 
     @abstractmethod
     def build_agent(self, spec: EnvSpec) -> Agent:
-        """Build the agent that samples. The parameters of its model are trained."""
+        """Build the agent that samples actions. The parameters of the agent's model are trained."""
 
     @abstractmethod
     def build_optimizer(self, size: int) -> Optimizer:
@@ -118,22 +118,25 @@ class Algorithm(ABC):
 
     @abstractmethod
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        """Return all numbers that change over the run, by name; `learning_rate` is one of them. Once per phase they
-        become attributes of `now`. A number named `epsilon` is also set as the agent's epsilon.
+        """Return all numbers that change over the run, by name, including `learning_rate`. The numbers become
+        attributes of `now` once per phase. A number named `epsilon` is also set as the agent's epsilon.
 
         progress, env_steps: see `Schedules`.
         """
 
     def begin(self) -> None:  # noqa: B027  optional
-        """Allocate memory such as a replay. Called before the first rollout, or before a state is loaded."""
+        """Allocate memory such as a replay. The runner calls this method before the first rollout, or before a state is
+        loaded."""
 
     @abstractmethod
     def ingest(self, rollout: Rollout) -> None:
-        """Process a sampled rollout: compute advantages, or append it to a replay. The network is in eval mode."""
+        """Process a sampled rollout: compute its advantages, or append the rollout to a replay. The network is in eval
+        mode."""
 
     @abstractmethod
     def batches(self) -> Iterator[Any]:
-        """Yield the batches of the next optimisation phase: epochs x minibatches, or samples of a replay.
+        """Yield the batches of the next optimisation phase. The batches are epochs of minibatches, or samples of a
+        replay.
 
         One update is made after each batch. If the runner stops a phase early, the next call yields the remaining
         batches.
@@ -141,10 +144,11 @@ class Algorithm(ABC):
 
     @abstractmethod
     def loss(self, batch: Any) -> Loss:
-        """Compute the loss of one batch. No side effects."""
+        """Compute the loss of one batch. The method has no side effects."""
 
     def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  optional
-        """Called after each update, for example to set priorities of a replay. `ingest` updates target networks."""
+        """The runner calls this method after each update, for example to set priorities of a replay. `ingest` updates
+        target networks."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a resumed run, except parameters, optimizer state and `now`."""
@@ -155,8 +159,8 @@ class Algorithm(ABC):
 
 
 def set_schedules(algo: Algorithm) -> None:
-    """Set `now` and the agent's epsilon to the schedules' current values. Called once per phase. Does not wait for a
-    GPU."""
+    """Set `now` and the agent's epsilon to the schedules' current values. The function is called once per phase. The
+    function does not wait for a GPU."""
     values = algo.schedules(algo.now.progress, algo.now.env_steps)
     algo.now.set(values)
     if "epsilon" in values:
@@ -164,7 +168,8 @@ def set_schedules(algo: Algorithm) -> None:
 
 
 def advance(algo: Algorithm, env_steps: int) -> None:
-    """Count the env steps of a new rollout of this rank, and advance the schedules. Called before `ingest`."""
+    """Count the env steps of a new rollout of this rank, and advance the schedules. The function is called before
+    `ingest`."""
     algo.now.count(algo.communicator.count(env_steps))
     set_schedules(algo)
 

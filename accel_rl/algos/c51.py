@@ -18,30 +18,30 @@ from accel_rl.optim.optimizers import OptimizerName, is_adam, make_optimizer
 
 @dataclass(frozen=True)
 class C51Config(DQNConfig):
-    """Defaults: Bellemare et al. 2017, as Stooke & Abbeel 2018 train it.
+    """Defaults are those of Bellemare et al. 2017, as Stooke & Abbeel 2018 train C51.
 
-    The paper's learning rates: 2.5e-4 at a batch size of 32, 4.2e-4 at all batch sizes from 256 to 2,048.
+    The learning rates of Stooke & Abbeel are 2.5e-4 at a batch size of 32, and 4.2e-4 at batch sizes from 256 to 2,048.
     """
 
     atoms: int = 51
-    """Z, number of atoms of the return distribution (Bellemare et al. 2017: 51)."""
+    """Number of atoms of the return distribution, called Z (Bellemare et al. 2017: 51)."""
     v_min: float = -10.0
     """Smallest return of the support: the first atom (Bellemare et al. 2017: -10)."""
     v_max: float = 10.0
     """Largest return of the support: the last atom (Bellemare et al. 2017: 10)."""
     optimizer: OptimizerName = "adam"
-    """Optimizer (Bellemare et al. 2017: Adam). adam-epsilon-hat: epsilon is added to the root without bias correction
+    """Optimizer (Bellemare et al. 2017: Adam). `adam-epsilon-hat` adds epsilon to the root without bias correction
     (Stooke & Abbeel, appendix A)."""
     optimizer_eps: float = 0.01
-    """Epsilon of the optimizer. With Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01); with
-    other optimizers it is used unchanged (their figure 9: 1e-6)."""
+    """Epsilon of the optimizer. With Adam, epsilon is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01).
+    With other optimizers, epsilon is used unchanged (their figure 9: 1e-6)."""
     epsilon_final: float = 0.01
     """Final epsilon of epsilon-greedy exploration (Bellemare et al. 2017: 0.01)."""
     epsilon_evaluation: float = 0.001
     """Epsilon in evaluations (Bellemare et al. 2017: 0.001)."""
 
     def usual_loss(self) -> float:
-        """The cross entropy of a return that had a probability of 1e-6."""
+        """Return the cross entropy of a return that had a probability of 1e-6."""
         return -math.log(1e-6) / self.batch_size
 
     def check(self) -> None:
@@ -54,7 +54,7 @@ class C51Config(DQNConfig):
 
 
 class C51(DQN):
-    """Learns the distribution of the return of each action by Q-learning on fixed atoms."""
+    """Learn the distribution of the return of each action by Q-learning on fixed atoms."""
 
     Config = C51Config
 
@@ -78,7 +78,8 @@ class C51(DQN):
         return make_optimizer(c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=epsilon, device=str(self.device))
 
     def loss(self, batch: ReplayBatch) -> Loss:
-        """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; priority: the divergence."""
+        """Compute E[w H(projected r + gamma z, p(s, a))], the weighted cross entropy of Bellemare et al. 2017,
+        algorithm 1. The priority is the divergence."""
         model: CategoricalQNetwork = self.agent.model
         atoms = model.support
         logits = model(batch.obs_tm1)
@@ -89,5 +90,5 @@ class C51(DQN):
             p_t = torch.softmax(batched_index(logits_t, best), -1)
             target = project(batch.r_t[:, None] + batch.discount_t[:, None] * atoms, p_t, atoms)
         losses = cross_entropy(target, batched_index(logits, batch.a_tm1))
-        divergence = losses.detach() - entropy(target)  # KL(target || prediction)
+        divergence = losses.detach() - entropy(target)  # the divergence KL(target || prediction)
         return self.combine_losses(batch, losses, divergence, expectation(logits.detach(), atoms))

@@ -25,46 +25,46 @@ from accel_rl.system.counts import Count
 
 @dataclass(frozen=True)
 class DQNConfig(ReplayAlgorithmConfig):
-    """Defaults: Mnih et al. 2015, as Stooke & Abbeel 2018 train it with many simulators.
+    """Defaults are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators.
 
-    The paper's learning rates by batch size: 2.5e-4 at 32, 7.5e-4 at 512, 15e-4 at 1,024.
+    The learning rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024.
     """
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: Count = 32
     """Number of transitions of one update, over all ranks that share it (Stooke & Abbeel, section 5.4: 32 to 2,048)."""
     intensity: float = 8.0
-    """Training intensity: average number of uses of each transition (section 5: 8). It sets the number of updates of a
-    cycle: intensity x sampled env steps / batch size."""
+    """Training intensity: the average number of times that each transition is used (section 5: 8). The number of
+    updates per cycle is intensity x sampled env steps / batch size."""
     learning_rate: float = 2.5e-4
     """Learning rate."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
-    """linear: the learning rate decays to zero over the run."""
+    """With `linear` the learning rate decays to zero over the run."""
     gamma: float = 0.99
     """Discount per agent step (Mnih et al. 2015)."""
     n_step: int = 1
-    """n of the n-step return: number of rewards summed before bootstrapping (Sutton 1988)."""
+    """Number of rewards in the n-step return before the bootstrap value (Sutton 1988)."""
     double: bool = False
-    """Double Q-learning: the online network selects the next action, the target network evaluates it (van Hasselt et
-    al. 2016)."""
+    """Double Q-learning: the online network selects the next action, and the target network evaluates this action (van
+    Hasselt et al. 2016)."""
     dueling: bool = False
     """Dueling network: separate streams for the state value and the action advantages (Wang et al. 2016)."""
     noisy: bool = False
     """Noisy network: explore by learned noise in the fully connected layers instead of epsilon-greedy (Fortunato et al.
     2018)."""
     huber: float = 1.0
-    """Huber loss: quadratic for errors up to this value, linear beyond (Mnih et al. 2015: 1). 0 means a squared loss.
-    """
+    """Threshold of the Huber loss, which is quadratic for errors up to this value and linear beyond (Mnih et al. 2015:
+    1). 0 means a squared loss."""
     reward_clip: float | None = None
-    """Clip rewards to +- this value for learning; scores are never clipped. 0 means no clipping. Default: 1 for Atari
-    games (Mnih et al. 2015), 0 for other environments."""
+    """Rewards are clipped to +- this value for learning. Scores are never clipped. 0 means no clipping. The default is
+    1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
     clip_grad_norm: float = 0.0
     """Clip the gradient to this L2 norm. 0 means no clipping."""
     target_interval: Count = 10_000
     """Env steps between updates of the target network (Stooke & Abbeel's code: 10,000)."""
     target_unit: Literal["env-steps", "updates"] = "env-steps"
-    """Unit of target_interval. With `updates` the target network is copied before each interval of that many updates
-    (Parr 2017: 10,000; Nair et al. 2015, section 5.1: 60,000 updates by all learners)."""
+    """Unit of target_interval. With `updates` the target network is copied once per target_interval updates (Parr 2017:
+    10,000; Nair et al. 2015, section 5.1: 60,000 updates by all learners)."""
     epsilon: float = 1.0
     """Initial epsilon of epsilon-greedy exploration, at the first update."""
     epsilon_final: float = 0.1
@@ -73,16 +73,16 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Env steps, from the first update, over which epsilon decays linearly to its final value (Mnih et al. 2015: 1 M).
     """
     epsilon_unit: Literal["env-steps", "updates"] = "env-steps"
-    """Unit of epsilon_steps. updates: epsilon decays with the updates by all learners (Nair et al. 2015, section 5.1:
-    over 1 M)."""
+    """Unit of epsilon_steps. With `updates` epsilon decays with the updates by all learners (Nair et al. 2015, section
+    5.1: over 1 M updates)."""
     epsilon_spread: float = 0.0
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0 all
     environments use the same epsilon."""
     epsilon_evaluation: float = 0.05
     """Epsilon in evaluations (Mnih et al. 2015: 0.05)."""
     optimizer: OptimizerName = "rmsprop"
-    """Optimizer. rmsprop: epsilon inside the root. -torch: epsilon outside the root. centered: Mnih et al. 2015.
-    adagrad: Nair et al. 2015, section 4.2 (Duchi et al. 2011)."""
+    """Optimizer. `rmsprop` adds epsilon inside the root, and names with -torch add it outside. `centered` follows Mnih
+    et al. 2015. `adagrad` follows Nair et al. 2015, section 4.2 (Duchi et al. 2011)."""
     rmsprop_alpha: float = 0.95
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2015: 0.95)."""
     optimizer_eps: float = 1e-6
@@ -91,9 +91,9 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). 0 means the
     network's default."""
     network: str = "dqn"
-    """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015). impala: residual (Espeholt et al. 2018); impala-4 has 4 times as many channels.
-    module:Class: a network of yours, a subclass of ConvNet."""
+    """Network for image observations. `a3c` has two convolutions (Mnih et al. 2016). `dqn` has three with padding
+    (Stooke & Abbeel). `nature` has three (Mnih et al. 2015). `impala` is residual (Espeholt et al. 2018), and
+    `impala-4` has 4 times as many channels. `module:Class` is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "none"
     """Layer norm before or after each activation of the network."""
 
@@ -102,7 +102,8 @@ class DQNConfig(ReplayAlgorithmConfig):
         return self.optimizer
 
     def usual_loss(self) -> float:
-        """An error of twice the largest clipped reward, as of a point that is won where losing is expected."""
+        """Return the loss for an error of twice the largest clipped reward. Such an error occurs when a point is won
+        where losing is expected."""
         error = torch.tensor(2 * (self.reward_clip or 0.0))
         return float(huber(error, self.huber)) / self.batch_size
 
@@ -135,7 +136,7 @@ class DQNConfig(ReplayAlgorithmConfig):
 
 
 class DQN(ReplayAlgorithm):
-    """Q-learning from a replay, with a target network."""
+    """Learn action values from a replay, with a target network."""
 
     Config = DQNConfig
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
@@ -171,7 +172,7 @@ class DQN(ReplayAlgorithm):
         return {"learning_rate": c.learning_rate * decay, "epsilon": self._epsilon(env_steps)}
 
     def _epsilon(self, env_steps: int) -> float:
-        """Return epsilon: 1 during the initial random play, then decaying linearly."""
+        """Return epsilon, which is 1 during the initial random play and then decays linearly."""
         c = self.config
         if c.epsilon_unit == "updates":
             done, begun = self.run_updates, self.run_updates > 0
@@ -186,7 +187,8 @@ class DQN(ReplayAlgorithm):
         return c.epsilon + (c.epsilon_final - c.epsilon) * share
 
     def loss(self, batch: ReplayBatch) -> Loss:
-        """E[w huber(r + gamma q'(s', a*) - q(s, a))], Mnih et al. 2015, algorithm 1."""
+        """Compute E[w huber(r + gamma q'(s', a*) - q(s, a))], the weighted Huber loss of the temporal difference (Mnih
+        et al. 2015, algorithm 1)."""
         q = self.agent.model.q(batch.obs_tm1)
         with torch.no_grad():
             q_t = self.target.q(batch.obs_t)
@@ -198,7 +200,8 @@ class DQN(ReplayAlgorithm):
     def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
         """Return the weighted mean of losses [N] as a Loss.
 
-        The weights are the batch's. error [N]: basis of the new priorities. q [N, A]: reported as a metric.
+        The batch contains the weights. The errors [N] determine the new priorities, and q [N, A] is reported as a
+        metric.
         """
         total = (batch.weight * losses).mean()
         metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}

@@ -17,21 +17,22 @@ from accel_rl.ops.vtrace import vtrace
 
 @dataclass(frozen=True)
 class IMPALAConfig(A2CConfig):
-    """Defaults: Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update every step).
+    """Defaults are those of Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update every step).
 
     --horizon corresponds to SPU (steps per update) in that paper. The paper gives neither network nor learning rate, so
-    those of A2C are used.
+    this project uses those of A2C.
     """
 
     window: int = 5
-    """N, number of steps of an update's window, a multiple of the horizon (Table 3: 5 or 20)."""
+    """Number of steps of an update's window, called N, which is a multiple of the horizon (Table 3: 5 or 20)."""
     batches: int = 5
     """Number of groups of environments. The updates train on one group after another (Table 3: 1, 5 or 20 groups)."""
     rho_clip: float = 1.0
-    """rho-bar of V-trace: upper bound of the importance weight of a temporal difference (Espeholt et al. 2018: 1)."""
+    """Upper bound of the importance weight of a temporal difference in V-trace, called rho-bar (Espeholt et al. 2018:
+    1)."""
     c_clip: float = 1.0
-    """c-bar of V-trace: upper bound of the importance weights that carry later temporal differences back (Espeholt et
-    al. 2018: 1)."""
+    """Upper bound of the importance weights that carry later temporal differences back in V-trace, called c-bar
+    (Espeholt et al. 2018: 1)."""
 
     def check(self) -> None:
         super().check()
@@ -52,27 +53,27 @@ class IMPALAConfig(A2CConfig):
 
 
 class IMPALA(A2C):
-    """Makes one update per rollout, on the last steps of one group of environments. Older policies sampled part of
-    these steps.
+    """Make one update per rollout, on the last steps of one group of environments. Older policies sampled part of these
+    steps.
 
-    With one batch and a window as long as a rollout, this is A2C.
+    With one batch and a window of the rollout's length, the algorithm equals A2C.
     """
 
     Config = IMPALAConfig
-    on_policy = False  # the loss recomputes values, and V-trace corrects for the policy that sampled
+    on_policy = False  # The loss recomputes values, and V-trace corrects for the policy that sampled.
     sampling = {"envs": 120, "horizon": 1}  # noqa: RUF012  Dalton & Frosio 2020, Table 3
 
     def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.window = RolloutWindow(config.window, T, self.device)
-        self.turn = 0  # the group of environments whose window is the next batch
+        self.turn = 0  # index of the group of environments that provides the next batch
 
     @property
     def update_batch(self) -> int:
         return self.config.window * self.B * self.communicator.size // self.config.batches
 
     def ingest(self, rollout: Rollout) -> None:
-        """Append the rollout, and assemble the window of the environments whose turn it is."""
+        """Append the rollout, and assemble the next window from the group of environments whose turn it is."""
         self.window.append(rollout)
         n, first = self.B // self.config.batches, self.turn
         self.turn = (self.turn + 1) % self.config.batches
@@ -86,9 +87,10 @@ class IMPALA(A2C):
             yield self.rollout
 
     def loss(self, batch: Rollout) -> Loss:  # type: ignore[override]
-        """-E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)], Espeholt et al. 2018, section 4.2.
+        """Compute -E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)] (Espeholt et al. 2018,
+        section 4.2): policy loss, value loss and entropy bonus.
 
-        batch: a window of N steps. One forward pass computes logits and values of all N + 1 observations.
+        The batch is a window of N steps. One forward pass computes logits and values of all N + 1 observations.
         """
         c, N = self.config, batch.T
         valid = None if batch.is_whole else batch.valid

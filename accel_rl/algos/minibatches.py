@@ -1,4 +1,4 @@
-"""Several epochs of shuffled minibatches over one rollout."""
+"""Minibatches shuffle the samples of one rollout for several epochs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 
 @dataclass(frozen=True)
 class Minibatches:
-    """Draws each valid cell of a rollout once per epoch.
+    """Draw each valid cell of a rollout once per epoch.
 
-    size: number of samples of one minibatch, summed over the ranks that share it. If `size` does not divide the
-    rollout, the minibatches are smaller than `size` and of nearly equal size. All ranks make the same number of
-    minibatches.
+    `size` is the number of samples of one minibatch, summed over the ranks that share the minibatch. If `size` does not
+    divide the rollout, the minibatches are smaller than `size` and of nearly equal size. All ranks make the same number
+    of minibatches.
     """
 
     epochs: int
@@ -25,10 +25,10 @@ class Minibatches:
     def draw(
         self, rollout: Rollout, communicator: Communicator = SINGLE_PROCESS, sequences: bool = False
     ) -> Iterator[Tensor]:
-        """Yield the cells t * B + b [N] of one minibatch after another, on the rollout's device.
+        """Yield the cells t * B + b [N] of each minibatch, on the rollout's device.
 
-        sequences: yield environments b [n] instead of cells, so that the steps of an environment stay together
-        (recurrent agents). No minibatch is drawn if any rank's rollout has no valid cell.
+        With `sequences`, yield environments b [n] instead of cells, so that the steps of an environment stay together
+        for recurrent agents. No minibatch is drawn if any rank's rollout has no valid cell.
         """
         device = rollout.action.device
         valid = None if sequences or rollout.is_whole else rollout.valid_cells()

@@ -1,4 +1,4 @@
-"""The base class of algorithms that learn from whole rollouts: advantages, and batches of the rollout."""
+"""The base class of algorithms that compute advantages and batches from whole rollouts."""
 
 import math
 from collections.abc import Iterator
@@ -30,30 +30,32 @@ class PolicyGradientConfig(AlgorithmConfig):
     learning_rate: float = 7e-4
     """Learning rate."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
-    """linear: the learning rate decays to zero over the run (Mnih et al. 2016). constant: Stooke & Abbeel's A2C."""
+    """With `linear` the learning rate decays to zero over the run (Mnih et al. 2016). Stooke & Abbeel's A2C uses
+    `constant`."""
     gamma: float = 0.99
     """Discount per agent step (Mnih et al. 2015)."""
     gae_lambda: float = 1.0
-    """lambda of generalized advantage estimation (Schulman et al. 2016). 1: the n-step return of A3C."""
+    """lambda of generalized advantage estimation (Schulman et al. 2016). The value 1 gives the n-step return of A3C."""
     value_coefficient: float = 0.25
-    """Weight of the value loss, the squared error without a factor 1/2 (Stooke & Abbeel's code: 0.25)."""
+    """Weight of the value loss, which is the squared error without a factor 1/2 (Stooke & Abbeel's code: 0.25)."""
     entropy_coefficient: float = 0.01
     """Weight of the policy's entropy, in nats (Mnih et al. 2016: 0.01)."""
     clip_grad_norm: float = 0.5
-    """Clip the gradient of all parameters to this L2 norm (Stooke & Abbeel's code: 0.5). 0 means no clipping."""
+    """The gradient of all parameters is clipped to this L2 norm (Stooke & Abbeel's code: 0.5). 0 means no clipping."""
     reward_clip: float | None = None
-    """Clip rewards to +- this value for learning; scores are never clipped. 0 means no clipping. Default: 1 for Atari
-    games (Mnih et al. 2015), 0 for other environments."""
+    """Rewards are clipped to +- this value for learning. Scores are never clipped. 0 means no clipping. The default is
+    1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
     optimizer_eps: float = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: str = "a3c"
-    """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015). impala: residual (Espeholt et al. 2018); impala-4 has 4 times as many channels.
-    module:Class: a network of yours, a subclass of ConvNet."""
+    """Network for image observations. `a3c` has two convolutions (Mnih et al. 2016). `dqn` has three with padding
+    (Stooke & Abbeel). `nature` has three (Mnih et al. 2015). `impala` is residual (Espeholt et al. 2018), and
+    `impala-4` has 4 times as many channels. `module:Class` is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "none"
-    """Layer norm before or after each activation of the network's body."""
+    """Position of the layer norm: before or after each activation of the network's body."""
     lstm: int = 0
-    """Number of units of an LSTM between network body and heads (A3C-LSTM, Mnih et al. 2016: 256). 0 means no LSTM."""
+    """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). 0 means no
+    LSTM."""
 
     def check(self) -> None:
         find_network(self.network)
@@ -74,12 +76,12 @@ class PolicyGradientConfig(AlgorithmConfig):
 
 @dataclass(slots=True)
 class PolicyBatch:
-    """N samples: obs [N, ...], action [N] int64, advantage [N], value target [N], valid [N] bool or None if all are
-    valid.
+    """A batch of N samples: obs [N, ...], action [N] int64, advantage [N], value target [N], valid [N] bool, or None if
+    all samples are valid.
 
-    recorded: the values that the agent recorded while acting, by name, each [N]. For a recurrent agent the samples are
-    whole sequences, [T * n] time-major. In invalid cells, numbers that are not finite become zero; their actions must
-    be valid actions.
+    `recorded` holds the values that the agent recorded while acting, by name, each [N]. For a recurrent agent the
+    samples are whole sequences, [T * n] time-major. In invalid cells, numbers that are not finite become zero. The
+    actions of invalid cells must be valid actions.
     """
 
     obs: Tensor
@@ -103,10 +105,10 @@ class PolicyBatch:
 
 
 class PolicyGradient(Algorithm):
-    """Computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses define the loss.
+    """Compute the advantages of each rollout, and make one update from the whole rollout. Subclasses define the loss.
 
-    The agent must record its `value` and have a method `value(obs, memory)`. Any settings with the fields
-    learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip can be used.
+    The agent must record its `value` and have a method `value(obs, memory)`. The settings can be of any class with the
+    fields learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = PolicyGradientConfig
@@ -132,12 +134,13 @@ class PolicyGradient(Algorithm):
         self.rollout = rollout
         valid = None if rollout.is_whole else rollout.valid
         value = rollout.recorded["value"]
-        bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))  # V(s_T) [B]
-        if valid is not None:  # the cell before an invalid one has a discount of 0, but 0 x NaN is NaN
+        # The value V(s_T) of the last observation [B]
+        bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))
+        if valid is not None:  # A cell before an invalid cell has a discount of 0, but 0 x NaN would be NaN.
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
         self._cut_values = self._values_at_time_limits(rollout)
         self.advantage = self.advantages(rollout, value, bootstrap)
-        self.target = self.advantage + value  # a return, whatever normalizes the advantage
+        self.target = self.advantage + value  # The target is a return, whether or not the advantage is normalized.
 
     def batches(self) -> Iterator[PolicyBatch]:
         yield self.batch()
@@ -145,7 +148,7 @@ class PolicyGradient(Algorithm):
     # -- advantages ------------------------------------------------------------
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
-        """Return the advantages [T, B] by GAE. value [T, B]; bootstrap [B] = V(s_T)."""
+        """Return the advantages [T, B] by generalized advantage estimation. value [T, B]; bootstrap [B] = V(s_T)."""
         return generalized_advantage(
             self.reward(rollout), value, self.discount(rollout), bootstrap,
             self.next_value(rollout, value, bootstrap), self.config.gae_lambda, cut=rollout.truncated,
@@ -157,18 +160,19 @@ class PolicyGradient(Algorithm):
         return reward.clamp(-clip, clip) if clip else reward
 
     def discount(self, rollout: Rollout) -> Tensor:
-        """Return gamma * (1 - terminated) [T, B]."""
+        """Return the discounts gamma * (1 - terminated) [T, B]."""
         return self.config.gamma * (~rollout.terminated).float()
 
     def next_value(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
-        """Return V(s_{t+1}) [T, B]. Where a time limit cut the episode, s_{t+1} is the episode's last observation."""
+        """Return the next values V(s_{t+1}) [T, B]. Where a time limit cut the episode, s_{t+1} is the episode's last
+        observation."""
         next_value = torch.cat([value[1:], bootstrap[None]])
         if self._cut_values is None:
             return next_value
         return torch.where(rollout.truncated & ~rollout.terminated, self._cut_values, next_value)
 
     def _values_at_time_limits(self, rollout: Rollout) -> Tensor | None:
-        """Return V [T, B] of the last observations of episodes that a time limit cut; None if no episode was cut."""
+        """Return V [T, B] of the last observations of episodes that a time limit cut, or None if no episode was cut."""
         cells = rollout.time_limits()
         if cells is None:
             return None
@@ -179,7 +183,7 @@ class PolicyGradient(Algorithm):
 
     @torch.no_grad()
     def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> RnnState | None:
-        """Return the recurrent state after step t of environment b, for N cells t, b [N]; None if the agent has no
+        """Return the recurrent state after step t of environment b, for N cells t, b [N], or None if the agent has no
         state."""
         if rollout.state is None:
             return None
@@ -189,9 +193,10 @@ class PolicyGradient(Algorithm):
     # -- batches and losses ------------------------------------------------------------
 
     def batch(self, index: Tensor | None = None) -> PolicyBatch:
-        """Return the samples of the given cells of the rollout, or all samples, time-major, if no index is given.
+        """Return the samples of the given cells of the rollout. Without an index, return all samples, time-major.
 
-        index: cells t * B + b [N] in any order. For a recurrent agent: environments [n], whose steps stay together.
+        `index` lists cells t * B + b [N] in any order. For a recurrent agent, `index` lists environments [n], whose
+        steps stay together.
         """
         r = self.rollout
         assert r is not None
@@ -223,9 +228,10 @@ class PolicyGradient(Algorithm):
         samples: Tensor | float = 1.0,
         **report: Tensor,
     ) -> Loss:
-        """Return policy_loss + c_v value_loss - c_e entropy, scalars [] that are means over `samples` samples.
+        """Return the loss policy_loss + c_v value_loss - c_e entropy. The arguments are scalars [], and means over
+        `samples` samples.
 
-        report: further metrics.
+        The keywords `report` are further metrics.
         """
         c = self.config
         total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
@@ -240,5 +246,5 @@ class PolicyGradient(Algorithm):
 
 
 def remaining(schedule: str, progress: float) -> float:
-    """Return the factor of a schedule: 1 - progress if the schedule is linear, otherwise 1."""
+    """Return the factor of a schedule, which is 1 - progress if the schedule is linear, and otherwise 1."""
     return 1 - progress if schedule == "linear" else 1.0

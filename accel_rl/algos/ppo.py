@@ -17,8 +17,8 @@ from accel_rl.optim.optimizers import AdamName, make_optimizer
 
 @dataclass(frozen=True)
 class PPOConfig(PolicyGradientConfig):
-    """Defaults: Stooke & Abbeel 2018, section 5.3, except for the values in this table. The changes bring PPO to a
-    score of 10 on Pong sooner, in seconds and in env steps, measured on two CPU cores.
+    """Defaults are those of Stooke & Abbeel 2018, section 5.3, except for the values in this table. With these values,
+    PPO reaches a score of 10 on Pong sooner, in seconds and in env steps, measured on two CPU cores.
 
     | | Stooke & Abbeel's code | here |
     |---|---|---|
@@ -30,38 +30,38 @@ class PPOConfig(PolicyGradientConfig):
     | clip_schedule | linear, as the learning rate | constant |
 
     The experiment `stooke:ppo_scaling` has the paper's settings. The paper raises the number of simulators at a fixed
-    batch size of 2,048: --envs 8 --horizon 256 ... --envs 512 --horizon 4.
+    batch size of 2,048, from --envs 8 --horizon 256 to --envs 512 --horizon 4.
     """
 
     learning_rate: float = 1e-3
     """Learning rate of Adam (Stooke & Abbeel's code: 1e-3)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
-    """linear: the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
+    """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
     optimizer: AdamName = "adam"
-    """Optimizer. adam-epsilon-hat: epsilon is added to the root without bias correction (Stooke & Abbeel, appendix A).
-    """
+    """Optimizer. `adam-epsilon-hat` adds epsilon to the root without bias correction (Stooke & Abbeel, appendix A)."""
     gae_lambda: float = 0.95
     """lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
     value_coefficient: float = 0.5
-    """Weight of the value loss, the squared error without a factor 1/2 (Schulman et al. 2017, table 5: 1 x 1/2)."""
+    """Weight of the value loss, which is the squared error without a factor 1/2 (Schulman et al. 2017, table 5: 1 x
+    1/2)."""
     clip: float = 0.2
-    """Clip the probability ratio to 1 +- this value (Stooke & Abbeel's code: 0.2)."""
+    """The probability ratio is clipped to 1 +- this value (Stooke & Abbeel's code: 0.2)."""
     clip_schedule: Literal["constant", "linear"] = "constant"
-    """linear: the clip range decays to zero over the run (Schulman et al. 2017, table 5)."""
+    """With `linear` the clip range decays to zero over the run (Schulman et al. 2017, table 5)."""
     value_clip: float = 0.0
-    """Clip the difference between the new value and the value at sampling time to +- this (OpenAI baselines: the clip
-    of the ratio). 0 means no clipping."""
+    """The difference between the new value and the value at sampling time is clipped to +- this number (OpenAI
+    baselines: the clip of the ratio). 0 means no clipping."""
     epochs: int = 4
     """Number of passes over each rollout (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
     minibatch: int = 256
-    """Number of samples of one update, summed over the ranks that share it (Stooke & Abbeel's code: 512). If this does
-    not divide the rollout, the minibatches are smaller and of nearly equal size."""
+    """Number of samples of one update, summed over the ranks that share it (Stooke & Abbeel's code: 512). If the
+    minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
-    """Normalize the advantages of the policy loss to mean 0 and standard deviation 1 over each minibatch (OpenAI
-    baselines, CleanRL), over each rollout, or not. Value targets are never normalized."""
+    """Advantages of the policy loss are normalized to mean 0 and standard deviation 1 over each minibatch (OpenAI
+    baselines, CleanRL), over each rollout, or not at all. Value targets are never normalized."""
     target_kl: float = 0.0
-    """Stop the epochs of a rollout once KL(old || new), in nats, exceeds 1.5 times this value (as Spinning Up). 0 means
-    never."""
+    """The epochs of a rollout stop when KL(old || new), in nats, exceeds 1.5 times this value (as in Spinning Up). 0
+    means never."""
 
     def check(self) -> None:
         super().check()
@@ -76,11 +76,11 @@ class PPOConfig(PolicyGradientConfig):
 
 
 class PPO(PolicyGradient):
-    """Several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
+    """Make several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
 
     Config = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
-    _stop = False  # whether the KL divergence has ended the phase
+    _stop = False  # whether the KL divergence has ended the update phase
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
@@ -108,7 +108,8 @@ class PPO(PolicyGradient):
             yield batch
 
     def loss(self, batch: PolicyBatch) -> Loss:
-        """-L^CLIP + c_v E[(R - V)^2] - c_e E[H(pi)], Schulman et al. 2017 eq. 7 and 9."""
+        """Compute -L^CLIP + c_v E[(R - V)^2] - c_e E[H(pi)] (Schulman et al. 2017 eq. 7 and 9): clipped policy loss,
+        value loss and entropy bonus."""
         c = self.config
         logits, value, _ = self.agent.forward(batch.obs, batch.memory)
         log_ratio = log_prob(logits, batch.action) - batch.recorded["log_prob"]
@@ -124,7 +125,7 @@ class PPO(PolicyGradient):
         return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.samples,
             value=masked_mean(value, batch.valid),
-            # KL(old || new), by the estimator (ratio - 1) - log ratio >= 0
+            # KL(old || new) is estimated by (ratio - 1) - log ratio, which is never negative.
             kl=masked_mean(ratio - 1 - log_ratio, batch.valid),
             clipped=masked_mean(((ratio - 1).abs() > clip).float(), batch.valid),
         )  # fmt: skip
@@ -138,7 +139,7 @@ class PPO(PolicyGradient):
 def normalized(
     advantage: torch.Tensor, valid: torch.Tensor | None, communicator: Communicator = SINGLE_PROCESS
 ) -> torch.Tensor:
-    """Subtract the mean of the valid advantages [...] and divide by their standard deviation, over all ranks."""
+    """Subtract the mean of the valid advantages [...], and divide by their standard deviation, over all ranks."""
     if valid is None and communicator.size == 1:
         return advantage if advantage.numel() < 2 else (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     mask = torch.ones_like(advantage) if valid is None else valid.to(advantage.dtype)

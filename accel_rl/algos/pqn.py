@@ -25,8 +25,8 @@ from accel_rl.optim.optimizers import AdamName, make_optimizer
 
 @dataclass(frozen=True)
 class PQNConfig(AlgorithmConfig):
-    """Defaults: the authors' code for Atari (purejaxql, pqn_atari.yaml), except for the values in this table. They
-    bring PQN to a score of 18 on Pong sooner on two CPU cores.
+    """Defaults are those of the authors' code for Atari (purejaxql, pqn_atari.yaml), except for the values in this
+    table. With these values, PQN reaches a score of 18 on Pong sooner on two CPU cores.
 
     | | Gallici et al.'s code | here |
     |---|---|---|
@@ -42,7 +42,7 @@ class PQNConfig(AlgorithmConfig):
     learning_rate: float = 1e-3
     """Learning rate (Gallici et al.'s code: 2.5e-4)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
-    """linear: the learning rate decays to zero over the run. constant: Gallici et al.'s code."""
+    """With `linear` the learning rate decays to zero over the run. Gallici et al.'s code uses `constant`."""
     gamma: float = 0.99
     """Discount per agent step (Gallici et al.'s code: 0.99)."""
     gae_lambda: float = 0.65
@@ -51,7 +51,7 @@ class PQNConfig(AlgorithmConfig):
     """Number of passes over each rollout (Gallici et al.'s code: 2)."""
     minibatch: int = 128
     """Number of samples of one update, summed over the ranks that share it (Gallici et al.'s code: 128 x 32 / 32). If
-    this does not divide the rollout, the minibatches are smaller and of nearly equal size."""
+    the minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
     epsilon_final: float = 0.01
     """Final epsilon of epsilon-greedy exploration (Gallici et al.'s code: 0.001)."""
     exploration: float = 0.1
@@ -62,23 +62,23 @@ class PQNConfig(AlgorithmConfig):
     epsilon_evaluation: float = 0.0
     """Epsilon in evaluations (Gallici et al.'s code: 0)."""
     clip_grad_norm: float = 10.0
-    """Clip the gradient to this L2 norm (Gallici et al.'s code: 10). 0 means no clipping."""
+    """The gradient is clipped to this L2 norm (Gallici et al.'s code: 10). 0 means no clipping."""
     reward_clip: float | None = None
-    """Clip rewards to +- this value for learning; scores are never clipped. 0 means no clipping. Default: 1 for Atari
-    games (Mnih et al. 2015), 0 for other environments."""
+    """Rewards are clipped to +- this value for learning. Scores are never clipped. 0 means no clipping. The default is
+    1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
     optimizer: AdamName = "radam"
     """Optimizer (Gallici et al.'s code: RAdam)."""
     optimizer_eps: float = 1e-8
     """Epsilon of the optimizer (optax's RAdam: 1e-8)."""
     network: str = "a3c"
-    """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015). impala: residual (Espeholt et al. 2018); impala-4 has 4 times as many channels.
-    module:Class: a network of yours, a subclass of ConvNet."""
+    """Network for image observations. `a3c` has two convolutions (Mnih et al. 2016). `dqn` has three with padding
+    (Stooke & Abbeel). `nature` has three (Mnih et al. 2015). `impala` is residual (Espeholt et al. 2018), and
+    `impala-4` has 4 times as many channels. `module:Class` is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "after"
-    """Layer norm before each activation of the network (Gallici et al. 2024), or after it, which is faster on CPUs.
-    Without layer norms, Q-learning without a target network can diverge."""
+    """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after it, which is
+    faster on CPUs. Without layer norms, Q-learning without a target network can diverge."""
     lstm: int = 0
-    """Number of units of an LSTM between network body and the head of action values. 0 means no LSTM."""
+    """Number of units of an LSTM between the network's body and the head of action values. 0 means no LSTM."""
 
     def check(self) -> None:
         find_network(self.network)
@@ -104,9 +104,10 @@ class PQNConfig(AlgorithmConfig):
 
 
 class PQN(PolicyGradient):
-    """Several epochs of minibatch updates per rollout, towards lambda-returns that are computed once per rollout.
+    """Make several epochs of minibatch updates per rollout. The targets are lambda-returns, which are computed once per
+    rollout.
 
-    With V = max_a Q, the lambda-return is V plus the advantage of GAE: `batch.target`.
+    With V = max_a Q, the lambda-return `batch.target` is V plus the advantage of GAE.
     """
 
     Config = PQNConfig
@@ -137,7 +138,8 @@ class PQN(PolicyGradient):
             yield self.batch(index)
 
     def loss(self, batch: PolicyBatch) -> Loss:
-        """1/2 E[(G^lambda - Q(s, a))^2], Gallici et al. 2024, algorithm 1."""
+        """Compute 1/2 E[(G^lambda - Q(s, a))^2], the squared error of the lambda-return (Gallici et al. 2024, algorithm
+        1)."""
         q, _ = self.agent.forward(batch.obs, batch.memory)
         error = batch.target - batched_index(q, batch.action)
         total = 0.5 * masked_mean(error.square(), batch.valid)

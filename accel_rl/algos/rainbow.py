@@ -14,24 +14,25 @@ from accel_rl.system.counts import Count
 class RainbowConfig(C51Config):
     """C51 with double and dueling networks, prioritized replay and 3-step returns. --noisy gives the full Rainbow.
 
-    Defaults: Hessel et al. 2018, table 1, as Stooke & Abbeel 2018 train it (the same at all batch sizes).
+    Defaults are those of Hessel et al. 2018, table 1, as Stooke & Abbeel 2018 train Rainbow, with the same values at
+    all batch sizes.
     """
 
     replay: ReplayConfig = field(default_factory=lambda: ReplayConfig(start=20_000, prioritized=True))
     learning_rate: float = 6.25e-5
     """Learning rate of Adam (Hessel et al. 2018: 6.25e-5)."""
     optimizer_eps: float = 0.005
-    """Epsilon of the optimizer. With Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.005); with
-    RMSProp it is used unchanged."""
+    """Epsilon of the optimizer. With Adam, epsilon is divided by the batch size (Stooke & Abbeel, section 5.4.1:
+    0.005). With RMSProp, epsilon is used unchanged."""
     n_step: int = 3
-    """n of the n-step return: number of rewards summed before bootstrapping (Hessel et al. 2018: 3)."""
+    """Number of rewards in the n-step return before the bootstrap value (Hessel et al. 2018: 3)."""
     double: bool = True
-    """Double Q-learning: the online network selects the next action, the target network evaluates it (van Hasselt et
-    al. 2016)."""
+    """Double Q-learning: the online network selects the next action, and the target network evaluates this action (van
+    Hasselt et al. 2016)."""
     dueling: bool = True
     """Dueling network: separate streams for the state value and the action advantages (Wang et al. 2016)."""
     clip_grad_norm: float = 10.0
-    """Clip the gradient to this L2 norm (Wang et al. 2016: 10). 0 means no clipping."""
+    """The gradient is clipped to this L2 norm (Wang et al. 2016: 10). 0 means no clipping."""
     target_interval: Count = 8_000
     """Env steps between updates of the target network (Hessel et al. 2018: 32,000 frames)."""
     epsilon_steps: Count = 62_500

@@ -1,4 +1,4 @@
-"""The base class of algorithms with a replay and a target network: all but the equations."""
+"""The base class of algorithms with a replay and a target network. Subclasses add the equations."""
 
 import copy
 from abc import abstractmethod
@@ -23,7 +23,7 @@ from accel_rl.replays.ring import NStep
 
 @dataclass(frozen=True)
 class ReplayAlgorithmConfig(AlgorithmConfig):
-    """Settings of the replay and the target network. Subclasses give defaults and sources."""
+    """Settings of the replay and the target network. Subclasses define the defaults and their sources."""
 
     replay: ReplayConfig
     batch_size: int
@@ -35,7 +35,8 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     epsilon_unit: Literal["env-steps", "updates"]
 
     def check_sampling(self, T: int, B: int) -> None:
-        # a full replay holds a batch; each environment's ring holds a rollout, a stack of four and n more steps
+        # A full replay holds a batch, and each environment's ring holds a rollout, a stack of four frames and n more
+        # steps.
         rows = -(-self.replay.size // B)
         require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
         if rows < T + self.n_step + 8:
@@ -48,12 +49,13 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
 
     def horizon(self, B: int) -> int:
-        """Return the horizon at which one update is due per cycle; at least 2, so that acting and stepping overlap."""
+        """Return the horizon at which one update is due per cycle, and at least 2, so that acting and stepping
+        overlap."""
         return max(2, round(self.batch_size / (self.intensity * B)))
 
 
 class ReplayAlgorithm(Algorithm):
-    """Stores rollouts in a replay and yields batches from the replay. Its agent acts epsilon-greedily.
+    """Store rollouts in a replay, and yield batches from the replay. The algorithm's agent acts epsilon-greedily.
 
     `budget` counts the updates that are due. `target_network` decides when the target network is copied. The concurrent
     schedule calls `store` and `owe` instead of `ingest`, and copies the target network itself.
@@ -66,18 +68,18 @@ class ReplayAlgorithm(Algorithm):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target_network = TargetNetwork(self.agent.model, config.target_interval, config.target_unit)
         self.budget = UpdateBudget(config.intensity, config.batch_size)
-        self.rewards: Tensor | None = None  # of the last batch [N]
+        self.rewards: Tensor | None = None  # rewards of the last batch [N]
 
     @abstractmethod
     def build_returns(self) -> NStep:
         """Build the n-step return that the replay computes for its batches."""
 
     def resample_noise(self) -> None:
-        """Draw new noise for noisy networks. Called before each batch."""
+        """Draw new noise for noisy networks. Called before each batch is drawn."""
 
     @property
     def target(self) -> Any:
-        """The target network."""
+        """Return the target network."""
         return self.target_network.model
 
     def begin(self) -> None:
@@ -86,7 +88,8 @@ class ReplayAlgorithm(Algorithm):
         self.replay.join(self.communicator)
 
     def share(self, other: "ReplayAlgorithm") -> None:
-        """Learn from another algorithm's replay; the target network starts as a copy of the model. Replaces `begin`."""
+        """Learn from another algorithm's replay. The target network starts as a copy of the model. The runner calls
+        this method instead of `begin`."""
         seed = int(torch.randint(2**62, ()))
         self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
         self.replay.join(self.communicator)
@@ -100,7 +103,7 @@ class ReplayAlgorithm(Algorithm):
 
     @property
     def run_updates(self) -> int:
-        """Number of updates that the parameters have had, by all learners."""
+        """Number of updates of the parameters, by all learners."""
         return self.communicator.updates(self.budget.updates)
 
     def ingest(self, rollout: Rollout) -> None:
@@ -114,9 +117,9 @@ class ReplayAlgorithm(Algorithm):
         self.replay.anneal(self.now.progress)
 
     def owe(self, env_steps: int) -> int:
-        """Make the updates for `env_steps` env steps due; a negative number cancels updates.
+        """Make the updates for `env_steps` env steps due. A negative number cancels updates.
 
-        Returns the number of env steps counted: 0 during the initial random play.
+        Return the number of env steps counted, which is 0 during the initial random play.
         """
         if not self.learning:
             return 0
@@ -124,7 +127,7 @@ class ReplayAlgorithm(Algorithm):
         return env_steps
 
     def behaviour(self) -> EpsilonGreedyAgent:
-        """Return an agent with a copy of the target network. It can act while this algorithm learns."""
+        """Return an agent with a copy of the target network. The returned agent can act while this algorithm learns."""
         agent = copy.copy(self.agent)
         agent.model = copy.deepcopy(self.target)
         return agent

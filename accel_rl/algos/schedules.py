@@ -1,4 +1,4 @@
-"""The current values of all settings that change over a run."""
+"""Schedules hold the current values of all settings that change over a run."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from accel_rl.optim.optimizer import Rate
 
 
 class Schedules:
-    """Current values as attributes: `now.learning_rate`, `now.clip` and every other name of `Algorithm.schedules`.
+    """The current values are attributes: `now.learning_rate`, `now.clip` and every other name of `Algorithm.schedules`.
 
     Three attributes describe the run. `progress` is the fraction of the run that was done when the cycle began.
     `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the newest rollout's own

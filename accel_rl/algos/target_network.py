@@ -1,4 +1,4 @@
-"""A target network: a copy of the online network that follows it in intervals (Mnih et al. 2015)."""
+"""A target network is a copy of the online network, updated in intervals (Mnih et al. 2015)."""
 
 import copy
 from typing import Any, Literal
@@ -9,27 +9,27 @@ from accel_rl.models.network_state import copy_network, load_network, network_st
 
 
 class TargetNetwork:
-    """Copies the online network, parameters and buffers, every `interval` env steps or updates."""
+    """Copy the online network's parameters and buffers every `interval` env steps or updates."""
 
     def __init__(self, online: nn.Module, interval: int, unit: Literal["env-steps", "updates"] = "env-steps"):
         self.online = online
         self.interval = interval
         self.unit = unit
         self.model: Any = copy.deepcopy(online).requires_grad_(False)
-        self._intervals = 0  # with unit "updates": number of intervals that have begun with a copy
+        self._intervals = 0  # If the unit is "updates", this counts the intervals that have begun with a copy.
 
     def update(self) -> None:
         """Copy the online network."""
         copy_network(self.online, self.model)
 
     def after_env_steps(self, before: int, now: int) -> None:
-        """Copy if an interval ends between `before` and `now` env steps."""
+        """Copy the online network if an interval ends between `before` and `now` env steps."""
         if self.unit == "env-steps" and now // self.interval > before // self.interval:
             self.update()
 
     def before_updates(self, updates: int, due: int) -> int:
-        """Copy the network if an interval begins after `updates` updates; return how many of the `due` updates are in
-        the interval."""
+        """Copy the online network if an interval begins after `updates` updates. Return how many of the `due` updates
+        are in the interval."""
         if self.unit == "env-steps" or not due:
             return due
         begun, since = divmod(updates, self.interval)

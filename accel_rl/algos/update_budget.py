@@ -1,4 +1,4 @@
-"""How many updates are due, by the training intensity."""
+"""The update budget counts the updates that are due, by the training intensity."""
 
 from typing import Any
 
@@ -18,11 +18,11 @@ class UpdateBudget:
         """Number of updates made."""
 
     def add(self, env_steps: int) -> None:
-        """Make the updates for `env_steps` env steps due; a negative number cancels updates."""
+        """Make the updates for `env_steps` env steps due. A negative number cancels updates."""
         self.transitions += env_steps * self.intensity
 
     def set(self, updates: int) -> None:
-        """Make exactly `updates` updates due, whatever was sampled."""
+        """Make exactly `updates` updates due, whatever number of steps was sampled."""
         self.transitions = float(updates * self.batch_size)
 
     def due(self) -> int:

@@ -1,4 +1,4 @@
-"""Models to and from a model hub (huggingface_hub), or a folder that stands for one."""
+"""Models are uploaded to a model hub (huggingface_hub) or downloaded from it. A folder can stand for the hub."""
 
 import importlib
 import importlib.util
@@ -18,7 +18,8 @@ def _hub() -> Any:
 
 
 def is_folder(place: str) -> bool:
-    """Whether a place is a folder of this machine: it begins with / . or ~. Otherwise it names a model of the hub."""
+    """Return whether a place is a folder of this machine, which begins with / . or ~. Otherwise the place names a model
+    of the hub."""
     return place.startswith(("/", ".", "~"))
 
 
@@ -30,9 +31,9 @@ def check_name(place: str) -> None:
 
 
 def push(model: Path, place: str, private: bool = False) -> str:
-    """Upload a model; return its address. place: NAME/MODEL on the hub, or a new folder.
+    """Upload a model, and return its address. `place` is NAME/MODEL on the hub, or a new folder.
 
-    ConfigError for bad input; RunError if the hub refuses the model.
+    Raises ConfigError for bad input, and RunError if the hub refuses the model.
     """
     check_name(place)
     RunFolder.open(model)
@@ -46,12 +47,12 @@ def push(model: Path, place: str, private: bool = False) -> str:
         api = hub.HfApi()
         api.create_repo(place, private=private, exist_ok=True)
         return str(api.upload_folder(repo_id=place, folder_path=str(model), commit_message="accel_rl"))
-    except Exception as e:  # the hub's errors and those of the connection have no common class
+    except Exception as e:  # The hub's errors and the connection's errors have no common class.
         raise RunError(f"the hub did not take {place}: {_one_line(e)}") from e
 
 
 def pull(place: str, out: Path) -> Path:
-    """Download a model into a new folder; returns it. ConfigError, RunError."""
+    """Download a model into a new folder, and return the folder. ConfigError, RunError."""
     check_name(place)
     if is_folder(place):
         source = Path(place).expanduser()

@@ -1,4 +1,4 @@
-"""The settings of a run from Python values."""
+"""Settings of a run are built from Python values."""
 
 import importlib
 import re
@@ -17,15 +17,16 @@ from accel_rl.config.types import plain
 from accel_rl.system.errors import ConfigError
 
 What = str | type[Algorithm] | AlgorithmConfig | TrainConfig
-"""An algorithm: its name as on the command line, its class, or its settings; or all settings of a run."""
+"""An algorithm is given by its name as on the command line, its class, or its settings. All settings of a run can be
+given instead."""
 
 
 def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str, Any]) -> TrainConfig:
     """Return the settings of a run. ConfigError, one line.
 
-    env: id of a Gymnasium environment, or a function that makes one. values: other settings by name, short (game) or
-    full with two underscores for a point (evaluation__interval); whole numbers may be floats (1e6), and all numbers
-    those of numpy.
+    `env` is the id of a Gymnasium environment, or a function that makes one. `values` are other settings by short name
+    (game) or full name, with two underscores for a point (evaluation__interval). Whole numbers may be floats (1e6), and
+    numbers may be numpy's.
     """
     config = plain(_base(what))
     if preset := values.get("preset"):
@@ -43,7 +44,8 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
 
 
 def _full_name(config: TrainConfig, name: str) -> str:
-    """Return a setting's full name, env.game. ConfigError that names settings as Python writes them."""
+    """Return a setting's full name, such as env.game. An unknown name raises a ConfigError that names settings as
+    Python writes them."""
     try:
         return full_name(config, name.replace("__", ".").replace("_", "-"))
     except ConfigError as e:
@@ -52,7 +54,8 @@ def _full_name(config: TrainConfig, name: str) -> str:
 
 
 def _id_of(env: str | Callable[..., Any]) -> str:
-    """Return the id of an environment, given as such or as a function. ConfigError for an environment itself."""
+    """Return the id of an environment that is given by its id or as a function. An environment object raises
+    ConfigError."""
     if isinstance(env, str):
         return env
     if not hasattr(env, "__qualname__"):
@@ -91,7 +94,8 @@ def _base(what: What) -> TrainConfig:
 
 
 def _class_of(config: AlgorithmConfig) -> type[Algorithm]:
-    """Return the algorithm whose own settings are of this type. ConfigError if there is none, or several."""
+    """Return the algorithm whose own settings are of this type. Raises ConfigError if there is no such algorithm, or
+    more than one."""
     result = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
     if len(result) != 1:
         name = type(config).__name__

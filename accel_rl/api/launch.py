@@ -1,4 +1,4 @@
-"""Checks a run, and runs it to its end."""
+"""Check a run, and train it to its end."""
 
 import dataclasses
 import importlib
@@ -24,7 +24,8 @@ from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
-"""The modules of --cluster, whose `check` and `launch` are called. No other module imports accel_rl.gorila."""
+"""Each value of --cluster has a module with the functions `check` and `launch`. No other module imports
+accel_rl.gorila."""
 
 
 def cluster_of(config: Resolved) -> Any:
@@ -33,7 +34,8 @@ def cluster_of(config: Resolved) -> Any:
 
 
 def checked(given: TrainConfig) -> Resolved:
-    """Resolve the settings of a run. ConfigError for impossible settings. The plan checks the placement."""
+    """Resolve the settings of a run. Impossible settings raise ConfigError. The run's plan checks the placement on
+    cores and GPUs later."""
     config = resolve(given)
     if config.log.tensorboard:
         check_tensorboard()
@@ -55,7 +57,8 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
 
 
 def _check_network(config: Resolved) -> None:
-    """Raise the ConfigError that the network raises when it is built. It is built without memory for its parameters.
+    """Raise the ConfigError that the network raises when it is built. The network is built without memory for its
+    parameters.
 
     A user's network that cannot be built in this way is not checked.
     """
@@ -64,12 +67,12 @@ def _check_network(config: Resolved) -> None:
             build_algorithm(rank_config(config, 0), config.spec, "meta")
     except ConfigError:
         raise
-    except Exception:  # the run itself will raise the network's error
+    except Exception:  # The run itself will raise the network's error.
         return
 
 
 def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
-    """Start a run, or under torchrun this process's rank of one; returns no result if another rank does.
+    """Start a run. Under torchrun, start this process's rank of the run. Return no result if another rank does.
 
     ConfigError, RunError.
     """
@@ -88,7 +91,7 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
 def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
     """Start a run in a new folder and run it to its end. ConfigError, RunError.
 
-    path: the new folder; None means the default name.
+    `path` is the new folder; None means the default name.
     """
     if path is not None:
         RunFolder.check_new(path)
@@ -107,7 +110,8 @@ def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
 
 
 def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
-    """Run to the end from a checkpoint's state, or from the beginning (None). ConfigError, RunError."""
+    """Train from a checkpoint's state, or from the beginning if it is None, to the end of the run. ConfigError,
+    RunError."""
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":
         g = config.gorila

@@ -1,4 +1,4 @@
-"""The card of an exported model: README.md, with the header that model hubs read."""
+"""The card of an exported model is README.md, with the header that model hubs read."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from accel_rl.version import __version__
 def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
     """Write README.md and, if the run has a score, curve.png.
 
-    about: env_steps, and evaluation, a result of `Evaluation.to_dict`, or None.
+    `about` has env_steps, and evaluation: a result of `Evaluation.to_dict`, or None.
     """
     has_curve = _draw(folder, config)
     game = config.env.game or config.env.id

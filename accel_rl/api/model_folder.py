@@ -17,11 +17,11 @@ from accel_rl.models.network_state import network_state
 from accel_rl.system.errors import ConfigError
 
 FORMAT = "accel_rl model 2"
-_AGENT = "agent/"  # begins the names of the agent's tensors
+_AGENT = "agent/"  # prefix of the names of the agent's tensors
 
 
 def check_new(path: Path, flag: str = "") -> None:
-    """Raise ConfigError, naming the flag, if a model cannot be written into this folder."""
+    """Raise ConfigError, with the flag in the message, if a model cannot be written into this folder."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"{flag} {path} exists and is not an empty folder".strip())
 
@@ -35,17 +35,18 @@ class ModelFolder:
         return (self.path / "model.safetensors").exists()
 
     def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any]) -> None:
-        """Write a network. about: env_steps and the evaluation. agent: its `state_dict()`, of numbers and tensors."""
+        """Write a network. `about` has env_steps and the evaluation. `agent` is the agent's `state_dict()`, of numbers
+        and tensors."""
         others = {_AGENT + name: x for name, x in agent.items() if isinstance(x, Tensor)}
         tensors = {name: x.detach().cpu().clone() for name, x in (network_state(model) | others).items()}
-        data = tensor_file.save(tensors, {"format": "pt"})  # the metadata that model hubs read
+        data = tensor_file.save(tensors, {"format": "pt"})  # model hubs read this metadata
         (self.path / "model.safetensors").write_bytes(data)
         numbers = {name: x for name, x in agent.items() if not isinstance(x, Tensor)}
         values = {"format": FORMAT, **about, "agent": numbers}
         (self.path / "model.json").write_text(json.dumps(values, indent=1) + "\n")
 
     def about(self) -> dict[str, Any]:
-        """Read model.json. ConfigError if it is not readable."""
+        """Read model.json. Raises ConfigError if the file is not readable."""
         file = self.path / "model.json"
         try:
             values = dict(json.loads(file.read_text()))
@@ -58,7 +59,7 @@ class ModelFolder:
         return values
 
     def load(self) -> dict[str, Any]:
-        """Return the part of a checkpoint that `load_agent` needs. ConfigError if the model is damaged."""
+        """Return the part of a checkpoint that `load_agent` needs. Raises ConfigError if the model is damaged."""
         values = self.about()
         try:
             tensors = tensor_file.load((self.path / "model.safetensors").read_bytes())

@@ -1,4 +1,4 @@
-"""The acting network as an ONNX file, for programs without torch."""
+"""The acting network is written as an ONNX file, for programs without torch."""
 
 import importlib.util
 import logging
@@ -16,9 +16,9 @@ from accel_rl.system.errors import ConfigError
 
 
 class Preferences(nn.Module):
-    """obs [N, ...] -> a number for each action [N, A]: the logits of a policy, or the action values.
+    """Compute a number for each action, obs [N, ...] -> [N, A]: the logits of a policy, or the action values.
 
-    Their largest is the greedy action; the softmax of logits is the policy.
+    The largest number belongs to the greedy action. The softmax of logits is the policy.
     """
 
     def __init__(self, agent: Agent):
@@ -34,7 +34,7 @@ class Preferences(nn.Module):
 
 
 def check(agent: Agent) -> None:
-    """Raise ConfigError if the agent cannot be written, or if the packages are missing."""
+    """Raise ConfigError if the agent cannot be written, or if packages are missing."""
     if missing := [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]:
         raise ConfigError(f"{missing[0]} is not installed: pip install 'accel_rl[onnx]'")
     if agent.state_size:
@@ -44,13 +44,14 @@ def check(agent: Agent) -> None:
 
 
 def write(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file: Path) -> None:
-    """Write the network. Input `obs` [N, *obs_shape]; output `preferences` [N, A], see `Preferences`."""
+    """Write the network. The input is `obs` [N, *obs_shape], and the output is `preferences` [N, A], see
+    `Preferences`."""
     network = Preferences(agent).eval()
     device = next(agent.model.parameters()).device
     example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)
     logging.getLogger("torch.onnx").setLevel(
         logging.ERROR
-    )  # suppress its list of operators that no network of this project uses
+    )  # Suppress the list of operators, because no network of this project uses them.
     with torch.no_grad(), native.left_out(), warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
             network,

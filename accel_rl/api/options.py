@@ -1,4 +1,5 @@
-"""Options of the commands on a run: flags of `accel-rl COMMAND RUN`, and keywords of the methods of `Run`."""
+"""Options of the commands that act on a run. Each option is a flag of `accel-rl COMMAND RUN` and a keyword of a method
+of `Run`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -45,7 +46,8 @@ class ResumeOptions:
 @dataclass(frozen=True)
 class EvaluateOptions:
     episodes: Count = 30
-    """Number of episodes to play. With 0, play for --steps env steps. With --starts saved each start is played once."""
+    """Number of episodes to play. With 0 episodes, the evaluation lasts --steps env steps. With --starts saved, each
+    start is played once."""
     steps: Count = 125_000
     """Env steps of the evaluation, with --episodes 0."""
     seed: Count = 0
@@ -65,17 +67,17 @@ class EvaluateOptions:
     random: bool = False
     """Evaluate uniformly random actions at 10 Hz (each held for 6 frames) instead of an agent (Nair et al. 2015)."""
     save: bool = False
-    """Also write the result to final/ in the run folder, where `accel-rl report` finds it: noop.json or saved.json by
-    the starts, random-noop.json or random-saved.json with --random."""
+    """Also write the result to final/ in the run folder, where `accel-rl report` finds it. The file name depends on the
+    starts: noop.json or saved.json, and random-noop.json or random-saved.json with --random."""
     json: str = ""
     """Also write every score, with the protocol, to this file."""
     device: str = ""
-    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's device; if this machine does not have it, one of
-    its own, which is logged."""
+    """Device to act on: auto, cpu, cuda or cuda:N. The default is the run's device. If this machine does not have that
+    device, another is used and logged."""
     env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for an impossible value."""
+        """Raise ConfigError, with a message of one line, for an impossible value."""
         if self.seed < 0:
             raise ConfigError(f"--seed {self.seed}: must be a whole number, 0 or more")
         if self.random and (self.best or self.checkpoint or self.greedy):
@@ -97,12 +99,12 @@ class WatchOptions:
     best: bool = False
     """Play the network with the best evaluation instead of the newest checkpoint."""
     device: str = ""
-    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's device; if this machine does not have it, one of
-    its own, which is logged."""
+    """Device to act on: auto, cpu, cuda or cuda:N. The default is the run's device. If this machine does not have that
+    device, another is used and logged."""
     env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for an impossible value."""
+        """Raise ConfigError, with a message of one line, for an impossible value."""
         if self.out and not self.out.endswith((".mp4", ".gif")):
             raise ConfigError(f"--out {self.out}: must end in .mp4 or .gif")
         if self.steps < 1:
@@ -118,14 +120,14 @@ class ExportOptions:
     best: bool = False
     """Export the network with the best evaluation instead of the newest checkpoint."""
     onnx: bool = False
-    """Also write the network as policy.onnx. Needs the extra onnx."""
+    """Also write the network as policy.onnx. The option needs the extra `onnx`."""
 
 
 def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
-    """Build options from keywords; options of a group have short names: `backend` for --env.backend.
+    """Build options from keywords. Options of a group have short names, such as `backend` for --env.backend.
 
-    Whole numbers may be floats (1e6), and numbers may be numpy's. ConfigError, one line, for an unknown name or a wrong
-    value.
+    Whole numbers may be floats (1e6), and numbers may be numpy's. Raises ConfigError, with a message of one line, for
+    an unknown name or a wrong value.
     """
     paths = {name.replace("-", "_"): flag[2:].replace("-", "_") for flag, name in flags_of(cls).items()}
     result: Any = cls()

@@ -1,4 +1,4 @@
-"""Continues a run from one of its checkpoints."""
+"""A run is continued from one of its checkpoints."""
 
 import dataclasses
 from typing import Any
@@ -19,7 +19,7 @@ from accel_rl.system.errors import ConfigError
 
 
 def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result:
-    """Continue a run, in the same folder and files. begun: settings of the run.
+    """Continue a run in its folder and files. `begun` has the settings of the run.
 
     ConfigError, RunError.
     """
@@ -55,7 +55,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
     if changes.env_steps is not None:
         if changes.env_steps < 1:
             raise ConfigError(f"--env-steps {changes.env_steps}: must be at least 1")
-        # keep the intervals of the original run
+        # The resumed run keeps the intervals of the original run.
         config = dataclasses.replace(
             config,
             env_steps=changes.env_steps,
@@ -73,7 +73,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 
 def _check_state(config: Resolved, state: dict[str, Any]) -> str:
-    """Raise ConfigError if the checkpoint is of another run; returns the backend that has played so far."""
+    """Raise ConfigError if the checkpoint belongs to another run. Return the backend that has played so far."""
     there = state["config"]["env"]
     if (state["config"]["algorithm"], there | {"backend": config.env.backend}) != (
         config.algorithm,

@@ -1,4 +1,4 @@
-"""Rollouts without training."""
+"""Rollouts are collected without training."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -26,14 +26,15 @@ def make_sampler(
     env: str | Callable[..., Any] | None = None,
     **values: Any,
 ) -> "RolloutSource":
-    """Start worker processes that play, and return what collects their rollouts. Close it, or use it in a `with`.
+    """Start worker processes that play, and return an object that collects their rollouts. Close the returned object,
+    or use it in a `with` statement.
 
         with accel_rl.make_sampler(game="pong", envs=32, horizon=20) as sampler:
             rollout = sampler.collect()          # rollout.action, .reward, .terminated ... are [20, 32]
             obs = rollout.observations(0)        # [32, 4, 104, 80] uint8
 
-    policy: "random"; None: the untrained network of `what`; a run or its folder: its newest agent; or an agent.
-    what, env, values: as for `train`. ConfigError.
+    `policy` is "random", an agent, a run or its folder (its newest agent acts), or None (the untrained network of
+    `what` acts). `what`, `env` and `values` are as for `train`. ConfigError.
     """
     config = checked(settings(what, env, values))
     if config.distributed.several or config.cluster != "none":
@@ -42,7 +43,7 @@ def make_sampler(
 
 
 class RolloutSource:
-    """Collects rollouts: T steps of B environments each."""
+    """Collect rollouts of T steps of B environments."""
 
     def __init__(self, config: Any, policy: Any):
         self.config, plan = config, RankPlan.resolve(config)
@@ -54,11 +55,12 @@ class RolloutSource:
         self.T, self.B = self.sampler.T, self.sampler.B
 
     def collect(self) -> Rollout:
-        """Play T steps in each environment. A rollout stays whole until `sampler.buffers` - 1 more are collected."""
+        """Play T steps in each environment. A rollout is not overwritten until `sampler.buffers` - 1 more rollouts are
+        collected."""
         return self.sampler.collect(self.agent)
 
     def __iter__(self) -> Iterator[Rollout]:
-        """Yield rollouts without an end; environments play on while a rollout is used."""
+        """Yield rollouts without an end. Environments continue to play while a rollout is used."""
         return self.sampler.rollouts(self.agent, fixed=True)
 
     @property

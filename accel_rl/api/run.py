@@ -1,4 +1,4 @@
-"""Runs from Python: train, load, resume, evaluate, watch."""
+"""Runs are trained, loaded, resumed, evaluated and watched from Python."""
 
 import csv
 import os
@@ -33,11 +33,12 @@ def train(
         run = accel_rl.train("ppo", game="pong", env_steps=1e6)
         run = accel_rl.train(PPO.Config(learning_rate=1e-3), env="CartPole-v1", envs=8, seed=1)
 
-    what: an algorithm's name, class or settings, or a `TrainConfig`. env: id of a Gymnasium environment, or a function
-    that makes one; Atari games are `game="pong"`. run_dir: the new folder of the run. values: all other settings, by
-    the names of `accel-rl train --help`, with two underscores in place of a point: `evaluation__interval=10_000`.
-    ConfigError for bad input, before any process starts; RunError if the run cannot continue. At Ctrl-C the run saves a
-    checkpoint, then raises KeyboardInterrupt; at SIGTERM, SystemExit. `accel_rl.Run(path).resume()` continues it.
+    `what` is an algorithm's name, class or settings, or a `TrainConfig`. `env` is the id of a Gymnasium environment, or
+    a function that makes one; Atari games are `game="pong"`. `run_dir` is the new folder of the run. `values` are all
+    other settings, by the names of `accel-rl train --help`, with two underscores in place of a point:
+    `evaluation__interval=10_000`. Raises ConfigError for bad input, before any process starts, and RunError if the run
+    cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt. At SIGTERM it raises
+    SystemExit. `accel_rl.Run(path).resume()` continues a stopped run.
     """
     config = settings(what, env, values)
     path = Path(run_dir).expanduser() if run_dir is not None else None
@@ -47,10 +48,10 @@ def train(
 
 
 def raise_if_stopped(result: Result) -> None:
-    """Raise the exception that a signal raises in a Python program, after the run has saved, so that the caller's loop
-    ends.
+    """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. The run has saved
+    its state before.
 
-    KeyboardInterrupt for Ctrl-C, SystemExit with the exit code 143 for SIGTERM.
+    Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the exit code 143.
     """
     if result.exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
@@ -59,18 +60,18 @@ def raise_if_stopped(result: Result) -> None:
 
 
 class Run:
-    """A run in its folder. Its files are read at each access, so that a run can be inspected while it trains."""
+    """A run in its folder. A run's files are read at each access, so that a run can be inspected while it trains."""
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None):
-        """path: the folder of the run. result: the training result, if this process trained the run. ConfigError if
-        there is no run."""
+        """`path` is the folder of the run. `result` is the training result, if this process trained the run. Raises
+        ConfigError if the folder contains no run."""
         self.path = Path(path).expanduser()
         self.result = result
         RunFolder.open(self.path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Run":
-        """Open the folder of a run. ConfigError if the folder contains no run."""
+        """Open the folder of a run. Raises ConfigError if the folder contains no run."""
         return cls(path)
 
     def __repr__(self) -> str:
@@ -83,9 +84,9 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
-        """The columns of metrics.csv by name, [rows] float64 each; NaN where a row has no value.
+        """The columns of metrics.csv by name, [rows] float64 each. A value is NaN where a row has no value.
 
-        `pandas.DataFrame(run.metrics)` is a table.
+        `pandas.DataFrame(run.metrics)` makes a table.
         """
         try:
             with open(self.path / "metrics.csv", newline="") as f:
@@ -96,10 +97,10 @@ class Run:
         return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
 
     def resume(self, env_steps: float | None = None, **options: Any) -> "Run":
-        """Continue the run from its newest checkpoint, in the same folder; returns it with its result.
+        """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
 
-        env_steps: new length of the run. options: as of `accel-rl resume`: checkpoint, cores, device, backend, engine.
-        ConfigError, RunError.
+        `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
+        backend, engine. ConfigError, RunError.
         """
         chosen = from_keywords(ResumeOptions, {"env_steps": env_steps, **options})
         self.result = resume(*RunFolder.open(self.path), chosen)
@@ -107,43 +108,43 @@ class Run:
         return self
 
     def evaluate(self, episodes: int = 30, **options: Any) -> Evaluation:
-        """Play episodes with the newest agent; returns their scores: `.mean`, `.std`, `.scores`, `.protocol`.
+        """Play episodes with the newest agent, and return their scores: `.mean`, `.std`, `.scores`, `.protocol`.
 
-        options: as of `accel-rl evaluate`: seed, greedy, best, checkpoint, parallel, starts, device, backend ...
-        ConfigError.
+        `options` are those of `accel-rl evaluate`: seed, greedy, best, checkpoint, parallel, starts, device, backend
+        ... ConfigError.
         """
         chosen = from_keywords(EvaluateOptions, {"episodes": episodes, **options})
         return evaluate(*RunFolder.open(self.path), chosen)[0]
 
     @property
     def agent(self) -> TrainedPolicy:
-        """The newest agent. `run.agent.act(obs)` takes and returns arrays or tensors."""
+        """The run's newest agent. `run.agent.act(obs)` takes and returns arrays or tensors."""
         return self.load_agent()
 
     def load_agent(
         self, checkpoint: str = "", *, best: bool = False, greedy: bool = False, seed: int = 0, device: str = ""
     ) -> TrainedPolicy:
-        """Load an agent: the newest, that of the folder `checkpoint`, or the one with the best evaluation.
+        """Load the newest agent, the agent of the folder `checkpoint`, or the agent with the best evaluation.
 
-        device: to act on; default: the run's, or, with a note, one of this machine.
+        The agent acts on `device`. The default is the run's device, or else a device of this machine, which is logged.
         """
         run, trained = RunFolder.open(self.path)
         config, _, agent, _ = trained_agent(run, trained, checkpoint, greedy, best, device)
         return TrainedPolicy(agent, config.spec, seed)
 
     def export(self, out: str | os.PathLike[str], **options: Any) -> "Run":
-        """Write the newest network as a model that others can load; returns it.
+        """Write the newest network as a model that other programs can load, and return the model.
 
-        out: a new folder. options: as of `accel-rl export`: checkpoint, best, onnx. A model can be evaluated and
-        watched, its `agent` acts, but it cannot be resumed. ConfigError, RunError.
+        `out` is a new folder. `options` are those of `accel-rl export`: checkpoint, best, onnx. A model can be
+        evaluated and watched, and its `agent` can act, but a model cannot be resumed. ConfigError, RunError.
         """
         chosen = from_keywords(ExportOptions, {"out": str(out), **options})
         return Run(export(*RunFolder.open(self.path), chosen)[0])
 
     def watch(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Path:
-        """Make a video of an episode, .mp4 or .gif; returns its path.
+        """Make a video of an episode, .mp4 or .gif, and return its path.
 
-        options: as of `accel-rl watch`: steps, seed, greedy, best, checkpoint, device, backend. ConfigError.
+        `options` are those of `accel-rl watch`: steps, seed, greedy, best, checkpoint, device, backend. ConfigError.
         """
         chosen = from_keywords(WatchOptions, {"out": "" if out is None else str(out), **options})
         return watch(*RunFolder.open(self.path), chosen)[0]

@@ -1,4 +1,4 @@
-"""The agent of a run, read from one of its checkpoints, and its evaluation."""
+"""The agent of a run is read from one of the run's checkpoints, and evaluated."""
 
 import json
 from contextlib import closing
@@ -28,7 +28,7 @@ from accel_rl.system.process import tune_torch
 
 
 def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Read a checkpoint folder, the run's best network, or its newest checkpoint; None if there is none."""
+    """Read a checkpoint folder, the run's best network, or its newest checkpoint. Return None if there is none."""
     if best and chosen:
         raise ConfigError(f"--best and --checkpoint {chosen}: give one of the two")
     if best:
@@ -40,7 +40,7 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
 
 
 def read_agent(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """The same, or the model if the folder has one instead (`accel-rl export`)."""
+    """Read a checkpoint as `read_state` does, or the model if the folder has a model instead (`accel-rl export`)."""
     if not chosen and ModelFolder(run.path).is_there:
         return ModelFolder(run.path).load()
     return read_state(run, chosen, best)
@@ -57,8 +57,8 @@ def trained_agent(
 ) -> tuple[Resolved, dict[str, Any], Agent, RankPlan]:
     """Return the settings for acting, the run's checkpoint, its agent for evaluation, and the plan of its placement.
 
-    chosen: a checkpoint folder; "" for the newest. best: the network with the best evaluation instead. device,
-    backend: see `acting_config`. ConfigError if there is no checkpoint.
+    `chosen` is a checkpoint folder, or "" for the newest checkpoint. `best` selects the network with the best
+    evaluation instead. For `device` and `backend` see `acting_config`. Raises ConfigError if there is no checkpoint.
     """
     config = acting_config(config, device, backend)
     state = read_agent(run, chosen, best)
@@ -72,7 +72,7 @@ def trained_agent(
 
 
 def evaluate(run: RunFolder, config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
-    """Evaluate a run's agent, or random actions; returns the evaluation, and {env_steps, agent} that was evaluated.
+    """Evaluate a run's agent, or random actions. Return the evaluation and {env_steps, agent} of the evaluated agent.
 
     ConfigError.
     """
@@ -121,7 +121,7 @@ def _random(config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[s
 
 
 def watch(run: RunFolder, config: TrainConfig, o: WatchOptions) -> tuple[Path, int, video.Episode]:
-    """Make a video of an episode of a run's agent; returns its file, its number of pictures and the episode.
+    """Make a video of an episode of a run's agent. Return the video's file, its number of pictures and the episode.
 
     ConfigError.
     """

@@ -1,4 +1,4 @@
-"""A trained agent that acts on observations of yours."""
+"""A trained agent that acts on observations from the user's own program."""
 
 from typing import Any, TypeVar
 
@@ -14,11 +14,11 @@ X = TypeVar("X", np.ndarray, Tensor)
 
 
 class TrainedPolicy:
-    """Chooses actions as in an evaluation. An LSTM's state is kept between calls; see `reset`."""
+    """Choose actions as in an evaluation. The state of an LSTM is kept between calls until `reset`."""
 
     def __init__(self, agent: Agent, spec: EnvSpec, seed: int = 0):
-        """agent: for evaluation. spec: of its environment; an observation has the shape `spec.obs_shape`, such as
-        [4, 104, 80] (frames, oldest first)."""
+        """`agent` is an agent for evaluation. `spec` describes the environment: an observation has the shape
+        `spec.obs_shape`, such as [4, 104, 80] (frames, oldest first)."""
         self.agent, self.obs_shape = agent, spec.obs_shape
         self._dtype: torch.dtype = getattr(torch, spec.frame_dtype)
         self._device = next((p.device for p in agent.model.parameters()), torch.device("cpu"))
@@ -26,14 +26,16 @@ class TrainedPolicy:
         self._state: Tensor | None = None  # [N, Z]
 
     def reset(self) -> None:
-        """Forget the state of an LSTM: new episodes begin."""
+        """Reset the state of an LSTM, because new episodes begin."""
         self._state = None
 
     def act(self, obs: X, first: Any = None) -> X:
-        """obs [N, ...] or [...], as the environment's observations -> actions [N] or [], int64, of the same kind.
+        """Choose actions. obs [N, ...] or [...], as the environment's observations -> actions [N] or [], int64, of the
+        same array type.
 
-        first [N] bool: environments whose episode begins with this observation, for an LSTM. ValueError: wrong shape,
-        or numbers that are no uint8 where the agent sees pictures. Vectors may have any type of numbers.
+        For an LSTM, first [N] bool marks the environments whose episode begins with this observation. Raises ValueError
+        for a wrong shape, or for numbers other than uint8 where the agent sees pictures. Observations that are vectors
+        may have any type of numbers.
         """
         x = self._checked(torch.as_tensor(obs))
         single = x.dim() == len(self.obs_shape)
@@ -47,7 +49,7 @@ class TrainedPolicy:
         return action.numpy() if isinstance(obs, np.ndarray) else action
 
     def _checked(self, x: Tensor) -> Tensor:
-        """Return observations as the type that the network was trained on."""
+        """Convert observations to the type on which the network was trained."""
         if self._dtype == torch.uint8 and x.dtype != torch.uint8:
             name = str(x.dtype).removeprefix("torch.")
             raise ValueError(f"observations of {name}; the agent was trained on pictures of uint8, 0 to 255")

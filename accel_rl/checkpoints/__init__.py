@@ -1,1 +1,1 @@
-"""Checkpoints: atomic, verified when read, and without pickle."""
+"""Checkpoints are written atomically, verified when read, and contain no pickle."""

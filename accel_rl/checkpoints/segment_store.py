@@ -1,4 +1,4 @@
-"""Files that checkpoints share: each segment is written once, synced and renamed, and verified when it is read."""
+"""Checkpoints share segment files. Each segment is written once, synced and renamed, and verified when it is read."""
 
 import hashlib
 import os
@@ -36,7 +36,7 @@ class SegmentStore:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._known: dict[str, str] = {}  # name -> sha256 of the segments on disk
+        self._known: dict[str, str] = {}  # the name and sha256 of each segment on disk
         self._used: dict[str, str] = {}
 
     def begin(self) -> None:
@@ -44,7 +44,7 @@ class SegmentStore:
         self._used = {}
 
     def put(self, segment: Segment) -> str:
-        """Write a segment unless it is on disk already; return its sha256. OSError."""
+        """Write a segment unless it is on disk already, and return its sha256. OSError."""
         if segment.checksum and self._path(segment.name, segment.checksum).exists():
             self._known[segment.name] = segment.checksum
         if segment.name not in self._known:
@@ -65,7 +65,7 @@ class SegmentStore:
         return self._used[segment.name]
 
     def sync(self) -> None:
-        """Make the names of the segments durable: sync the folder."""
+        """Sync the folder, so that the names of the segments are durable."""
         if self._used:
             sync_folder(self.folder)
 
@@ -74,7 +74,8 @@ class SegmentStore:
         return {"segments": [self._path(*item).name for item in self._used.items()]} if self._used else {}
 
     def get(self, name: str, checksum: str) -> Segment:
-        """Return a segment of a checkpoint. Reading it raises ConfigError if it is missing or damaged."""
+        """Return a segment of a checkpoint. Reading the segment raises ConfigError if its file is missing or
+        damaged."""
         return Segment(name, lambda: self._read(name, checksum), checksum)
 
     def _read(self, name: str, checksum: str) -> dict[str, Tensor]:
@@ -88,7 +89,7 @@ class SegmentStore:
         return load(data)
 
     def keep_only(self, held: Iterable[str]) -> None:
-        """Remove all other segment files, and the temporary files of an interrupted write."""
+        """Remove all segment files other than `held`, and the temporary files of an interrupted write."""
         held = set(held)
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
             if path.name not in held:

@@ -1,4 +1,5 @@
-"""Nested state (dicts, lists, numbers, text, tensors, arrays, bytes, segments) as JSON and tensors. No pickle."""
+"""A nested state is stored as JSON and tensors. The state may contain dicts, lists, numbers, text, tensors, arrays,
+bytes and segments. Pickle is not used."""
 
 import json
 from collections.abc import Callable
@@ -12,20 +13,20 @@ from accel_rl.checkpoints.tensor_file import load, save
 from accel_rl.data.segment import Segment
 from accel_rl.system.errors import ConfigError
 
-_REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file, or for pairs of a dict
+_REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file, or for the pairs of a dict.
 
 
 def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
     """Return (JSON, safetensors) of a state. The same state always gives the same bytes.
 
     `put` stores a segment and returns its checksum, which the JSON contains together with the segment's name. Keys of
-    dicts are text or, as in the state of torch's optimizers, whole numbers. ConfigError, one line, for a value that
-    cannot be saved.
+    dicts are text. Whole numbers are also allowed, because the state of torch's optimizers has them. Raises
+    ConfigError, with a message of one line, for a value that cannot be saved.
     """
     tensors: dict[str, Tensor] = {}
 
     def ref(kind: str, path: str, tensor: Tensor) -> dict[str, Any]:
-        path = f"{len(tensors)}{path}"  # numbered: a key may hold a slash
+        path = f"{len(tensors)}{path}"  # Names are numbered, because a key may contain a slash.
         tensors[path] = tensor.detach().cpu().contiguous().clone()
         return {_REF: [kind, path]}
 
@@ -38,7 +39,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
         if isinstance(node, np.ndarray):
             return ref("array", path, torch.from_numpy(node.copy(order="C")))
         if isinstance(node, bytes):
-            # an empty tensor is refused by some readers: length first
+            # Some readers refuse an empty tensor, so the length is stored first.
             return ref(
                 "bytes", path, torch.frombuffer(bytearray(len(node).to_bytes(8, "little") + node), dtype=torch.uint8)
             )
@@ -65,7 +66,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
 
 
 def decode(text: bytes, tensor_file: bytes, get: Callable[[str, str], Segment] | None = None) -> dict[str, Any]:
-    """Invert `encode`. `get` returns a segment by name and checksum. ValueError for malformed input."""
+    """Invert `encode`. `get` returns a segment by name and checksum. Raises ValueError for malformed input."""
     try:
         tree, tensors = json.loads(text), load(tensor_file)
     except Exception as e:  # safetensors raises several kinds of errors

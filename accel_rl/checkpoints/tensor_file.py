@@ -1,4 +1,5 @@
-"""Tensors as bytes in the format of safetensors, which is imported only where a checkpoint is written or read."""
+"""Tensors are stored in the format of safetensors. The package safetensors is imported only where a checkpoint is
+written or read."""
 
 from collections.abc import Mapping
 
@@ -8,7 +9,8 @@ from torch import Tensor
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     from safetensors import torch
 
-    complete = {name: x.contiguous() for name, x in tensors.items()}  # strides are not part of the format
+    # The file format has no strides, so tensors are made contiguous.
+    complete = {name: x.contiguous() for name, x in tensors.items()}
     return torch.save(complete, None if metadata is None else dict(metadata))
 
 

@@ -1,1 +1,1 @@
-"""Commands of the console script, one module each; `main` dispatches to them."""
+"""Each command of the console script is one module, to which `main` dispatches."""

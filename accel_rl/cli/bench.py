@@ -1,4 +1,4 @@
-"""accel-rl bench [options]: env steps/s of a sampler on this machine, without learning."""
+"""accel-rl bench [options]: measure the env steps/s of a sampler on this machine, without learning."""
 
 import statistics
 import time
@@ -26,9 +26,9 @@ class BenchOptions:
     workers: Count = 0
     """Number of worker processes. 0 means one per usable core."""
     horizon: Count = 20
-    """Steps of a rollout."""
+    """Steps of each environment in a rollout."""
     agents: tuple[str, ...] = (RANDOM, "a2c")
-    """Agents that act, measured alternately: none (random actions), or algorithms, whose untrained networks act."""
+    """Agents that are measured in turns: none (random actions), or algorithms, whose untrained networks act."""
     device: str = "auto"
     """Device of the networks: auto, cpu, cuda or cuda:N."""
     seconds: float = 4.0
@@ -38,7 +38,7 @@ class BenchOptions:
 
 
 def rate(sampler: RolloutSource, seconds: float) -> float:
-    """Return env steps/s over a time; steps that a reset mode skips do not count."""
+    """Return env steps/s over a time. Steps that a reset mode skips do not count."""
     steps = 0
     began = time.perf_counter()
     for rollout in sampler:
@@ -49,7 +49,7 @@ def rate(sampler: RolloutSource, seconds: float) -> float:
 
 
 def measured(agent: str, o: BenchOptions, workers: int) -> float:
-    """Start a sampler, measure its env steps/s, and end it. ConfigError for impossible options."""
+    """Start a sampler, measure its env steps/s, and end it. Raises ConfigError for impossible options."""
     values: dict[str, Any] = {
         "game": o.game,
         "workers": workers,
@@ -58,7 +58,7 @@ def measured(agent: str, o: BenchOptions, workers: int) -> float:
     }
     what, policy = ("a2c", "random") if agent == RANDOM else (agent, None)
     with make_sampler(what, policy=policy, device=o.device, **values) as sampler:
-        sampler.collect()  # starts the workers and touches the buffers
+        sampler.collect()  # The first collect starts the workers and touches the buffers.
         return rate(sampler, o.seconds)
 
 

@@ -65,7 +65,7 @@ def _installed(package: str) -> str | None:
 
 
 def report(config: Resolved) -> tuple[list[str], list[str]]:
-    """Return (facts, problems), as lines. The facts include the plan of the run."""
+    """Return (facts, problems) as lists of lines. The facts include the plan of the run."""
     lines: list[str] = []
     wrong: list[str] = []
 
@@ -161,7 +161,7 @@ def _closing(wrong: int, warnings: int) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code: 1 if there is a problem. ConfigError for impossible settings of a run."""
+    """Return the exit code, which is 1 if there is a problem. Raises ConfigError for impossible settings of a run."""
     if argv and argv[0] in ("-h", "--help"):
         print(USAGE)
         return 0

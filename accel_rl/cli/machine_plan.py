@@ -1,4 +1,4 @@
-"""accel-rl doctor --machine FILE: the plan of a run for a described machine. No process is started."""
+"""accel-rl doctor --machine FILE: print the plan of a run for a described machine. No process is started."""
 
 from accel_rl.cli.train_command import parse_train
 from accel_rl.config.resolved import resolve
@@ -12,8 +12,8 @@ DEFAULT_RUNS = ("a2c", "ppo", "dqn")
 
 
 def split(argv: list[str]) -> tuple[str | None, list[str]]:
-    """Remove `--machine FILE` from the arguments; return (file or None, the remaining arguments). ConfigError without a
-    file."""
+    """Remove `--machine FILE` from the arguments. Return (file or None, the remaining arguments). Raises ConfigError if
+    the file is missing from the arguments."""
     for i, arg in enumerate(argv):
         if arg.startswith("--machine="):
             return arg.partition("=")[2], argv[:i] + argv[i + 1 :]
@@ -25,7 +25,7 @@ def split(argv: list[str]) -> tuple[str | None, list[str]]:
 
 
 def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
-    """Return (lines, number of warnings among them, problems) of the given run, or of the default A2C, PPO and DQN.
+    """Return (lines, number of warnings, problems) of the given run, or of the default A2C, PPO and DQN.
 
     Raises ConfigError.
     """

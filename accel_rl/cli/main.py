@@ -39,11 +39,12 @@ PLACES = {
     "search": "accel_rl.sweeps.search_command:search",
     "status": "accel_rl.sweeps.sweep_display:status",
 }
-"""The function of each command, which takes the arguments and returns the exit code."""
+"""Maps each command to its function, which takes the arguments and returns the exit code."""
 
 
 def function_of(command: str) -> Callable[[list[str]], int]:
-    """Import the function of a command. Only its module is imported, because importing all modules would be slow."""
+    """Import the function of a command. Only the command's module is imported, because importing all modules would be
+    slow."""
     module, _, name = PLACES[command].partition(":")
     return cast(Callable[[list[str]], int], getattr(importlib.import_module(module), name))
 
@@ -79,7 +80,8 @@ def dispatch(argv: list[str]) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n."""
+    """Run a command. The exit code is 0 for success, 1 if the run failed, 2 for bad input, and 128 + n after a stop by
+    signal n."""
     return ended("accel-rl", dispatch, sys.argv[1:] if argv is None else argv)
 
 

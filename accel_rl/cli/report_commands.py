@@ -1,4 +1,4 @@
-"""Commands on many runs: plot and report; and the list of games."""
+"""Commands on many runs (plot and report), and the list of games."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,12 @@ from accel_rl.system.errors import ConfigError
 @dataclass(frozen=True)
 class PlotOptions:
     out: str = ""
-    """File to write. Default: curve.png in the folder of the run or sweep, or in the current folder for several."""
+    """File to write. The default is curve.png in the folder of the run or sweep, or in the current folder for several
+    runs."""
     x: str = "env_steps"
-    """Column of metrics.csv on the x axis: env_steps, wall_s ...; or minutes."""
+    """Column of metrics.csv on the x axis, such as env_steps or wall_s, or minutes."""
     y: str = "score"
-    """Column of metrics.csv on the y axis: score, eval_score, entropy ..."""
+    """Column of metrics.csv on the y axis, such as score, eval_score or entropy."""
 
 
 def plot_command(argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Commands on a run or a model: resume, evaluate, watch, export, push, pull and starts."""
+"""The commands that act on a run or a model: resume, evaluate, watch, export, push, pull and starts."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ def export_command(argv: list[str]) -> int:
 @dataclass(frozen=True)
 class PushOptions:
     private: bool = False
-    """Make a new model of the hub private."""
+    """Make the new model private on the hub."""
 
 
 def push_command(argv: list[str]) -> int:
@@ -118,17 +118,17 @@ class StartsOptions:
     points: Count = 100
     """Number of start points (Nair et al. 2015, section 5.2: 100)."""
     games: Count = 10
-    """Number of games to play; the points are drawn uniformly from all their steps."""
+    """Number of games to play. The points are drawn uniformly from all their steps."""
     steps: Count = 4_500
-    """Longest game in agent steps (4,500: 5 minutes)."""
+    """Longest game in agent steps. The default of 4,500 is 5 minutes."""
     seed: Count = 0
-    """Seed of the play and of the draw."""
+    """Seed of the play and of the draw of start points."""
     greedy: bool = False
-    """With a run's agent: act greedily instead of sampling from the policy."""
+    """With a run's agent, act greedily instead of sampling from the policy."""
     best: bool = False
-    """With a run: use the network with the best evaluation instead of the newest checkpoint."""
+    """With a run, use the network with the best evaluation instead of the newest checkpoint."""
     checkpoint: str = ""
-    """With a run: use this checkpoint folder instead of the newest."""
+    """With a run, use this checkpoint folder instead of the newest."""
 
 
 def starts_command(argv: list[str]) -> int:

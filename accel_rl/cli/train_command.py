@@ -65,8 +65,8 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
 
 
 def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
-    """Return the groups of options that have no effect with these options, with the condition under which they have
-    one."""
+    """Return the groups of options that have no effect in combination with these options. Each group maps to the
+    condition under which it has an effect."""
     flags = {option.partition("=")[0] for option in options}
     cluster = value_of(options, "--cluster")
     result = {}
@@ -80,15 +80,15 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
 
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
-    """Start a run in a new folder and run it to its end; returns the exit code. ConfigError, RunError."""
-    # imported after the settings are checked, so that help and errors do not wait for the import of the training code
+    """Start a run in a new folder, train it to its end, and return the exit code. ConfigError, RunError."""
+    # The training code is imported after the settings are checked, so that help and errors do not wait for the import.
     from accel_rl.api.launch import begin
 
     return reported(*begin(config, path))
 
 
 def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> int:
-    """Report how the run ended; return the exit code. result: None if another rank reports."""
+    """Report how the run ended, and return the exit code. `result` is None if another rank reports."""
     if result is None:
         return 0
     _report(config, run, result)

@@ -1,1 +1,1 @@
-"""The settings of a run. `accel_rl.config.train` has TrainConfig and default_config."""
+"""The settings of a run. The module `accel_rl.config.train` has TrainConfig and default_config."""

@@ -1,5 +1,4 @@
-"""Warnings about settings that are possible but may surprise: settings without an effect, and runs without an
-update."""
+"""Warnings about surprising settings: settings without an effect, and runs without an update."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
@@ -16,7 +15,7 @@ Test = Callable[[Resolved], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """Some settings, by their full names or the groups that end with a point, that have an effect only if `holds`."""
+    """Settings that have an effect only if `holds` is true, by their full names, or as groups with a final point."""
 
     names: tuple[str, ...]
     holds: Test
@@ -38,7 +37,7 @@ def _explores_by_epsilon(config: Resolved) -> bool:
     return not getattr(config.algo, "noisy", False)
 
 
-ANYWHERE = ("stack", "max_evaluation_steps")  # rules that environments of Gymnasium follow, too
+ANYWHERE = ("stack", "max_evaluation_steps")  # These rules also apply to environments of Gymnasium.
 CONDITIONS = (
     Condition(
         (
@@ -70,7 +69,7 @@ CONDITIONS = (
     Condition(("evaluation.steps",), lambda c: not c.evaluation.episodes, "--evaluation.episodes 0"),
     Condition(
         ("sampler.groups",),
-        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,  # a worker has one group
+        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,  # each worker process has one group
         "--no-inference-per-worker",
     ),
     Condition(
@@ -111,7 +110,7 @@ def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
     """Return a line for each setting that differs from its default but has no effect in combination with the other
     settings.
 
-    resolved: `config`, resolved.
+    `resolved` is `config` after resolution.
     """
     default = dict(settings_of(default_config(config.algorithm)))
     changed = {name: value for name, value in settings_of(config) if value != default.get(name, value)}
@@ -134,7 +133,7 @@ def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def warning(config: TrainConfig) -> str:
-    """Return a one-line warning about surprising effects of these settings; "" if there are none."""
+    """Return a one-line warning about surprising effects of these settings, or "" if there are none."""
     if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
         return ""
     replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1

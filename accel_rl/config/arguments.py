@@ -1,4 +1,4 @@
-"""Command-line arguments from dataclasses (tyro), with every mistake reported in one line."""
+"""Command-line arguments are parsed into dataclasses (by tyro), and every mistake is reported in one line."""
 
 import contextlib
 import dataclasses
@@ -48,9 +48,9 @@ def _hide(cls: Any) -> None:
 def parse(
     cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None, arrangement: Help = PLAIN
 ) -> C:
-    """Parse arguments into the dataclass. ConfigError, one line, for invalid arguments.
+    """Parse arguments into the dataclass. Raises ConfigError, with a message of one line, for invalid arguments.
 
-    With --help or --help-all, print the help, as arranged, and raise SystemExit.
+    With --help or --help-all, print the arranged help and raise SystemExit.
     """
     _hide(cls)
     if asked(argv):
@@ -79,14 +79,14 @@ def _one_line(boxed: str) -> str:
             continue
         if line:
             kept.append(line)
-    text = " ".join(dict.fromkeys(kept))  # the box's title can repeat its text
+    text = " ".join(dict.fromkeys(kept))  # The box's title can repeat its text, so duplicates are removed.
     return (
         text.replace("Unrecognized options Unrecognized options", "unrecognized options") or "the arguments do not fit"
     )
 
 
 def positionals(argv: list[str], names: list[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:
-    """Split arguments into leading words and options. ConfigError if a word is missing."""
+    """Split arguments into leading words and options. Raises ConfigError if a word is missing."""
     n = 0
     while n < len(argv) and not argv[n].startswith("-") and (many or n < len(names)):
         n += 1
@@ -98,7 +98,7 @@ def positionals(argv: list[str], names: list[str], prog: str, many: bool = False
 
 
 def value_of(argv: list[str], flag: str) -> str | None:
-    """Return the last value given for a flag, as text; None if it is not given."""
+    """Return the last value given for a flag, as text, or None if the flag is not given."""
     value = None
     for i, arg in enumerate(argv):
         if arg == flag:

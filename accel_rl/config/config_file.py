@@ -1,4 +1,4 @@
-"""config.json of a run: its format version, and how files of earlier formats are read."""
+"""The file config.json of a run has a format version. Files of earlier formats are converted when they are read."""
 
 import json
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from typing import Any
 from accel_rl.system.errors import ConfigError
 
 FORMAT = 2
-"""Version of config.json. It is increased when a setting changes its name or meaning; the tables below then get an
-entry for the previous format."""
+"""Version of config.json. The version is increased when a setting changes its name or meaning. The tables below then
+get an entry for the previous format."""
 
-# By format: settings that have another name in the next one. A name with a point is of a section.
+# For each file format: settings that the next format renames. The name of a nested setting contains a point.
 _RENAMED: dict[int, dict[str, str]] = {
     1: {
         "group": "distributed",
@@ -24,7 +24,7 @@ _RENAMED: dict[int, dict[str, str]] = {
         "algo.rule_epsilon": "algo.optimizer_eps",
     }
 }
-# By format: settings that the next one has in addition, with the values of all earlier runs.
+# For each file format: settings that the next format adds, with the values that all earlier runs used.
 _ADDED: dict[int, dict[str, Any]] = {
     1: {
         "schedule": "lockstep",
@@ -62,15 +62,15 @@ _ADDED_FOR_ALGORITHM: dict[int, dict[str, dict[str, Any]]] = {
 
 
 def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a config.json by the present names, without its format version.
+    """Return the settings of a config.json under the present names, without the format version.
 
-    ConfigError, one line, for a format of a later version of this program, for two names of one setting, and for an
-    algorithm or a group of a wrong type.
+    Raises ConfigError, with a message of one line, for a format of a later version of this program, for two names of
+    one setting, and for an algorithm or a group of a wrong type.
     """
     version = values.get("format", 1)
     if type(version) is not int or not 1 <= version <= FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads formats 1 to {FORMAT}")
-    for name in ("algorithm", "env", "algo"):  # settings that are read before the types of all settings are checked
+    for name in ("algorithm", "env", "algo"):  # These settings are read before the types of all settings are checked.
         if name in values and not isinstance(values[name], str if name == "algorithm" else Mapping):
             kind = "a text" if name == "algorithm" else "a group of settings"
             raise ConfigError(f"--{name} {values[name]!r}: must be {kind}")
@@ -90,7 +90,8 @@ def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_file(folder: Path) -> dict[str, Any]:
-    """Read config.json of a run's folder without changes. ConfigError, one line, that names the file."""
+    """Read config.json of a run's folder without changes. Raises ConfigError, with a message of one line that names the
+    file."""
     file = folder / "config.json"
     try:
         values = json.loads(file.read_text())
@@ -105,7 +106,8 @@ def read_file(folder: Path) -> dict[str, Any]:
 
 
 def _section(values: dict[str, Any], name: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the section that a setting is in, and its name there; None if the file has no such section."""
+    """Return the section that contains a setting, and the setting's name there, or None if the file has no such
+    section."""
     section, _, last = name.rpartition(".")
     result = values.get(section) if section else values
     return (result if isinstance(result, dict) else None), last

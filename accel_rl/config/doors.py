@@ -1,5 +1,4 @@
-"""A user's own classes instead of built-in ones: engines, gradient exchanges and schedules, each named
-`module:Class`."""
+"""Users can replace built-in engines, gradient exchanges and schedules by classes, each named `module:Class`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +48,8 @@ def check_doors(engine: str, update: str, schedule: str) -> None:
 
 
 def _names_class(flag: str, name: str, choices: tuple[str, ...]) -> bool:
-    """Whether a setting names a class of the user's. ConfigError if it names neither that nor one of the choices."""
+    """Return whether a setting names a user's class. Raises ConfigError if the setting names neither a class nor one of
+    the choices."""
     if name in choices:
         return False
     if ":" not in name:

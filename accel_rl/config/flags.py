@@ -1,4 +1,5 @@
-"""Names of settings: flags of the command line, full (--env.game) or short (--game), and a setting by its name."""
+"""Names of settings are flags of the command line: full (--env.game) or short (--game). A setting can also be found by
+its name."""
 
 import dataclasses
 import typing
@@ -29,9 +30,10 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
 def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
     """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name.
 
-    ConfigError for an unknown flag. The message suggests the equivalent of another library's flag, or similar names.
+    Raises ConfigError for an unknown flag. The message suggests the equivalent of another library's flag, or similar
+    names.
     """
-    by_name: dict[str, list[str]] = {}  # also for nested groups: replay.size
+    by_name: dict[str, list[str]] = {}  # The names of nested settings are included, such as replay.size.
     for flag in flags:
         parts = flag[2:].split(".")
         for i in range(len(parts)):
@@ -69,14 +71,16 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
 
 
 def full_name(config: TrainConfig, name: str) -> str:
-    """Return a setting's full name: game -> env.game. ConfigError, with similar names, for an unknown setting."""
+    """Return a setting's full name, such as env.game for game. An unknown setting raises a ConfigError with similar
+    names."""
     flags = flags_of(TrainConfig, config)
-    del flags["--algorithm"]  # another algorithm has other settings
+    del flags["--algorithm"]  # Another algorithm would have other settings.
     return complete(["--" + name], flags)[0][2:].replace("-", "_")
 
 
 def with_setting(config: TrainConfig, name: str, value: Any) -> TrainConfig:
-    """Return the configuration with one setting changed. name: full, env.game. ConfigError for a wrong type."""
+    """Return the configuration with one setting changed. `name` is a full name, such as env.game. Raises ConfigError
+    for a wrong type."""
     return cast(TrainConfig, _with(config, name, name.split("."), value))
 
 

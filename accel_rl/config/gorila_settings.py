@@ -9,8 +9,7 @@ from accel_rl.system.errors import ConfigError
 
 MAX_IN_FLIGHT = 2
 SLACK = 100
-"""Smallest allowed difference, in pushes, between the limit of a gradient's age and the age among equally fast
-learners."""
+"""Smallest allowed difference, in pushes, between max_delay and the age of a gradient among equally fast learners."""
 
 
 @dataclass(frozen=True)
@@ -20,19 +19,20 @@ class ParameterServerConfig:
     shards: Count = 1
     """Number of shards that the parameters are divided among (Nair et al. 2015, section 5.1: 31)."""
     max_delay: OptionalCount = None
-    """Maximum age of a push, in other pushes to the shard; older pushes are discarded (section 4.2 gives no number).
-    Default: (1 + in-flight) x learners, the age of a gradient among equally fast learners, plus the number of learners
-    or 100, whichever is larger. With 0 only gradients at the current parameters are applied."""
+    """Maximum age of a push, counted in other pushes to the shard. Older pushes are discarded (section 4.2 gives no
+    number). The default is (1 + in-flight) x learners, which is the age of a gradient among equally fast learners, plus
+    the number of learners or 100, whichever is larger. With 0 a shard applies only gradients that were computed at its
+    current parameters."""
     in_flight: Count = 1
     """Maximum number of unanswered pushes at the end of an update, 0 to 2. With 0 each update waits for the shards'
     answers and pulls the new parameters. Otherwise answers and parameters are applied when they arrive."""
     outlier_deviations: float = 0.0
-    """A learner discards a gradient if its |loss| exceeds the running mean by this many running standard deviations
-    (section 4.2: several), and by more than one clipped reward can add to the loss. The rule is for losses of
-    Q-learning: with --cluster gorila the default is 5 for dqn, c51 and rainbow. 0 means never."""
+    """A learner discards a gradient if two conditions hold. Its |loss| exceeds the running mean by this many running
+    standard deviations (section 4.2: several), and the excess is larger than one clipped reward can cause. The rule is
+    for losses of Q-learning. With --cluster gorila the default is 5 for dqn, c51 and rainbow. 0 means never."""
     push_updates: Count = 1
-    """With --update async: number of updates by the ranks of a machine after which the machine pushes all updates since
-    its last push. Before that it waits for the answers to its last push."""
+    """With --update async, a machine pushes once its ranks have made this number of updates since the last push. The
+    push contains all of them. Before a push, the machine waits for the answers to its last push."""
     timeout_s: float = 60.0
     """Seconds after which a shard that does not answer ends the run."""
 
@@ -43,17 +43,17 @@ class ParameterServerConfig:
 
     @property
     def delay_limit(self) -> int:
-        """max_delay, resolved."""
+        """The resolved value of max_delay."""
         n = self.pushing
         return (1 + self.in_flight) * n + max(SLACK, n) if self.max_delay is None else self.max_delay
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for an impossible value."""
+        """Raise ConfigError, with a message of one line, for an impossible value."""
         for name, holds, allowed in (
             ("shards", self.shards >= 1, "at least 1"),
             ("max_delay", self.delay_limit >= 0, "0 or more"),
             ("in_flight", 0 <= self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
-            # a learner's unanswered pushes increase the age of its gradients
+            # Unanswered pushes of a learner increase the age of its gradients.
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
             ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
             ("push_updates", self.push_updates >= 1, "at least 1"),
@@ -65,31 +65,30 @@ class ParameterServerConfig:
 
 @dataclass(frozen=True)
 class GorilaConfig(ParameterServerConfig):
-    """--cluster gorila: bundles of an actor, a replay and a learner, and the shards of the parameters (Nair et al.
-    2015, section 4). --envs, --replay.size and --replay.start apply to each bundle."""
+    """With --cluster gorila, each bundle has an actor, a replay and a learner, and the parameters are divided into
+    shards (Nair et al. 2015, section 4). --envs, --replay.size and --replay.start apply to each bundle."""
 
     bundles: Count = 2
-    """Number of bundles (Nair et al. 2015, section 5.1: 100). Each samples and learns."""
+    """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle samples and learns."""
     actors: Count = 0
-    """Number of processes that sample without learning. They need --gorila.replay global."""
+    """Number of processes that sample without learning. Such processes need --gorila.replay global."""
     learners: Count = 0
-    """Number of processes that learn without sampling. They need --gorila.replay global."""
+    """Number of processes that learn without sampling. Such processes need --gorila.replay global."""
     replay: Literal["local", "global"] = "local"
-    """local: each bundle learns from its own steps (Nair et al. 2015, section 5.1). global: all steps are stored in one
-    replay in a separate process, from which all learners draw (section 4)."""
+    """Place of the replay. With `local` each bundle learns from its own steps (Nair et al. 2015, section 5.1). With
+    `global` all steps are stored in one replay in a separate process, from which all learners draw (section 4)."""
     updates: OptionalCount = None
     """End the run after this many updates of the parameters, instead of after --env-steps of all bundles together."""
     min_bundles: Count = 1
-    """End the run if fewer bundles than this have been running for --gorila.timeout-s seconds."""
+    """The run ends if fewer than this number of bundles have been running for --gorila.timeout-s seconds."""
     snapshot_updates: Count = 1_000
-    """Updates of the parameters between two snapshots of the shards. A shard that is lost continues from its last
-    one."""
+    """Updates of the parameters between two snapshots of the shards. A lost shard continues from its last snapshot."""
     bundle_cpus: float = 0.0
-    """Cores that the cluster reserves for each bundle; a fraction below 1 is allowed. With 0 all cores are divided
-    among the bundles."""
+    """Number of cores that the cluster reserves for each bundle. A fraction below 1 is allowed. With 0 all cores are
+    divided among the bundles."""
     bundle_gpus: float = 0.0
-    """GPUs that the cluster reserves for each bundle; a fraction below 1 is allowed. With 0 all GPUs are divided among
-    the bundles."""
+    """Number of GPUs that the cluster reserves for each bundle. A fraction below 1 is allowed. With 0 all GPUs are
+    divided among the bundles."""
 
     @property
     def pushing(self) -> int:
@@ -101,7 +100,7 @@ class GorilaConfig(ParameterServerConfig):
         return self.bundles + self.actors + self.learners
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for an impossible value."""
+        """Raise ConfigError, with a message of one line, for an impossible value."""
         super().check()
         for name, minimum in (("bundles", 0), ("actors", 0), ("learners", 0), ("min_bundles", 1)):
             if getattr(self, name) < minimum:

@@ -1,5 +1,5 @@
-"""Help of the command line: the main options with their descriptions, the others in one line each; --help-all describes
-all."""
+"""The help of the command line describes the main options, and lists the others in one line each. --help-all describes
+all options."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from typing import Any
 import tyro
 
 WIDTHS = (80, 120)
-"""Smallest and largest width of a line. The width of the terminal is used between them."""
+"""Smallest and largest width of a line. Between these limits, a line has the width of the terminal."""
 COLUMN = 34
 """Width of the column of flags."""
 TITLES = {
@@ -27,12 +27,13 @@ TITLES = {
     "distributed": "Ranks",
     "gorila": "Gorila",
 }
-"""{group: title}; a group without an entry has its name as the title."""
+"""Maps a group of options to its title. A group without an entry has its name as the title."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """A flag of the command line. value: the kind of value that follows it, or the allowed values; "" for a switch."""
+    """A flag of the command line. `value` is the kind of value that follows the flag, or the allowed values, or "" for
+    a switch."""
 
     flag: str
     value: str
@@ -46,22 +47,23 @@ class Option:
 
 @dataclass(frozen=True)
 class Help:
-    """The arrangement of a command's help. main: flags that are described first, {flag: how it is typed}. modes: groups
-    that are left out, {group: the condition under which it is shown}. Without main flags all options are described."""
+    """The arrangement of a command's help. `main` has the flags that are described first, {flag: its typed form}.
+    `modes` has the groups that are omitted, {group: the condition under which it is shown}. Without main flags, the
+    help describes all options."""
 
     main: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
 
 
 def options_of(cls: type, default: Any, registry: Any) -> list[Option]:
-    """Return the options of a dataclass of settings, in order. registry: tyro's, with the rules for values."""
+    """Return the options of a dataclass of settings, in order. `registry` is tyro's, with the rules for values."""
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning), registry:
         parser = tyro.extras.get_parser(cls, default=default)
     return [_option(action) for action in parser._actions if "--help" not in action.option_strings]
 
 
 def _option(action: Any) -> Option:
-    text = " ".join(str(action.help or "").split())  # without the line breaks of the source
+    text = " ".join(str(action.help or "").split())  # The line breaks of the source are removed.
     text, _, shown = text.rpartition("(default: ")
     shown = shown.removesuffix(")").strip("'")
     value = (action.metavar or "").removeprefix("{None}|").replace("{[", "[").replace("]}", "]")
@@ -72,7 +74,7 @@ def _option(action: Any) -> Option:
 
 
 def help_text(prog: str, does: str, options: Sequence[Option], arrangement: Help, everything: bool) -> str:
-    """Return the help of a command. everything: describe all options (--help-all)."""
+    """Return the help of a command. With `everything`, describe all options (--help-all)."""
     width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTHS[0]), WIDTHS[1])
     lines = [f"usage: {prog} [options]", "", *_paragraphs(does, width)]
     main = {} if everything else arrangement.main
@@ -128,5 +130,5 @@ def _paragraphs(text: str, width: int) -> list[str]:
 
 
 def asked(argv: Collection[str]) -> bool:
-    """Whether the arguments request a command's help."""
+    """Return whether the arguments request a command's help."""
     return not {"-h", "--help", "--help-all"}.isdisjoint(argv)

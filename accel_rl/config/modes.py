@@ -1,6 +1,7 @@
 """The modes of a run. Each mode checks how it combines with the other settings.
 
-A mode belongs to a package above this one. Its module is imported by name, and only if the mode is chosen.
+A mode belongs to a package that may import this one. The mode's module is imported by name, and only if the mode is
+chosen.
 """
 
 from collections.abc import Callable
@@ -17,11 +18,12 @@ MODES: tuple[tuple[Test, str], ...] = (
     (lambda c: c.distributed.several, "accel_rl.runners.ranks.rank_config:check"),
     (lambda c: c.sampler.on_device, "accel_rl.samplers.device_engine:check"),
 )
-"""(whether the mode is chosen, its check as module:function). A check is called with `Resolved` settings."""
+"""Each entry has the test of whether the mode is chosen, and the mode's check as module:function. A check is called
+with `Resolved` settings."""
 
 
 def check_modes(config: TrainConfig) -> None:
-    """Raise ConfigError, one line, for settings that a chosen mode cannot have."""
+    """Raise ConfigError, with a message of one line, for settings that a chosen mode cannot have."""
     for is_chosen, name in MODES:
         if is_chosen(config):
             module, _, function = name.partition(":")

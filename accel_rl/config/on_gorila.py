@@ -1,4 +1,4 @@
-"""The default settings of algorithms on a cluster with a parameter server."""
+"""Default settings of algorithms on a cluster with a parameter server."""
 
 from dataclasses import replace
 
@@ -11,10 +11,11 @@ from accel_rl.config.train import TrainConfig
 def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
     """Return settings for --cluster gorila, in which schedules count the updates of the parameters.
 
-    An algorithm's default settings are replaced by those of Nair et al. 2015: the interval of the target network
-    (section 5.1), the guard against outliers (section 4.2; only for Q-learning with clipped rewards), and for DQN the
-    network (section 5.1). The optimizer stays RMSProp, because the paper does not give the learning rate of its AdaGrad
-    and none was searched. An experiment's settings are unchanged. is_atari: whether rewards are clipped by default.
+    An algorithm's default settings are replaced by those of Nair et al. 2015. The changes are the interval of the
+    target network (section 5.1), the guard against outliers (section 4.2, only for Q-learning with clipped rewards),
+    and for DQN the network (section 5.1). The optimizer stays RMSProp, because the paper does not give the learning
+    rate of its AdaGrad, and this project has not searched for one. An experiment's settings are unchanged. `is_atari`
+    is true if rewards are clipped by default.
     """
     algo, gorila = config.algo, config.gorila
     if isinstance(algo, ReplayAlgorithmConfig):

@@ -17,25 +17,26 @@ class EvaluationConfig:
     evaluations."""
     steps: Count = 125_000
     """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). The number is reduced to
-    an eighth of --evaluation.interval, or of the run if the run is shorter."""
+    at most an eighth of --evaluation.interval, or of the run if the run is shorter."""
     episodes: Count = 0
     """Number of episodes of one evaluation, instead of --evaluation.steps. 0 means that --evaluation.steps is used."""
     max_episode_steps: Count = 27_000
     """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter limit of
-    the environment, or of the protocol unless --evaluation.starts is saved, takes precedence."""
+    the environment takes precedence. So does a shorter limit of the protocol, unless --evaluation.starts is saved."""
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
     starts: Literal["noop", "saved"] = "noop"
-    """Starts of Atari episodes (Nair et al. 2015, section 5.2). noop: a reset and --env.noop-max frames of no-op at
-    most. saved: the points of --evaluation.starts-file, each played once; --evaluation.episodes and steps do not count.
-    The frames before a start count toward --evaluation.max-episode-steps, and the points won before it do not."""
+    """Starts of Atari episodes (Nair et al. 2015, section 5.2). With `noop` an episode begins after a reset and at most
+    --env.noop-max frames of no-op. With `saved` each point of --evaluation.starts-file is played once, and
+    --evaluation.episodes and steps do not count. The frames before a start count toward --evaluation.max-episode-steps.
+    The rewards before a start do not count."""
     starts_file: str = ""
     """File of start points, created by `accel-rl starts`. The points of the paper are not public."""
     greedy: bool = False
-    """Act greedily instead of sampling from the policy."""
+    """The agent acts greedily instead of sampling from the policy."""
 
     def size(self, env_steps: int) -> int:
-        """Return the env steps of each evaluation of a run of this length, the last one included."""
+        """Return the env steps of each evaluation of a run of this length, including the last evaluation."""
         return min(self.steps, max(1, min(self.interval or env_steps, env_steps) // 8))
 
     def check(self) -> None:
@@ -56,7 +57,8 @@ class CheckpointConfig:
     verified."""
 
     interval: OptionalCount = None
-    """Env steps between checkpoints. Default: a twentieth of the run, 5,000 to 100,000. 0 means only one at the end."""
+    """Env steps between checkpoints. The default is a twentieth of the run, within 5,000 to 100,000. With 0 the only
+    checkpoint is at the end."""
     keep: Count = 3
     """Number of checkpoints to keep; older ones are deleted."""
 
@@ -72,13 +74,13 @@ class LogConfig:
     """Metrics and logging."""
 
     interval: OptionalCount = None
-    """Env steps between rows of metrics.csv. Default: a hundredth of the run, 1,000 to 50,000."""
+    """Env steps between rows of metrics.csv. The default is a hundredth of the run, within 1,000 to 50,000."""
     window: Count = 100
     """Number of recent episodes, of all ranks, that the online score averages over (section 5.3: 100)."""
     norms: bool = False
     """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False
-    """Also write TensorBoard events into the run folder (needs the extra: tensorboard)."""
+    """Also write TensorBoard events into the run folder. The option needs the extra `tensorboard`."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 1:

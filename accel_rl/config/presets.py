@@ -1,6 +1,7 @@
-"""Settings of other projects and papers by name: algorithm, sampling and Atari protocol as in the source.
+"""Presets are settings of other projects and papers by name: algorithm, sampling and Atari protocol as in the source.
 
-Each value is the source's value in this project's units. If the meaning differs, a comment explains the conversion.
+Each value is the source's value, converted to this project's units. Where the meaning differs, a comment explains the
+conversion.
 """
 
 from typing import Any
@@ -11,11 +12,12 @@ from accel_rl.system.errors import ConfigError, nearest
 
 Settings = dict[str, Any]
 
-_WRAPPERS: Settings = {"env.protocol": "cleanrl2022"}  # the wrappers of OpenAI baselines, which SB3 has, too
+# These are the wrappers of OpenAI baselines, which SB3 also uses.
+_WRAPPERS: Settings = {"env.protocol": "cleanrl2022"}
 _TEN_MILLION: Settings = {"env_steps": 10_000_000, "sampler.decorrelation_steps": 0}
 _EIGHT_BY_128: Settings = {"sampler.envs": 8, "sampler.horizon": 128}
 _ONE_ENV: Settings = {"sampler.envs": 1, "sampler.horizon": 4, "algo.intensity": 8.0, "algo.batch_size": 32}
-"""One environment, and an update on a batch of 32 every 4 steps."""
+"""Settings with one environment, and an update on a batch of 32 every 4 steps."""
 
 _CLEANRL: Settings = {**_WRAPPERS, **_TEN_MILLION}
 _CLEANRL_Q: Settings = {
@@ -25,7 +27,8 @@ _CLEANRL_Q: Settings = {
     "algo.network": "nature",
     "algo.replay.size": 1_000_000,
     "algo.replay.start": 80_000,
-    # epsilon falls from 1 at step 0 to 0.01 at step 1,000,000; this project counts from the first update
+    # In the source, epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. This project counts steps from the first
+    # update.
     "algo.epsilon": 1 - 0.99 * 0.08,
     "algo.epsilon_final": 0.01,
     "algo.epsilon_steps": 920_000,
@@ -63,7 +66,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.clip_schedule": "constant",
                 "algo.value_clip": 0.1,
                 "algo.entropy_coefficient": 0.01,
-                "algo.value_coefficient": 0.25,  # vf_coef 0.5 of half the squared error
+                "algo.value_coefficient": 0.25,  # the source has vf_coef 0.5 and half the squared error
                 "algo.clip_grad_norm": 0.5,
                 "algo.target_kl": 0.0,
                 "algo.optimizer": "adam",
@@ -80,7 +83,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_CLEANRL_Q,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.01,  # divided by the batch size, as in the source
+                "algo.optimizer_eps": 0.01,  # this project divides epsilon by the batch size, like the source
                 "algo.target_interval": 10_000,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -96,7 +99,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epochs": 4,
                 "algo.epsilon_final": 0.01,
                 "algo.exploration": 0.1,
-                # the source clips at 10 with the squared error; this project's loss has a factor 1/2
+                # The source clips at 10 with the squared error. The loss of this project has a factor 1/2.
                 "algo.clip_grad_norm": 5.0,
                 "algo.optimizer": "radam",
                 "algo.optimizer_eps": 1e-8,
@@ -139,7 +142,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.entropy_coefficient": 0.01,
                 "algo.value_coefficient": 0.25,
                 "algo.clip_grad_norm": 0.5,
-                "algo.optimizer": "rmsprop",  # RMSpropTFLike: epsilon inside the root
+                "algo.optimizer": "rmsprop",  # RMSpropTFLike adds epsilon inside the root
                 "algo.optimizer_eps": 1e-5,
                 "algo.rmsprop_alpha": 0.99,
                 "algo.network": "nature",
@@ -156,7 +159,8 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.target_interval": 1_000,
                 "algo.huber": 1.0,
                 "algo.clip_grad_norm": 10.0,
-                # epsilon falls from 1 at step 0 to 0.01 at step 1,000,000; this project counts from the first update
+                # In the source, epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. This project counts steps
+                # from the first update.
                 "algo.epsilon": 1 - 0.99 * 0.1,
                 "algo.epsilon_final": 0.01,
                 "algo.epsilon_steps": 900_000,
@@ -176,7 +180,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_DOPAMINE,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.0003125 * 32,  # this project divides it by the batch size
+                "algo.optimizer_eps": 0.0003125 * 32,  # this project divides epsilon by the batch size
                 "algo.n_step": 1,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -185,7 +189,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "rainbow": {
                 **_DOPAMINE,
                 "algo.learning_rate": 6.25e-5,
-                "algo.optimizer_eps": 1.5e-4 * 32,  # this project divides it by the batch size
+                "algo.optimizer_eps": 1.5e-4 * 32,  # this project divides epsilon by the batch size
                 "algo.n_step": 3,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -285,7 +289,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
         },
     ),
 }
-"""{name: (source, {algorithm: settings})}."""
+"""Maps a name to (source, {algorithm: settings})."""
 
 
 def with_preset(config: TrainConfig, name: str) -> TrainConfig:

@@ -1,4 +1,4 @@
-"""Algorithms and experiments by name."""
+"""Algorithms and experiments are found by name."""
 
 import importlib
 import pkgutil
@@ -21,11 +21,12 @@ ALGORITHMS = {
 PAPERS = "accel_rl.papers"
 """Package of the papers' experiments: the module of `stooke:figure_3` is accel_rl.papers.stooke."""
 PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
-"""Prefixes of the names of a paper's experiments: none, or a package that contains them."""
+"""A paper's experiments are named with one of these prefixes: none, or a package that contains them."""
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the class of `a2c`, or of a user's `module:Class`; the current folder is searched too. ConfigError."""
+    """Return the class of a name such as `a2c`, or of a user's `module:Class`. The current folder is searched too.
+    ConfigError."""
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
@@ -33,10 +34,10 @@ def find_algorithm(name: str) -> type[Algorithm]:
 
 
 def find(name: str, flag: str = "algorithm") -> Any:
-    """Import the object named by `a2c` or `module:attribute`. ConfigError, which begins with the flag.
+    """Import the object named by `a2c` or `module:attribute`. Raises a ConfigError that begins with the flag.
 
-    The module is a user's module, which is also searched in the current folder, or a user's file (`my_grids.py:sizes`),
-    or a paper of accel_rl.papers.
+    The module is a user's module (the current folder is searched too), a user's file (`my_grids.py:sizes`), or a paper
+    of accel_rl.papers.
     """
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
@@ -58,7 +59,7 @@ def find(name: str, flag: str = "algorithm") -> Any:
 
 
 def papers() -> list[str]:
-    """Return the names of the papers whose experiments the package has."""
+    """Return the names of the papers whose experiments are in the package."""
     return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(PAPERS).__path__) if m.ispkg)
 
 
@@ -74,6 +75,7 @@ def _user_module_or_paper(name: str) -> ModuleType:
 
 
 def experiment_of(paper: str, name: str) -> str:
-    """Return the name of a paper's experiment: figure_3 of stooke:figure_3; "" for experiments of other modules."""
+    """Return the name of a paper's experiment, such as figure_3 of stooke:figure_3, or "" for experiments of other
+    modules."""
     module, _, function = name.partition(":")
     return function if module in [prefix + paper for prefix in PAPER_PREFIXES] else ""

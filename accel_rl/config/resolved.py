@@ -1,10 +1,10 @@
-"""Resolved settings: defaults that follow from other settings are filled in.
+"""In resolved settings, the defaults that follow from other settings are filled in.
 
     config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
     config.spec                     the environment, as the network, the replay and the plan need it
 
-Placement is resolved later: `--device auto`, workers and threads belong to the plan (`RunPlan`) of the machine that
-runs.
+Placement is resolved later: `--device auto`, workers and threads belong to the plan (`RunPlan`) of the executing
+machine.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -30,9 +30,10 @@ class ResolvedSampler(SamplerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved(TrainConfig):
-    """A training run whose horizon, backend and random numbers are chosen, and whose paths are absolute.
+    """The settings of a training run whose horizon, backend and random numbers are chosen, and whose paths are
+    absolute.
 
-    All parts of a run take these settings. They come only from `resolve` and from a run's config.json.
+    All parts of a run take these settings. The settings come only from `resolve` and from a run's config.json.
     """
 
     env: ResolvedEnv
@@ -43,14 +44,15 @@ class Resolved(TrainConfig):
 
     @property
     def spec(self) -> EnvSpec:
-        """The spec of the training environment. A process creates one environment to read it. ConfigError."""
+        """The spec of the training environment. The process creates one environment to read its spec. ConfigError."""
         return make_spec(self.env, training=True, reset=self.sampler.reset)
 
 
 def resolve(config: TrainConfig) -> Resolved:
     """Check settings, and fill in the settings that follow from others.
 
-    ConfigError, one line, for impossible settings. All checks that need no other process are made here.
+    Raises ConfigError, with a message of one line, for impossible settings. The function makes all checks that need no
+    other process.
     """
     config.check()
     resolved = fill_in(config)
@@ -74,7 +76,7 @@ def fill_in(config: TrainConfig) -> Resolved:
     """Fill in the settings that follow from others, without checking how they combine. ConfigError."""
     randomness = "counter" if config.sampler.on_device else "sequence"
     file = config.evaluation.starts_file
-    if file:  # absolute, for processes in other folders
+    if file:  # The path is made absolute, because other processes may use another folder.
         file = str(Path(file).expanduser().absolute())
     chosen: dict[str, Any] = {
         "env": resolve_env(config.env, randomness),

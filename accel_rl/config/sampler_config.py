@@ -10,39 +10,42 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SamplerConfig(NamesEngine):
-    """Sampling: environments, workers, inference."""
+    """Settings of sampling: environments, workers, inference."""
 
     envs: Count = 16
-    """B, total number of environments (with --update async, of each rank). It must be a multiple of ranks x groups x
-    workers."""
+    """Total number of environments, called B. With --update async, the number of each rank. The number must be a
+    multiple of ranks x groups x workers."""
     horizon: OptionalCount = None
-    """T, agent steps of each environment between optimisations. Default: follows from the algorithm's batch size."""
+    """Agent steps of each environment between optimisation phases, called T. The default follows from the algorithm's
+    batch size."""
     groups: OptionalCount = None
-    """Number of alternating groups: inference for one group runs while another steps (Stooke & Abbeel section 4.1: 2).
-    Default: 2, or 1 for an odd number of environments. With the emulator on a CPU the default is two groups with half
-    of the workers and an inference thread each, or one group if the number of workers is odd or a group would have
-    fewer than 4 environments."""
+    """Number of alternating groups of environments. Inference for one group runs while another group steps (Stooke &
+    Abbeel section 4.1: 2). The default is 2, or 1 for an odd number of environments. With the emulator on a CPU, the
+    default is two groups, each with half of the workers and an inference thread. It is one group if the number of
+    workers is odd or a group would have fewer than 4 environments."""
     inference_per_worker: bool = False
-    """Run inference for each worker separately, in order of arrival; --sampler.groups is ignored. Daley & Amato 2021,
-    section 4, compare this with synchronized execution, which is --sampler.groups 1."""
+    """Run inference for each worker separately, in order of arrival. --sampler.groups is then ignored. Daley & Amato
+    2021, section 4, compare this mode with synchronized execution (--sampler.groups 1)."""
     workers: OptionalCount = None
-    """Number of worker processes of each rank. Default: one per usable core, or a smaller number that divides
-    --sampler.envs."""
+    """Number of worker processes of each rank. The default is one process per usable core, or a smaller number that
+    divides --sampler.envs."""
     cores: tuple[int, ...] | None = None
-    """Cores to use, such as 0 1 2. Default: all cores that the affinity mask and the cgroup allow."""
+    """Cores to use, such as 0 1 2. The default is all cores that the affinity mask and the cgroup allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
-    """Time of the reset after an episode (section 4.1). immediate: within the same step. wait: during the next
-    optimisation; until then the environment is skipped. swap: during the next optimisation, while a spare environment
-    continues (twice the number of emulators). cached: within the same step, by restoring a stored start state."""
+    """Time of the reset after an episode (section 4.1). `immediate` resets within the same step. `wait` resets during
+    the next optimisation phase, and skips the environment until then. `swap` also resets then, while a spare
+    environment continues, which doubles the number of emulators. `cached` restores a stored start state within the same
+    step."""
     decorrelation_steps: Count = 300
-    """Maximum number of uniform-random actions at the start of each environment (section 5.3, decorrelation)."""
+    """Each environment starts with a random number of uniform-random actions, up to this maximum (section 5.3,
+    decorrelation)."""
     engine: str = "workers"
-    """workers: worker processes step the environments. in-process: the learner's process steps them, for debugging,
-    with the same rollouts. device: Atari is emulated on the learner's device, and frames stay on it (Dalton & Frosio
-    2020); on a CPU a slow build of the same kernels runs. module:Class: an engine of yours."""
+    """Engine that steps the environments. `workers` uses worker processes. `in-process` uses the learner's process, for
+    debugging, with the same rollouts. `device` emulates Atari on the learner's device, where frames stay (Dalton &
+    Frosio 2020); on a CPU, a slow build of the same kernels runs. `module:Class` is a user's engine."""
     capture: bool = True
-    """Capture inference once and replay it without Python (CPU) or as a CUDA graph (GPU), if the agent and all its
-    modules are unmodified built-ins. If inference is not captured, events.log contains the reason."""
+    """Capture inference once and replay it without Python on a CPU, or as a CUDA graph on a GPU. The agent and all its
+    modules must be unmodified built-ins. If inference is not captured, events.log contains the reason."""
     timeout_s: float = 60.0
     """Seconds after which a worker that does not answer counts as hung and is replaced."""
 

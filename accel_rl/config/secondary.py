@@ -10,8 +10,9 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """A second learner, for Q-learning. Its agent never acts. It starts from the first learner's parameters and learns
-    from the first learner's replay at the same training intensity (Stooke & Abbeel, section 5.4.2)."""
+    """Settings of a second learner, for Q-learning. The second learner's agent never acts. The second learner starts
+    from the first learner's parameters, and learns from the first learner's replay at the same training intensity
+    (Stooke & Abbeel, section 5.4.2)."""
 
     batch: Count = 0
     """Batch size of the second learner, in transitions. 0 means no second learner."""

@@ -1,4 +1,4 @@
-"""The settings of a run: one frozen dataclass, the same in Python, on the command line and in config.json."""
+"""The settings of a run are one frozen dataclass, the same in Python, on the command line and in config.json."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -25,7 +25,7 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run."""
+    """The settings of one training run."""
 
     algorithm: str = field(default="a2c", metadata={"hidden": True})
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -38,35 +38,36 @@ class TrainConfig:
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
     gorila: GorilaConfig = field(default_factory=GorilaConfig)
     preset: str = ""
-    """Defaults of another project or paper, for its algorithms: cleanrl, sb3, dopamine, stooke2018, mnih2015 or
-    pqn2024. Other options override them. Default: this project's own."""
+    """Preset with the defaults of another project or paper for its algorithms: cleanrl, sb3, dopamine, stooke2018,
+    mnih2015 or pqn2024. Other options override the preset. The default is no preset: this project's own defaults."""
     env_steps: Count = 1_500_000
-    """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
+    """Length of the run in env steps. An env step is an agent step, with 4 emulated frames in Atari."""
     seed: Count = 0
     """Seed of all random numbers of the run."""
     run_dir: str = ""
     """Folder of the run, which is created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
     schedule: str = "lockstep"
-    """lockstep: sample and learn alternately. concurrent (for Q-learning): sample and learn in parallel. The target
-    network acts while the learner trains on the replay, which changes only every --algo.target-interval env steps
-    (Daley & Amato 2021).
-    module:Class: a schedule of yours."""
+    """Schedule of sampling and learning. With `lockstep` they alternate. With `concurrent` (for Q-learning) they run in
+    parallel. In a concurrent run, the target network acts while the learner trains on the replay, which changes only
+    every --algo.target-interval env steps (Daley & Amato 2021). `module:Class` is a user's schedule."""
     cluster: Literal["none", "gorila", "ray"] = "none"
-    """gorila: bundles and a sharded parameter server, started by Ray (Nair et al. 2015). The paper's optimizer is
-    --optimizer adagrad, whose learning rate was not searched (a small run with 0.003 did not learn Pong). ray: the
-    ranks of --ranks, started by Ray on the machines of its cluster. none: only this machine, without Ray."""
+    """Cluster of the run. With `gorila`, Ray starts bundles and a sharded parameter server (Nair et al. 2015). The
+    paper's optimizer is --optimizer adagrad, whose learning rate was not searched (a small run with 0.003 did not learn
+    Pong). With `ray`, Ray starts the ranks of --ranks on the machines of its cluster. With `none` the run uses only
+    this machine, without Ray."""
     address: str = ""
-    """Address of a running Ray cluster, HOST:PORT or auto. Default: Ray is started on this machine, for this run."""
+    """Address of a running Ray cluster, HOST:PORT or auto. By default, Ray is started on this machine for this run."""
     device: str = "auto"
     """Device of the learner and of inference: auto, cpu, cuda or cuda:N."""
     precision: Precision = "float32"
-    """Precision of matrix products and convolutions in training. tfloat32 is faster on GPUs, bfloat16 on CPUs with AMX
-    and on GPUs; neither reproduces the papers' numbers. Parameters, sums, losses and evaluations stay float32."""
+    """Precision of matrix products and convolutions in training. `tfloat32` is faster on GPUs, and `bfloat16` on
+    GPUs and on CPUs with AMX. Neither reproduces the papers' numbers. Parameters, sums, losses and evaluations stay
+    float32."""
     capture_updates: bool = True
     """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network allow it. If updates are
     not captured, events.log contains the reason."""
     torch_threads: OptionalCount = None
-    """Number of threads of one torch operation. Default: one per usable core on a CPU, one with a GPU."""
+    """Number of threads of one torch operation. The default is one per usable core on a CPU, and one with a GPU."""
     max_skipped_updates: Count = 20
     """End the run after this many consecutive updates with a non-finite loss or gradient. Each such update is skipped
     and counted."""
@@ -78,8 +79,8 @@ class TrainConfig:
     """Weights & Biases project of the run."""
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for a value that is impossible independently of the others. `resolve` checks
-        combinations."""
+        """Raise ConfigError, with a message of one line, for a value that is impossible whatever the other settings
+        are. `resolve` checks combinations of settings."""
         check_types(self)
         check_doors(self.sampler.engine, self.distributed.update, self.schedule)
         for name in ("env_steps", "max_skipped_updates", "torch_threads"):
@@ -113,18 +114,20 @@ class TrainConfig:
 
     @property
     def period(self) -> int:
-        """Concurrent schedule: env steps between two synchronizations of sampling and learning."""
+        """With the concurrent schedule: env steps between two synchronizations of sampling and learning."""
         assert isinstance(self.algo, ReplayAlgorithmConfig)
         return self.algo.target_interval
 
     @property
     def rank_period(self) -> int:
-        """The period in env steps of one rank. Synchronous ranks together make the period's steps."""
+        """The length of the concurrent schedule's period, in env steps of one rank. Synchronous ranks share the steps
+        of a period."""
         return self.period // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
     def T(self) -> int:
-        """The horizon, resolved. Concurrent schedule: the largest up to 32 with which rollouts divide the period."""
+        """The resolved horizon. With the concurrent schedule, the horizon is the largest up to 32 with which rollouts
+        divide the period."""
         if self.sampler.horizon:
             return self.sampler.horizon
         B = self.sampler.envs
@@ -138,9 +141,10 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Build the settings from config.json, of this format or an earlier one.
+        """Build the settings from a config.json of this format or an earlier one.
 
-        ConfigError, one line, for an unknown field. A missing field has its default, which is logged.
+        Raises ConfigError, with a message of one line, for an unknown field. A missing field gets its default, which is
+        logged.
         """
         values, version = migrated(d), d.get("format", 1)
         algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
@@ -152,20 +156,21 @@ class TrainConfig:
         return config
 
     def checkpoint_interval(self) -> int:
-        """Resolved number of env steps between checkpoints; 0 means only one at the end."""
+        """Resolved number of env steps between checkpoints. 0 means a single checkpoint at the end."""
         if self.checkpoint.interval is not None:
             return self.checkpoint.interval
         return min(max(self.env_steps // 20, 5_000), 100_000)
 
     def log_interval(self) -> int:
-        """Env steps between rows, resolved."""
+        """Resolved number of env steps between rows of metrics."""
         return self.log.interval or min(max(self.env_steps // 100, 1_000), 50_000)
 
 
 def default_config(name: str) -> TrainConfig:
     """Return the default settings of an algorithm, with its paper's environments and horizon.
 
-    name: `a2c`, `module:Class`, or `module:function` of a function that returns settings (an experiment). ConfigError.
+    `name` is `a2c`, `module:Class`, or `module:function` of a function that returns settings (an experiment).
+    ConfigError.
     """
     result = find(name)
     if not isinstance(result, type) and callable(result):
@@ -181,7 +186,8 @@ def default_config(name: str) -> TrainConfig:
 def read_settings(folder: Path) -> dict[str, Any]:
     """Read the settings of a run's folder as plain JSON, with the current names, without importing a user's algorithm.
 
-    ConfigError, one line, for an unknown field. Fields of a user's algorithm cannot be checked here.
+    Raises ConfigError, with a message of one line, for an unknown field. Fields of a user's algorithm cannot be checked
+    here.
     """
     values = read_file(folder)
     try:
@@ -196,7 +202,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:
-    """version: format of the file that contains the values. missing: collects the names of missing fields."""
+    """Build settings from the values of a file. `version` is the format of the file. `missing` collects the names of
+    missing fields."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}
@@ -206,6 +213,6 @@ def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], p
             raise ConfigError(f"unknown field {prefix}{key} ({formats})" + nearest(key, names))
         if isinstance(value, dict) and is_dataclass(hints[key]):
             value = _build(hints[key], value, version, missing, f"{prefix}{key}.")
-        built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples
+        built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples, so lists become tuples
     missing += [prefix + name for name in names if name not in built]
     return cls(**built)

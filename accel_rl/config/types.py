@@ -1,4 +1,4 @@
-"""Whether values of settings have the types that their classes declare."""
+"""Values of settings are checked against the types that their classes declare."""
 
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
@@ -11,7 +11,7 @@ from accel_rl.system.errors import ConfigError
 
 
 def check_types(config: Any, prefix: str = "--") -> None:
-    """Raise ConfigError for the first setting of a wrong type. config: a dataclass of settings, or of groups of
+    """Raise ConfigError for the first setting of a wrong type. `config` is a dataclass of settings, or of groups of
     settings."""
     hints = get_type_hints(type(config))
     for f in fields(config):
@@ -37,13 +37,13 @@ def plain(value: Any) -> Any:
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Whether a value has a type. Whole numbers are accepted as floats; booleans are not accepted as numbers."""
+    """Return whether a value has a type. Whole numbers are accepted as floats. Booleans are not accepted as numbers."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return any(value == allowed and type(value) is type(allowed) for allowed in args)
     if origin is tuple:
         return isinstance(value, tuple | list) and all(fits(args[0], v) for v in value)
-    if args and origin is not None:  # a union
+    if args and origin is not None:  # the type is a union
         return any(fits(a, value) for a in args)
     if hint is float:
         return isinstance(value, float | int) and not isinstance(value, bool)
@@ -53,7 +53,7 @@ def fits(hint: Any, value: Any) -> bool:
 
 
 def described(hint: Any) -> str:
-    """Describe a type in words: "a whole number or None"."""
+    """Describe a type in words, such as "a whole number or None"."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return f"one of {', '.join(str(a) for a in args if a != '')}" if len(args) > 1 else str(args[0])

@@ -1,4 +1,4 @@
-"""Page-locked host memory, which a GPU can read and write asynchronously."""
+"""A GPU can read and write page-locked host memory asynchronously."""
 
 import ctypes
 import functools
@@ -13,23 +13,24 @@ from torch import Tensor
 from accel_rl.system.hardware import say_once
 
 PAGE = 4096
-PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE: locked for every GPU, whichever is current
-NO_CONTEXT = 3, 201  # CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_INVALID_CONTEXT
+PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE locks the memory for every GPU, not only for the current GPU.
+NO_CONTEXT = 3, 201  # the codes CUDA_ERROR_NOT_INITIALIZED and CUDA_ERROR_INVALID_CONTEXT
 
 
 class PageLocks(Protocol):
-    """Locks and unlocks pages of host memory."""
+    """Lock and unlock pages of host memory."""
 
     def register(self, address: int, size: int) -> int:
-        """Lock the pages of `size` bytes from a page's address. Returns CUDA's error code, 0 for success."""
+        """Lock the pages of `size` bytes, from the address of a page. Return CUDA's error code, which is 0 for
+        success."""
 
     def unregister(self, address: int) -> int:
-        """Unlock the pages that were locked from that address. Returns CUDA's error code."""
+        """Unlock the pages that were locked from an address. Return CUDA's error code."""
 
 
 class _Driver:
-    """The page locks of CUDA's driver. The driver does not remember an error, whereas torch's next kernel would raise
-    an error of the runtime's `cudaHostRegister`."""
+    """The page locks of CUDA's driver. CUDA's driver does not store an error, whereas an error of the runtime's
+    `cudaHostRegister` would be raised again by torch's next kernel."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -37,9 +38,7 @@ class _Driver:
     def register(self, address: int, size: int) -> int:
         arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
         error = int(self._library.cuMemHostRegister_v2(*arguments))
-        if (
-            error in NO_CONTEXT
-        ):  # the first call of CUDA's runtime in a thread sets its context, and this thread has made none
+        if error in NO_CONTEXT:  # The first call of CUDA's runtime in a thread would set the thread's CUDA context.
             torch.cuda.current_stream().synchronize()
             error = int(self._library.cuMemHostRegister_v2(*arguments))
         return error
@@ -76,11 +75,11 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 class PageLocked:
     """Contiguous host tensors whose pages are locked until `close`, so that copies from and to a GPU are asynchronous.
 
-    If the system does not allow page locks, copies are slower; this is logged once.
+    If the system does not allow page locks, copies are slower. This is logged once.
     """
 
     def __init__(self, tensors: Iterable[Tensor], module: Any):
-        """module: the GPU's runtime module (see `system.devices.runtime`)."""
+        """`module` is the GPU's runtime module (see `system.devices.runtime`)."""
         self._locks = page_locks(module)
         self._locked: list[int] = []
         for address, size in whole_pages(tensors):
@@ -94,17 +93,17 @@ class PageLocked:
                 self._locked.append(address)
 
     def close(self) -> None:
-        """Unlock the pages; call it before the memory is freed."""
+        """Unlock the pages. Call this method before the memory is freed."""
         while self._locked:
             self._locks.unregister(self._locked.pop())
 
 
 def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, module: Any) -> Tensor:
-    """Allocate zeros in page-locked host memory, which is unlocked when the tensor is freed. module: the GPU's runtime
-    module."""
+    """Allocate zeros in page-locked host memory, which is unlocked when the tensor is freed. `module` is the GPU's
+    runtime module."""
     size = math.prod(shape) * dtype.itemsize
     memory = torch.zeros(-(-size // PAGE) * PAGE + PAGE, dtype=torch.uint8)
-    begin = -memory.data_ptr() % PAGE  # memory on separate pages, because no page can be locked twice
+    begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.
     tensor = memory[begin : begin + size].view(dtype).view(shape)
     locked = PageLocked([tensor], module)
     weakref.finalize(tensor, locked.close).atexit = False  # at exit the process frees the memory

@@ -7,7 +7,8 @@ from torch import Tensor
 
 @dataclass(slots=True)
 class ReplayBatch:
-    """N transitions over n steps, in the notation of rlax: from obs_tm1 by a_tm1, through the return r_t, to obs_t.
+    """A batch of N transitions over n steps, in the notation of rlax. A transition starts at obs_tm1 with action a_tm1,
+    has the return r_t, and ends at obs_t.
 
     obs_tm1, obs_t [N, S, *frame_shape] ([N, *frame_shape] without a stack), with the dtype of the replay.
     a_tm1 [N] int64.

@@ -1,4 +1,4 @@
-"""The rollout: T steps of B environments, time-major, each frame stored once."""
+"""A rollout has T steps of B environments, time-major, and stores each frame once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 class RnnState:
     """Recurrent states of n environments over T steps.
 
-    state [n, Z]: the state before the first step. first [T, n] bool: whether an episode begins at this step, so that
+    state [n, Z] is the state before the first step. first [T, n] bool marks steps at which an episode begins, so that
     the state is reset before the step. `act` advances `state` in place.
     """
 
@@ -26,7 +26,7 @@ class RnnState:
 
 @dataclass(slots=True)
 class Rollout:
-    """T steps of B environments as tensors over the same memory.
+    """T steps of B environments, as tensors over shared memory.
 
     frames [S - 1 + T + 1, B, *frame_shape]: the observation at t consists of rows t .. t + S - 1, as far as age [t]
     reaches.
@@ -77,7 +77,8 @@ class Rollout:
 
     @property
     def on_host(self) -> "Rollout":
-        """Return the cells in host memory, without recorded values. Reading them does not wait for a GPU."""
+        """Return the cells in host memory, without values that the agent recorded. Reading the returned arrays does not
+        wait for a GPU."""
         return self if self.host is None else self.host
 
     @property
@@ -87,15 +88,16 @@ class Rollout:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all cells are valid."""
+        """Return whether all cells are valid."""
         return bool(self.on_host.valid.all())
 
     def valid_cells(self) -> Tensor:
-        """Return the valid cells t * B + b [N], in order, on the rollout's device. Does not wait for a GPU."""
+        """Return the valid cells t * B + b [N], in order, on the rollout's device. The method does not wait for a
+        GPU."""
         return self._on_device(self.on_host.valid.reshape(-1).nonzero().squeeze(-1))
 
     def time_limits(self) -> tuple[Tensor, Tensor] | None:
-        """Return the cells (t [N], b [N]) in which a time limit cut an episode; None if no episode was cut."""
+        """Return the cells (t [N], b [N]) in which a time limit cut an episode, or None if no episode was cut."""
         host = self.on_host
         t, b = torch.nonzero(host.truncated & ~host.terminated, as_tuple=True)
         if not len(t):
@@ -115,22 +117,22 @@ class Rollout:
         return self.action.shape[1]
 
     def observation(self, t: Tensor, b: Tensor) -> Tensor:
-        """Observations [N, S, *frame_shape] at the cells (t [N], b [N]), t in 0 .. T."""
+        """Return the observations [N, S, *frame_shape] at the cells (t [N], b [N]), where t is in 0 .. T."""
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
-        """Observations [T * n, S, *frame_shape] of T successive steps of environments b, from step t. The last may be
-        step T."""
+        """Return the observations [T * n, S, *frame_shape] of T successive steps of environments b, from step t. The
+        last step may be step T."""
         if self.stack == 1:
             return self.frames[t : t + T, b].flatten(0, 1)
         return self.frame_stacks(t, T, b).gather()
 
     def frame_stacks(self, t: int, T: int = 1, b: slice = slice(None)) -> FrameStacks:
-        """Return the observations of `observations` without gathering their frames."""
+        """Return the same observations as `observations`, without gathering their frames."""
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
-        """Return the recurrent state of the environments b: from step 0 over T steps (None means all steps), or at t =
+        """Return the recurrent state of the environments b, from step 0 over T steps (None means all steps), or at t =
         T."""
         state = self.state if t == 0 else self.next_state
         if state is None:
@@ -140,7 +142,7 @@ class Rollout:
         return RnnState(state[b], self.age[t : t + T, b] == 0)
 
     def final_observation(self, t: Tensor, b: Tensor) -> Tensor:
-        """Observations [N, S, *frame_shape] in which the episodes that ended at the cells (t, b) ended."""
+        """Return the last observations [N, S, *frame_shape] of the episodes that ended at the cells (t, b)."""
         age = (self.age[t, b].long() + 1).clamp(max=self.stack - 1)
         obs = gather_stacks(self.frames, t + 1, b, age, self.stack)
         newest = self.final_frames[t, b]

@@ -1,4 +1,4 @@
-"""A rollout's cells as numpy arrays, into which the worker processes write. This module does not import torch."""
+"""The cells of a rollout are numpy arrays, into which the worker processes write. This module does not import torch."""
 
 from dataclasses import dataclass, field, fields
 
@@ -10,26 +10,28 @@ from accel_rl.data.spec import EnvSpec
 
 @dataclass(slots=True)
 class Step:
-    """One step of n environments: arrays [n, ...] that an environment overwrites in place and never replaces.
+    """One step of n environments, in arrays [n, ...] that an environment overwrites in place and never replaces.
 
-    Usually they are slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays at t.
+    The arrays are usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays at t.
     """
 
     frame: np.ndarray  # [n, *frame_shape] the observation's newest frame after the step; after an `immediate`
     #                    reset the new episode's first frame
-    final_frame: np.ndarray  # [n, *frame_shape] written only where `ended`: the old episode's last frame
-    age: np.ndarray  # [n] uint8 steps since the episode's first frame, saturating at `EnvSpec.oldest`
+    final_frame: np.ndarray  # [n, *frame_shape] the old episode's last frame, written only where `ended`
+    age: np.ndarray  # [n] uint8, the steps since the episode's first frame, saturating at `EnvSpec.oldest`
     reward: np.ndarray  # [n] float32 raw
-    terminated: np.ndarray  # [n] bool the return ends here (game over, or a lost life if the protocol counts it)
-    truncated: np.ndarray  # [n] bool stopped by the time limit: the return bootstraps from the final frame
-    ended: np.ndarray  # [n] bool the episode is over (game over or time limit), a reset is due
-    valid: np.ndarray  # [n] bool False where the environment waited for its reset and did not step
-    # [n, info_bytes] uint8 written only where `ended`: numbers of the episode (envs/episode_info.py); Atari has none
+    # [n] bool: the return ends here, at a game over, or at a lost life if the protocol counts lives
+    # [n] bool: the time limit stopped the episode, and the return bootstraps from the final frame
+    terminated: np.ndarray
+    truncated: np.ndarray
+    ended: np.ndarray  # [n] bool: the episode has ended by game over or time limit, and a reset is due
+    valid: np.ndarray  # [n] bool: False where the environment waited for its reset and did not step
+    # [n, info_bytes] uint8, numbers of the episode (envs/episode_info.py), written only where `ended`; none for Atari
     info: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
     @classmethod
     def empty(cls, n: int, spec: EnvSpec) -> "Step":
-        """Allocate private arrays for n environments (tests, videos, benchmarks)."""
+        """Allocate private arrays for n environments, for tests, videos and benchmarks."""
         frame = np.zeros((n, *spec.frame_shape), spec.frame_dtype)
         flags = {k: np.zeros(n, bool) for k in ("terminated", "truncated", "ended", "valid")}
         return cls(
@@ -38,19 +40,20 @@ class Step:
         )  # fmt: skip
 
     def __getitem__(self, index: slice) -> "Step":
-        """A view of some of the environments."""
+        """Return a view of some of the environments."""
         return Step(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """Names of the arrays that a `Rollout` has as tensors."""
-# Value of cells that were never written, so that tests detect a read of one.
+# Cells that were never written have this value, so that tests detect a read of such a cell.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
 
 
 def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
-    """Names, dtypes and shapes of a rollout's arrays; `frames` opens with the stack - 1 before the first step."""
+    """Return the names, dtypes and shapes of a rollout's arrays. `frames` begins with the stack - 1 frames before the
+    first step."""
     fields: Layout = {
         "frames": (spec.frame_dtype, (spec.stack - 1 + T + 1, B, *spec.frame_shape)),
         "final_frames": (spec.frame_dtype, (T, B, *spec.frame_shape)),
@@ -80,7 +83,7 @@ class RolloutArrays:
     ended: np.ndarray
     valid: np.ndarray
     info: np.ndarray
-    """[T, B, info_bytes] see `Step`."""
+    """[T, B, info_bytes] numbers of ended episodes, see `Step`."""
     stack: int
 
     @classmethod
@@ -98,7 +101,8 @@ class RolloutArrays:
         self.reward.fill(SENTINEL_REWARD)
 
     def step(self, t: int, b: slice) -> Step:
-        """The cells that step t of some environments writes: the observation at t + 1, the rest at t."""
+        """Return the cells that step t of some environments writes: the observation at t + 1, and the other arrays at
+        t."""
         return Step(
             frame=self.frames[self.stack + t, b],
             age=self.age[t + 1, b],
@@ -112,7 +116,7 @@ class RolloutArrays:
         )
 
     def initial(self, b: slice, spec: EnvSpec) -> Step:
-        """The cells of the observation at t = 0 (frame and age; the rest is scratch)."""
+        """Return the cells of the observation at t = 0. Only frame and age are meaningful."""
         step = Step.empty(b.stop - b.start, spec)
         step.frame, step.age = self.frames[self.stack - 1, b], self.age[0, b]
         return step

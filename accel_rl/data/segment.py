@@ -1,4 +1,4 @@
-"""A piece of a large state that is written once and never changes."""
+"""A segment is a piece of a large state that is written once and never changes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor
 class Segment:
     """A named set of tensors. Checkpoints that contain the same segment share one file.
 
-    `load` returns the tensors: from memory before the segment is saved, from the verified file after a resume.
+    `load` returns the tensors, from memory before the segment is saved, and from the verified file after a resume.
     """
 
     name: str

@@ -1,7 +1,8 @@
-"""Page-aligned arrays, private to one process or shared by several processes through an anonymous file.
+"""Arrays in this module are page-aligned. They are private to one process, or shared by several processes through an
+anonymous file.
 
-A memfd has no name in /dev/shm. So no file is left behind however the processes end, and the size of /dev/shm does not
-limit it. The system allocates a page when it is first written, so an unused array occupies only address space.
+A memfd has no name in /dev/shm. So no file is left behind, however the processes end, and the size of /dev/shm is no
+limit. The system allocates a page when the page is first written, so an unused array occupies only address space.
 """
 
 import math
@@ -16,7 +17,7 @@ from accel_rl.system.errors import ConfigError, RunError
 
 _ALIGN = 4096
 
-Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> (dtype, shape)
+Layout = dict[str, tuple[str, tuple[int, ...]]]  # maps a name to (dtype, shape)
 
 
 def _offsets(layout: Layout) -> tuple[dict[str, int], int]:
@@ -31,7 +32,7 @@ def _offsets(layout: Layout) -> tuple[dict[str, int], int]:
 def _anonymous_file(size: int) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("accel_rl", os.MFD_CLOEXEC)
-    else:  # macOS has no memfd: a temporary file is created and unlinked
+    else:  # macOS has no memfd, so a temporary file is created and unlinked.
         fd, path = tempfile.mkstemp(prefix="accel_rl")
         os.unlink(path)
     os.ftruncate(fd, size)
@@ -39,7 +40,7 @@ def _anonymous_file(size: int) -> int:
 
 
 def _boot() -> str:
-    """Identity of this machine, since file numbers are not unique across machines."""
+    """Return the identity of this machine, since file numbers are not unique across machines."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as f:
             return f.read().strip()
@@ -48,12 +49,13 @@ def _boot() -> str:
 
 
 def address(fd: int) -> str:
-    """Path by which other processes of this machine open an anonymous file while this process holds it."""
+    """Return the path by which other processes of this machine open an anonymous file while this process holds it."""
     return f"/proc/{os.getpid()}/fd/{fd} {os.fstat(fd).st_ino} {_boot()}"
 
 
 def open_at(address: str) -> int:
-    """Open the file; returns a descriptor. Raises RunError on another machine, or after the owner has exited."""
+    """Open the file at an address, and return a descriptor. Raises RunError on another machine, or after the owner has
+    exited."""
     path, inode, boot = address.split()
     if boot != _boot():
         raise RunError(f"the shared memory {path} is another machine's")
@@ -79,7 +81,8 @@ def _available_bytes() -> int | None:
 
 
 def private_arrays(layout: Layout) -> dict[str, np.ndarray]:
-    """Allocate zeros that no other process sees. No page is shared with other memory, so that a GPU can lock each."""
+    """Allocate zero-filled arrays that no other process sees. No page is shared with other memory, so that a GPU can
+    lock each page."""
     offsets, size = _offsets(layout)
     return _arrays(layout, offsets, mmap.mmap(-1, size))
 
@@ -92,7 +95,7 @@ def _arrays(layout: Layout, offsets: dict[str, int], memory: mmap.mmap) -> dict[
 
 
 class SharedArrays:
-    """Named numpy arrays over one shared file. The owner calls `create`; other processes call `attach` with the same
+    """Named numpy arrays over one shared file. The owner calls `create`. Other processes call `attach` with the same
     layout."""
 
     def __init__(self, layout: Layout, fd: int):

@@ -1,4 +1,4 @@
-"""Shapes and names of an environment."""
+"""An environment's specification has its shapes and names."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -6,16 +6,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EnvSpec:
-    """Shapes and names of an environment.
+    """The shapes and names of an environment.
 
-    `stack` frames make an observation: for pictures [stack, H, W], or [stack, C, H, W] with channels; otherwise
-    [*frame_shape] with stack 1. `info_bytes` is the size of the numbers that an environment reports when an episode
-    ends. `protocol` is the resolved set of rules that the environment plays by; every recorded score includes it.
+    An observation consists of `stack` frames. Pictures have the shape [stack, H, W], or [stack, C, H, W] with channels.
+    Other observations have the shape [*frame_shape], with stack 1. `info_bytes` is the size of the numbers that an
+    environment reports when an episode ends. `protocol` is the resolved set of rules by which the environment plays.
+    Every recorded score includes the protocol.
     """
 
     name: str
     frame_shape: tuple[int, ...]
-    frame_dtype: str  # "uint8" for pictures, "float32" otherwise
+    frame_dtype: str  # "uint8" for pictures, "float32" for other observations
     n_actions: int
     stack: int = 1
     action_meanings: tuple[str, ...] = ()
@@ -29,7 +30,8 @@ class EnvSpec:
 
     @property
     def oldest(self) -> int:
-        """Value at which `age` saturates. At least 1, so that only the first step of an episode has age 0."""
+        """Value at which `age` saturates. The value is at least 1, so that only the first step of an episode has
+        age 0."""
         return max(self.stack - 1, 1)
 
     @property
@@ -38,12 +40,12 @@ class EnvSpec:
 
     @property
     def channels(self) -> int:
-        """Number of channels of an observation: `stack` times those of a frame."""
+        """Number of channels of an observation, which is `stack` times the number of a frame's channels."""
         return self.stack * (self.frame_shape[0] if len(self.frame_shape) == 3 else 1)
 
     @property
     def is_atari(self) -> bool:
-        """Whether an Atari game is played, by the rules of an Atari protocol."""
+        """Whether the environment is an Atari game with the rules of an Atari protocol."""
         return "frame_skip" in self.protocol
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Copies from the host to a GPU for which the host does not wait."""
+"""Staging copies data from the host to a GPU, and the host does not wait."""
 
 import weakref
 from typing import Any
@@ -11,12 +11,13 @@ from accel_rl.system.devices import Device
 
 
 class _Slot:
-    """A buffer of `size` bytes in page-locked host memory. Its event is set when the last copy from the buffer is
+    """A buffer of `size` bytes in page-locked host memory. The event is set when the last copy from the buffer is
     complete."""
 
     def __init__(self, size: int, module: Any):
         memory = torch.empty(size + PAGE, dtype=torch.uint8)
-        begin = -memory.data_ptr() % PAGE  # two slots on one page could not both be locked
+        # The slot begins on a new page, because two slots on one page could not both be locked.
+        begin = -memory.data_ptr() % PAGE
         self.memory = memory[begin : begin + size]
         self.event = module.Event()
         self.locked = PageLocked([self.memory], module)
@@ -27,18 +28,19 @@ class _Slot:
 
 
 class Staging:
-    """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
+    """Copy host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
-    The caller may change or free the host tensor immediately. A slot is reused after the copy from it is complete;
-    while all slots are in use, a new slot is allocated. Not thread-safe, and not usable within a CUDA graph.
+    The caller may change or free the host tensor immediately. A slot is reused after the copy from it is complete.
+    While all slots are in use, a new slot is allocated. The class is not thread-safe, and cannot be used within a CUDA
+    graph.
     """
 
     def __init__(self, device: torch.device | str, module: Any = None):
-        """module: the device's runtime, if None (see `Device.runtime`)."""
+        """`module` is the runtime of the device. With None, the device's own runtime is used (see `Device.runtime`)."""
         self.device = torch.device(device)
         self._module = module
         self._slots: list[_Slot] = []
-        # At interpreter exit the process frees the memory, and the runtime may be gone.
+        # At interpreter exit the process frees the memory, and the CUDA runtime may already be unloaded.
         weakref.finalize(self, _close, self._slots).atexit = False
 
     def put(self, host: Tensor) -> Tensor:
@@ -66,7 +68,7 @@ class Staging:
         for slot in sorted(fitting, key=lambda slot: len(slot.memory)):
             if slot.event.query():
                 return slot
-        # powers of two: tensors of similar sizes share slots
+        # Sizes are powers of two, so that tensors of similar sizes share slots.
         self._slots.append(_Slot(max(PAGE, 1 << (size - 1).bit_length()), self._runtime))
         return self._slots[-1]
 

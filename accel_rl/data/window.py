@@ -1,4 +1,4 @@
-"""A window of the last N steps, over several shorter rollouts."""
+"""A window holds the last N steps, over several shorter rollouts."""
 
 from collections import deque
 from typing import Any
@@ -22,19 +22,20 @@ class RolloutWindow:
     """
 
     def __init__(self, N: int, T: int, device: torch.device | str = "cpu"):
-        """device: the device of the rollouts."""
+        """`device` is the device of the rollouts."""
         if N % T:
             raise ValueError(f"a window of {N} steps is not made of rollouts of {T}")
         self.N = N
         self.T = T
         self.device = torch.device(device)
         self._pieces: deque[dict[str, Tensor]] = deque()
-        self._tail: dict[str, Any] = {}  # data after the last step: frames [1, B, ...], age [1, B], recurrent state
+        # The data after the last step are frames [1, B, ...], age [1, B] and the recurrent state.
+        self._tail: dict[str, Any] = {}
         self._stack = 1
-        self._staging: Staging | None = None  # of the rollouts
+        self._staging: Staging | None = None  # staging memory of the rollouts
 
     def append(self, rollout: Rollout) -> None:
-        """Add a rollout. Copies it, since the rollout's memory is reused."""
+        """Add a rollout. The rollout is copied, since its memory is reused."""
         S = rollout.stack
         piece = {name: getattr(rollout, name).clone() for name in _FLAGS}
         piece |= {f"recorded/{k}": v.clone() for k, v in rollout.recorded.items()}
@@ -49,7 +50,7 @@ class RolloutWindow:
         if not self._pieces:
             piece["before"] = rollout.frames[: S - 1].clone()
         self._pieces.append(piece)
-        # an observation at the window's first step reaches S - 1 rows further back
+        # An observation at the window's first step includes frames of S - 1 earlier rows.
         while (len(self._pieces) - 1) * self.T >= self.N + S - 1:
             self._pieces.popleft()
         self._stack = S
@@ -63,7 +64,7 @@ class RolloutWindow:
         return len(self._pieces) * self.T >= self.N
 
     def rollout(self, b: slice) -> Rollout:
-        """The last N steps of the environments b."""
+        """Return the last N steps of the environments b."""
         assert self.ready
         S = self._stack
         pieces = list(self._pieces)
@@ -92,7 +93,7 @@ class RolloutWindow:
         )
 
     def _on_host(self, pieces: list[dict[str, Tensor]], b: slice) -> Rollout | None:
-        """The flags of the window's cells in host memory, without frames, if the rollouts are on a GPU."""
+        """Return the flags of the window's cells in host memory, without frames, if the rollouts are on a GPU."""
         if any(f"host/{name}" not in p for p in pieces for name in _ON_HOST):
             return None
         flags: dict[str, Any] = {name: torch.cat([p[f"host/{name}"][:, b] for p in pieces]) for name in _ON_HOST}
@@ -102,7 +103,7 @@ class RolloutWindow:
         return Rollout(**arrays, **{**flags, "valid": valid}, stack=self._stack)
 
     def _final_frames(self, pieces: list[dict[str, Tensor]], b: slice) -> Tensor:
-        """[N, n, *frame_shape], allocated only where some episode was cut."""
+        """Return the final frames [N, n, *frame_shape], allocated only where some episode was cut."""
         like = self._tail["frames"]
         lo, hi, _ = b.indices(like.shape[1])
         if not any(p["cut"].shape[1] for p in pieces):
@@ -128,8 +129,8 @@ class RolloutWindow:
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
-    """Mark steps without a return as invalid. If a worker died, the step before the lost ones has no successor, so that
-    step and all earlier steps of its episode have no return."""
+    """Mark steps without a return as invalid. If a worker died, the step before the lost steps has no successor. So
+    this step and all earlier steps of its episode have no return."""
     lost = torch.zeros_like(valid[0])
     valid = valid.clone()
     for t in range(valid.shape[0] - 2, -1, -1):

@@ -1,4 +1,4 @@
-"""Synchronous ranks: one all-reduce per gradient, then the same optimizer step on every rank.
+"""Synchronous ranks make one all-reduce per gradient, then the same optimizer step on every rank.
 
 Source: Stooke & Abbeel 2018, section 4.2.
 """
@@ -18,31 +18,32 @@ from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Rate
 from accel_rl.system.errors import RunError
 
-WIDE = 1 << 16  # smallest number of parameters of a layer that is reduced while backward continues
+WIDE = 1 << 16  # least number of parameters of a layer that is reduced while the backward pass continues
 
 
 class GradientMean(Protocol):
-    """Averages the gradients of all ranks: `CollectiveMean`, or `SharedMemoryMean` for ranks of one machine."""
+    """Average the gradients of all ranks. The classes are `CollectiveMean`, and `SharedMemoryMean` for ranks of one
+    machine."""
 
     communicator: Collective
 
     def backward(self, loss: Tensor, samples: Tensor | float) -> None:
-        """Compute this rank's gradient of a loss [], the mean over a number of samples []."""
+        """Compute this rank's gradient of a loss [], which is the mean over a number of samples []."""
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         """Average the gradients and the loss [] over all ranks, and clip the mean gradient in `flat.grad`.
 
-        Returns (gradient norm before clipping [], mean loss []). Does not synchronise a GPU.
+        Return (gradient norm before clipping [], mean loss []). The call does not synchronise a GPU.
         """
 
 
 class AllReduce(GradientSync):
-    """Averages the gradients of all ranks and clips the mean. Every rank then computes the same step from the same
-    numbers, so parameters stay identical. The ranks compare a hash of them every `check_interval` updates, and on GPUs
-    at every row of metrics."""
+    """Average the gradients of all ranks, and clip the mean. Every rank then computes the same step from the same
+    numbers, so parameters stay identical. The ranks compare a hash of the parameters every `check_interval` updates,
+    and on GPUs at every row of metrics."""
 
     def __init__(self, guarded: GuardedStep, mean: GradientMean, check_interval: int = 100):
-        """check_interval: number of updates between two comparisons of the parameters; 0 means never."""
+        """`check_interval` is the number of updates between two comparisons of the parameters; 0 means never."""
         super().__init__(guarded)
         self.times["sync_s"] = 0.0
         self.mean, self.check_interval = mean, check_interval
@@ -63,7 +64,8 @@ class AllReduce(GradientSync):
         return norm
 
     def verify(self) -> None:
-        """Compare the parameters of GPUs; those of CPUs are compared every `check_interval` updates. RunError."""
+        """Compare the parameters of GPUs. The parameters of CPUs are compared every `check_interval` updates.
+        RunError."""
         if self.check_interval and self._on_gpu:
             self._compare()
 
@@ -72,11 +74,11 @@ class AllReduce(GradientSync):
 
 
 class CollectiveMean:
-    """The mean over torch's process group: NCCL on GPUs, gloo on CPUs.
+    """Average over torch's process group, by NCCL on GPUs and gloo on CPUs.
 
     Each rank is weighted by its number of valid samples. Gradient, number of samples and loss share one collective, so
-    that all ranks see a non-finite number in the same update. On CPUs, if one layer holds most parameters, its
-    all-reduce begins while backward still computes the gradients of the layers before it:
+    that all ranks see a non-finite number in the same update. On CPUs, if one layer holds most parameters, the
+    all-reduce of this layer begins while backward still computes the gradients of the layers before it:
 
         backward  | heads | wide layer | convolutions ....... |
         sockets                        | wide layer ..... | the rest |
@@ -96,7 +98,8 @@ class CollectiveMean:
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """Start the all-reduce of the wide layer. Called when its gradient is complete."""
+        """Start the all-reduce of the wide layer's gradient. Autograd calls this function when the gradient is
+        complete."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]
@@ -108,7 +111,7 @@ class CollectiveMean:
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         message = self._flat.message
-        # a number written by an index is copied from pageable memory, which a CUDA graph cannot capture
+        # A number that is written by an index is copied from pageable memory, which a CUDA graph cannot capture.
         message[-1].copy_(loss * samples)
         if isinstance(samples, Tensor):
             message[-2].copy_(samples)
@@ -127,10 +130,10 @@ class CollectiveMean:
 
 
 def _wide(flat: FlatParameters) -> str | None:
-    """Return the name of the tensor that has more than half of all parameters, and at least WIDE; None if there is
+    """Return the name of the tensor that has more than half of all parameters, and at least WIDE, or None if there is
     none.
 
-    None on a GPU, where a collective is part of the update's CUDA graph and uses no core's time.
+    Return None on a GPU, where a collective is part of the update's CUDA graph and uses no core's time.
     """
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
     n = len(flat.data[flat.slices[name]])
@@ -140,8 +143,8 @@ def _wide(flat: FlatParameters) -> str | None:
 def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, with_untrained: bool = False) -> None:
     """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical.
 
-    updates: number of updates made. with_untrained: also compare frozen parameters and buffers. During a phase each
-    rank's buffers depend on its own samples.
+    `updates` is the number of updates made. With `with_untrained`, frozen parameters and buffers are also compared.
+    During a phase each rank's buffers depend on its own samples.
     """
     tensors = (flat.data, *(flat.untrained() if with_untrained else ()))
     digests = communicator.gather([digest(x) for x in tensors])

@@ -1,4 +1,4 @@
-"""Central parameters and optimizer state in shared memory of the host, in chunks that are always consistent.
+"""Central parameters and optimizer state are in shared memory of the host, in chunks that are always consistent.
 
     chunk k:  lock | word | copy 0: parameters, optimizer state, step count | copy 1: the same
                       \\-- version * 2 + index of the current copy
@@ -50,9 +50,9 @@ class Central:
     def __init__(
         self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
     ):
-        """fd: an open file that all ranks share. create: set the file's size and initialise its locks; exactly one
-        process does this, before any other opens the file. checks: store a checksum with every version (for tests).
-        """
+        """`fd` is an open file that all ranks share. `create`: set the file's size and initialise its locks; exactly
+        one process does this, before any other opens the file. `checks`: store a checksum with every version (for
+        tests)."""
         self.parts, self._checks = parts, checks
         layout: Layout = {"locks": ("uint8", (len(parts), LOCK_BYTES)), "words": ("uint64", (len(parts), 8))}
         for k, (part, state) in enumerate(zip(parts, states, strict=True)):
@@ -80,16 +80,16 @@ class Central:
         return len(self.parts)
 
     def version(self, k: int) -> int:
-        """Number of times that chunk k was written. Needs no lock."""
+        """Number of versions of chunk k that were written. The call needs no lock."""
         return int(self._words[k, 0]) >> 1
 
     def updates(self, k: int) -> int:
-        """Number of updates of chunk k; one write can contain several. Needs no lock."""
+        """Number of updates of chunk k. One write can contain several updates. The call needs no lock."""
         return int(self._words[k, 1])
 
     @contextmanager
     def held(self, k: int, timeout_s: float) -> Iterator[None]:
-        """Context that holds the lock of chunk k. RunError after timeout_s."""
+        """Context manager that holds the lock of chunk k. Raises RunError if the lock is not free after timeout_s."""
         self.locks.acquire(k, timeout_s)
         try:
             yield
@@ -97,13 +97,14 @@ class Central:
             self.locks.release(k)
 
     def read(self, k: int) -> tuple[Tensor, dict[str, Any]]:
-        """Return views of the current parameters [n] and optimizer state of chunk k; call with its lock held."""
+        """Return views of the current parameters [n] and optimizer state of chunk k. Call with its lock held."""
         copy = self._copies[k][int(self._words[k, 0]) & 1]
         tensors = dict(copy.tensors)
         return tensors.pop("parameters"), {**tensors, **{n: float(v[0]) for n, v in copy.numbers.items()}}
 
     def publish(self, k: int, parameters: Tensor, state: dict[str, Any], updates: int = 0) -> None:
-        """Write the next version of chunk k, with `updates` new updates. Call it with the chunk's lock held."""
+        """Write the next version of chunk k, with `updates` new updates. Call this method with the chunk's lock
+        held."""
         spare = self.spare(k)
         spare["parameters"].copy_(parameters)
         numbers = {}
@@ -115,14 +116,14 @@ class Central:
         self.publish_spare(k, numbers, updates)
 
     def spare(self, k: int) -> dict[str, Tensor]:
-        """Return views of the copy of chunk k to which the next version is written, including "parameters"; call with
+        """Return views of the copy of chunk k to which the next version is written, including "parameters". Call with
         its lock held."""
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
     def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:
         """Publish the spare copy of chunk k, whose tensors the caller has written, as the next version.
 
-        numbers: the numbers of the optimizer's state, by name.
+        `numbers` has the numbers of the optimizer's state, by name.
         """
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
@@ -131,7 +132,7 @@ class Central:
             copy.numbers[name][0] = value
         if self._checks:
             copy.check[0] = copy.checksum(version)
-        self._words[k, 0] = version << 1 | spare  # published: one aligned store
+        self._words[k, 0] = version << 1 | spare  # One aligned store publishes the new version.
         self._words[k, 1] += np.uint64(updates)
 
     def tensors(self) -> list[Tensor]:
@@ -139,7 +140,8 @@ class Central:
         return [x for copies in self._copies for copy in copies for x in copy.tensors.values()]
 
     def verify(self, k: int, timeout_s: float = 10.0) -> int:
-        """Return the version of chunk k; AssertionError if its checksum is wrong. Needs `checks`."""
+        """Return the version of chunk k. Raises AssertionError if the chunk's checksum is wrong. The call needs
+        `checks`."""
         with self.held(k, timeout_s):
             word = int(self._words[k, 0])
             copy, version = self._copies[k][word & 1], word >> 1

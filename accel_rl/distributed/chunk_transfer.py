@@ -1,4 +1,4 @@
-"""Copies of chunks between the central parameters, in host memory, and a learner's GPU."""
+"""Chunks are copied between the central parameters, in host memory, and a learner's GPU."""
 
 import weakref
 from collections.abc import Sequence
@@ -16,19 +16,20 @@ PARAMETERS = "parameters"
 
 
 class ChunkTransfer:
-    """Copies chunks on a stream of its own. The host waits once for each chunk that it writes, and for nothing else.
+    """Copy chunks on a separate CUDA stream. The host waits once for each chunk that it writes, and for no other
+    operation.
 
         own stream      | central copy -> GPU |                  | GPU -> spare copy |
         current stream                        | optimizer's step |
         host            lock                                                   wait | publish, unlock
 
-    The central memory is page-locked, so that the GPU reads and writes it itself.
+    The central memory is page-locked, so that the GPU can read and write it directly.
     """
 
     def __init__(self, central: Central, data: Tensor, parts: Sequence[slice], optimizers: Sequence[Optimizer]):
-        """data [P]: the parameters on the GPU. parts, optimizers: those of each chunk. All numbers of an optimizer's
-        state must be attributes that count its updates, as Adam's `steps`, so that the host computes them without
-        waiting for the GPU."""
+        """data [P] has the parameters on the GPU. `parts` and `optimizers` have one entry per chunk. All numbers of an
+        optimizer's state must be attributes that count its updates, as Adam's `steps`, so that the host computes them
+        without waiting for the GPU."""
         self._central = central
         self._optimizers = optimizers
         self._device = data.device
@@ -44,18 +45,19 @@ class ChunkTransfer:
         weakref.finalize(self, locked.close).atexit = False  # at exit the process frees the memory
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
-        """Copy the central chunk k to the GPU; call with its lock held. Later work on the current stream uses the copy.
+        """Copy the central chunk k to the GPU. Call with its lock held. Later operations on the current stream use the
+        copy.
 
-        is_held: whether the lock is held until `push` returns. If so, the GPU reads the central memory directly.
-        Otherwise other ranks may overwrite that memory before the GPU has read it, so the GPU reads a copy that the
-        host makes.
+        `is_held` means that the lock is held until `push` returns. With `is_held`, the GPU reads the central memory
+        directly. Otherwise other ranks may overwrite that memory before the GPU has read it, so the GPU reads a copy
+        that the host makes.
         """
         there, values = self._central.read(k)
         here, sources = self._here[k], {PARAMETERS: there} if parameters else {}
         if state:
             sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
         now = self._runtime.current_stream(self._device)
-        self._stream.wait_stream(now)  # queued operations that read the older values
+        self._stream.wait_stream(now)  # Queued operations still read the older values, so the stream waits for them.
         with self._runtime.stream(self._stream):
             for name, source in sources.items():
                 if is_held:
@@ -68,10 +70,11 @@ class ChunkTransfer:
                 setattr(self._optimizers[k], name, int(x))
 
     def push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
-        """Write the GPU's chunk k to the central parameters; call with its lock held, when the GPU's chunk is at least
-        one update newer than the central one. Waits for the copy.
+        """Write the GPU's chunk k to the central parameters. Call with its lock held, when the GPU's chunk is at least
+        one update newer than the central one. The host waits for the copy.
 
-        is_finite [] bool, on the GPU: whether to write the chunk; None means yes. Returns whether it was written.
+        is_finite [] bool, on the GPU, determines whether the chunk is written. None means yes. Return whether the chunk
+        was written.
         """
         spare = self._central.spare(k)
         self._stream.wait_stream(self._runtime.current_stream(self._device))

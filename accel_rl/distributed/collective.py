@@ -1,4 +1,4 @@
-"""Collective operations of synchronous ranks, over torch's default process group."""
+"""Synchronous ranks use collective operations over torch's default process group."""
 
 import os
 import select
@@ -17,9 +17,10 @@ from accel_rl.system.errors import RunError
 
 
 class Watch:
-    """Reports which of the given processes, {rank: pid}, have ended.
+    """Report which of the given processes, {rank: pid}, have ended.
 
-    A pidfd works for processes that are not children, and is not confused by a new process with a reused pid.
+    A pidfd works for processes that are not children, and does not confuse a process with a later process of the same
+    pid.
     """
 
     def __init__(self, pids: dict[int, int]):
@@ -31,7 +32,7 @@ class Watch:
                 fd = os.pidfd_open(pid)
             except ProcessLookupError:
                 self._gone.add(rank)
-            except OSError:  # a sandbox forbids pidfds: a lost rank is then detected by timeout
+            except OSError:  # In a sandbox that forbids pidfds, a lost rank is detected by timeout.
                 continue
             else:
                 self._ranks[fd] = rank
@@ -46,20 +47,21 @@ class Watch:
         return sorted(self._gone)
 
 
-SETTLE_S = 3.0  # time for all surviving ranks to notice a failure
+SETTLE_S = 3.0  # seconds in which all surviving ranks notice a failure
 
 
 class Collective:
-    """A `Communicator` over torch's default process group: gloo for tensors in host memory, the group's own backend for
-    tensors on its device. RunError if a rank has ended or does not answer within the group's timeout."""
+    """A `Communicator` over torch's default process group. Tensors in host memory use gloo, and tensors on the group's
+    device use the group's own backend. Raises RunError if a rank has ended or does not answer within the group's
+    timeout."""
 
     def __init__(self, store: Any) -> None:
-        """store: the store through which the process group was formed."""
+        """`store` is the store through which the process group was formed."""
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
         self.store = store
-        self.watch = Watch({})  # the other ranks' processes on this machine, if this process can see them
-        self._works: list[Any] = []  # background operations, each of which keeps the group's connections open
+        self.watch = Watch({})  # the processes of the other ranks on this machine, if this process can see them
+        self._works: list[Any] = []  # Background operations are held here, and each keeps the group's connections open.
 
     @property
     def on_gpu(self) -> bool:
@@ -85,7 +87,7 @@ class Collective:
         return self.all_reduce_sum(numbers).tolist()
 
     def updates(self, own: int) -> int:
-        """Return `own`, because all ranks make every update together."""
+        """Return the argument, because all ranks make every update together."""
         return own
 
     def gather(self, x: Any) -> list[Any]:
@@ -96,7 +98,7 @@ class Collective:
         return result
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
-        """Start a sum of x over the ranks in the background, in place. Returns a function that waits until it is
+        """Start to sum x over the ranks in the background, in place. Return a function that waits until the sum is
         complete."""
         with _Named(self, f"{x.numel()} numbers"):
             self._works.append(dist.all_reduce(x, async_op=True))
@@ -115,7 +117,7 @@ class Collective:
     def failed(self, what: str, why: str) -> RunError:
         """Return the error of a failed operation, naming the ranks that have ended or hang.
 
-        Every healthy rank sets a key in the store; the error names the ranks without a key.
+        Every healthy rank sets a key in the store. The error names the ranks without a key.
         """
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
@@ -125,7 +127,7 @@ class Collective:
         deadline = time.monotonic() + SETTLE_S
         try:
             self.store.set(f"well/{self.rank}", "1")
-            leave()  # closes the connections, so that ranks waiting for this rank notice the failure, too
+            leave()  # This closes the connections, so that waiting ranks also notice the failure.
             while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
                 others = [r for r in others if not self.store.check([f"well/{r}"])]
                 time.sleep(0.02)
@@ -135,7 +137,7 @@ class Collective:
 
 
 class _Named:
-    """Turns the failure of an operation into a RunError of one line."""
+    """Convert the failure of an operation into a RunError of one line."""
 
     def __init__(self, group: Collective, what: str):
         self.group, self.what = group, what
@@ -144,5 +146,5 @@ class _Named:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            traceback.clear_frames(trace)  # stack frames would keep the group's connections open
+            traceback.clear_frames(trace)  # Stack frames would keep the group's connections open.
             raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error

@@ -1,4 +1,5 @@
-"""Collective operations of ranks that train the same parameters: the interface, and its single-process form."""
+"""Collective operations of ranks that train the same parameters: the interface, and its implementation for a single
+process."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -13,7 +14,8 @@ class CountedSteps(NamedTuple):
     of_run: int
     """Env steps of all ranks. Schedules (exploration, target network, learning rate) advance by this number."""
     of_batch: int
-    """Env steps of the ranks that share each batch. Training intensity times this number of updates become due."""
+    """Env steps of the ranks that share each batch. The number of updates that become due is computed from this number
+    and the training intensity."""
 
 
 class Communicator(Protocol):
@@ -23,7 +25,7 @@ class Communicator(Protocol):
     size: int
 
     def count(self, env_steps: int) -> CountedSteps:
-        """Add this rank's env steps since its last call; returns the totals of all ranks."""
+        """Add this rank's env steps since its last call, and return the totals of all ranks."""
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
         """Compute the sum of x [...] over the ranks that share a batch, in place."""
@@ -32,14 +34,14 @@ class Communicator(Protocol):
         """Compute the maximum of x [...] over the ranks that share a batch, in place."""
 
     def all_reduce_min(self, n: int) -> int:
-        """Minimum of n over the ranks that share a batch."""
+        """Return the minimum of n over the ranks that share a batch."""
 
     def all_gather(self, n: int) -> list[int]:
-        """Every rank's n, in the order of ranks. Does not wait for a GPU."""
+        """Return every rank's n, in the order of ranks. The call does not wait for a GPU."""
 
     def updates(self, own: int) -> int:
-        """Return the total number of updates of the parameters. own: number of updates by this learner. Schedules that
-        count updates follow the total."""
+        """Return the total number of updates of the parameters. `own` is the number of updates by this learner.
+        Schedules that count updates follow the total."""
 
 
 class SingleProcess:

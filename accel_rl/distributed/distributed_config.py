@@ -10,34 +10,35 @@ from accel_rl.system.placement import gpu_of_rank
 
 @dataclass(frozen=True)
 class DistributedConfig:
-    """Distributed training. Each rank is a process with its own workers, environments and part of the replay (Stooke &
-    Abbeel 2018, sections 4.2 and 4.3)."""
+    """Settings of distributed training. Each rank is a process with its own workers, environments and part of the
+    replay (Stooke & Abbeel 2018, sections 4.2 and 4.3)."""
 
     ranks: OptionalCount = None
-    """Number of ranks. Default: one for each GPU of --gpus, else one."""
+    """Number of ranks. The default is one rank for each GPU of --gpus, and otherwise one rank."""
     gpus: str = ""
-    """GPUs to use, such as 0,1. If there are more ranks than GPUs, ranks share them evenly. Default: --device for all
-    ranks."""
+    """GPUs to use, such as 0,1. If the run has more ranks than GPUs, ranks share the GPUs evenly. By default, all ranks
+    use --device."""
     update: str = "all-reduce"
-    """all-reduce: one learner on several devices; --envs, --batch-size and --minibatch are divided among the ranks.
-    async: each rank is a separate learner with --envs environments and full batches, and applies each gradient to the
-    central parameters immediately. --replay.size is divided among the ranks in both modes. module:Class: ranks as with
-    all-reduce that exchange gradients by a GradientSync of yours."""
+    """Exchange of gradients between ranks. With `all-reduce`, the ranks are one learner on several devices, and
+    --envs, --batch-size and --minibatch are divided among them. With `async`, each rank is a separate learner with
+    --envs environments and full batches, and applies each gradient to the central parameters immediately.
+    --replay.size is divided among the ranks in both modes. `module:Class` is a user's GradientSync, whose ranks are
+    as with all-reduce."""
     chunks: Count = 3
-    """async: number of disjoint chunks of the central parameters, each with its own lock (section 4.3)."""
+    """With async: number of disjoint chunks of the central parameters, each with its own lock (section 4.3)."""
     local_updates: Count = 1
-    """async with Adam: number of local updates between two pushes (section 5.3: 1 to 4; appendix A)."""
+    """With async and Adam: number of local updates between two pushes (section 5.3: 1 to 4; appendix A)."""
     warmup_updates: Count = 0
-    """async: number of initial updates by rank 0 alone; until then gradients of other ranks are dropped. This is
-    not in the paper. The first steps of RMSProp are the longest, and gradients computed from old parameters would
-    repeat them."""
+    """With async: number of initial updates by rank 0 alone. Until then, gradients of other ranks are dropped. The
+    paper does not have this warmup. The first steps of RMSProp are the longest, and gradients computed from old
+    parameters would repeat them."""
     pull_steps: Count = 64
-    """async: agent steps between two pulls of the central parameters while sampling (section 5.3: 64)."""
+    """With async: agent steps between two pulls of the central parameters during sampling (section 5.3: 64)."""
     hash_interval: Count = 100
-    """all-reduce: updates between two bitwise comparisons of the ranks' parameters. 0 means never."""
+    """With all-reduce: number of updates between two bitwise comparisons of the ranks' parameters. 0 means never."""
     max_restarts: Count = 0
-    """all-reduce: maximum number of restarts from the checkpoint after a rank was killed. async: a killed rank is
-    always replaced, while the other ranks continue."""
+    """With all-reduce: maximum number of restarts from the checkpoint after a rank was killed. With async, a killed
+    rank is always replaced, while the other ranks continue."""
     timeout_s: float = 120.0
     """Seconds after which a rank that does not answer counts as hung."""
 
@@ -48,12 +49,12 @@ class DistributedConfig:
 
     @property
     def sync_class(self) -> str:
-        """Name of the user's class that exchanges gradients, `module:Class`; "" for the built-in exchanges."""
+        """Name of the user's class that exchanges gradients, `module:Class`, or "" for the built-in exchanges."""
         return self.update if ":" in self.update else ""
 
     @property
     def named_gpus(self) -> list[int]:
-        """GPU indices of --gpus, without a check that they exist. ConfigError if they are not numbers."""
+        """GPU indices of --gpus, without a check that they exist. Raises ConfigError if they are not numbers."""
         if not self.gpus:
             return []
         names = self.gpus.replace(" ", ",").split(",")
@@ -63,7 +64,7 @@ class DistributedConfig:
 
     @property
     def gpu_list(self) -> list[int]:
-        """GPU indices of --gpus. ConfigError for a GPU that is not available."""
+        """GPU indices of --gpus. Raises ConfigError for a GPU that is not available."""
         for n in self.named_gpus:
             hardware.available_device(hardware.gpu_name(n), "--gpus")
         return self.named_gpus
@@ -78,7 +79,7 @@ class DistributedConfig:
         return self.size > 1 or self.is_async
 
     def device(self, rank: int, ranks: int, other: str) -> str:
-        """Return the device of one of the machine's `ranks` ranks; `other` if --gpus names none."""
+        """Return the device of one of the machine's `ranks` ranks, or `other` if --gpus names none."""
         gpus = self.gpu_list
         return hardware.gpu_name(gpus[gpu_of_rank(rank, ranks, len(gpus))]) if gpus else other
 

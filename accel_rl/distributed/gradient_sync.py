@@ -1,4 +1,5 @@
-"""From a loss to an update: the interface, and its implementation for a single learner."""
+"""A gradient sync turns a loss into an update. This module has the interface, and the implementation for a single
+learner."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -11,17 +12,17 @@ from accel_rl.optim.optimizer import Rate
 
 
 class GradientSync(ABC):
-    """Turns a loss into one update of `flat.data`, together with the learners that share the parameters.
+    """Turn a loss into one update of `flat.data`, together with the learners that share the parameters.
 
-    A class of yours, `--update module:Class`, is built as `Class(flat, algo, communicator)` by every synchronous rank
-    (docs/extending.md has an example). Most need only `step`.
+    A user's class, `--update module:Class`, is built as `Class(flat, algo, communicator)` by every synchronous rank
+    (docs/extending.md has an example). Most such classes need only `step`.
     """
 
     flat: FlatParameters
     skips: SkippedUpdates
     """Numbers of updates that were skipped because their loss or gradient was not finite."""
     times: dict[str, float]
-    """Seconds spent on synchronization with other ranks, by activity; empty for a single rank."""
+    """Seconds of synchronization with other ranks, by activity. The dict is empty for a single rank."""
 
     def __init__(self, guarded: GuardedStep):
         self.guarded = guarded
@@ -30,7 +31,8 @@ class GradientSync(ABC):
         self.times = {}
 
     def update(self, loss: Tensor, samples: Tensor | float, learning_rate: Rate) -> Tensor:
-        """Minimise a loss [], the mean over a number of samples []. Returns the gradient's norm before clipping, []."""
+        """Minimise a loss [], which is the mean over a number of samples []. Return the gradient's norm before
+        clipping, []."""
         self.backward(loss, samples)
         return self.step(learning_rate, loss.detach(), samples)
 
@@ -40,14 +42,16 @@ class GradientSync(ABC):
 
     @abstractmethod
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
-        """Make one update from `flat.grad`; return the gradient's norm before clipping, []. loss, samples: the
-        arguments of `backward`. A non-finite update must be skipped by every rank, or by none (see `GuardedStep`)."""
+        """Make one update from `flat.grad`, and return the gradient's norm before clipping, []. `loss` and `samples`
+        are the arguments of `backward`. A non-finite update must be skipped by every rank, or by no rank (see
+        `GuardedStep`)."""
 
     def pull(self) -> None:  # noqa: B027  optional
-        """Fetch newer parameters. Called before an off-policy gradient is computed, and before an evaluation."""
+        """Fetch newer parameters. The learner calls this method before an off-policy gradient is computed, and before
+        an evaluation."""
 
     def verify(self) -> None:  # noqa: B027  optional
-        """Check the parameters. RunError. Waits for a GPU; called at every row of metrics."""
+        """Check the parameters. RunError. The method waits for a GPU, and is called at every row of metrics."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, with `parameters` [P] and the numbers of `skips`. Vectors of the optimizer are flat."""
@@ -58,7 +62,7 @@ class GradientSync(ABC):
 
 
 class Local(GradientSync):
-    """A single learner: it clips the gradient and steps the optimizer."""
+    """A single learner, which clips the gradient and steps the optimizer."""
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         return self.guarded(learning_rate, loss)

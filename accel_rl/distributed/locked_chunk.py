@@ -1,8 +1,8 @@
-"""Asynchronous ranks: each rank applies its gradient to central parameters, chunk by chunk, under a lock.
+"""Asynchronous ranks apply their gradients to central parameters, chunk by chunk, under a lock.
 
-Stooke & Abbeel 2018, section 4.3: compute and clip the gradient. Then, for each chunk, unlocked chunks first: pull the
-parameters and the optimizer state, step the optimizer on the rank's device, write both back. Afterwards the rank's
-parameters equal the central ones.
+The algorithm is that of Stooke & Abbeel 2018, section 4.3: compute and clip the gradient. Then, for each chunk,
+beginning with unlocked chunks: pull the parameters and the optimizer state, step the optimizer on the rank's device,
+write both back. Afterwards the rank's parameters equal the central ones.
 """
 
 import time
@@ -34,19 +34,19 @@ class LockedChunks(GradientSync):
         k: int,
         rank: int = 0,
     ):
-        """build_optimizer(n): builds an optimizer for n parameters; called for each chunk. k: number of chunks.
-        rank: this rank; ranks begin with different chunks.
-        """
+        """`build_optimizer(n)` builds an optimizer for n parameters, and is called for each chunk. `k` is the number of
+        chunks. `rank` is this rank; ranks begin with different chunks."""
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(GuardedStep(flat, EachChunk(self), max_norm))
         self.times |= {"sync_s": 0.0, "lock_wait_s": 0.0}
-        self._transfer: ChunkTransfer | None = None  # of a learner on a GPU
+        self._transfer: ChunkTransfer | None = None  # copies chunks for a learner on a GPU
         self._rank, self._first = rank, rank % len(self.parts)
-        self.warmup_updates = 0  # gradients of other ranks than 0 are dropped until this number of central updates
-        self._parameters = [-1] * len(self.parts)  # versions of parameters and optimizer state in this rank
+        # Gradients of ranks other than 0 are dropped until the central parameters have had this number of updates.
+        self.warmup_updates = 0
+        self._parameters = [-1] * len(self.parts)  # versions of the parameters and the optimizer state in this rank
         self._states = [-1] * len(self.parts)
-        self.refreshed = 0  # number of pulls of the parameters
+        self.refreshed = 0  # number of times that the parameters were pulled
 
     # -- the central parameters ------------------------------------------------------------
 
@@ -55,7 +55,8 @@ class LockedChunks(GradientSync):
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
-        """Connect to the central parameters. publish: write this rank's parameters to them; otherwise pull them."""
+        """Connect to the central parameters. With `publish`, write this rank's parameters to them; otherwise pull
+        them."""
         self.central = central
         if not self.flat.data.is_cpu:
             self._transfer = ChunkTransfer(central, self.flat.data, self.parts, self.optimizers)
@@ -70,7 +71,7 @@ class LockedChunks(GradientSync):
         self.pull_now()
 
     def pull_now(self) -> bool:
-        """Copy the central chunks that other ranks have changed; returns whether any had changed."""
+        """Copy the central chunks that other ranks have changed, and return whether any chunk had changed."""
         changed = False
         for k in range(len(self.parts)):
             if self.central.version(k) != self._parameters[k]:
@@ -92,7 +93,8 @@ class LockedChunks(GradientSync):
         return bool(self._rank and self.warmup_updates and min(central_updates) < self.warmup_updates)
 
     def step_chunks(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        """Step the optimizer of each chunk and write the chunk to the central parameters. See `Optimizer.step`."""
+        """Step the optimizer of each chunk and write the chunk to the central parameters. The arguments are those of
+        `Optimizer.step`."""
         began = time.monotonic()
         with closing(self._free()) as free:
             for k in free:
@@ -110,7 +112,7 @@ class LockedChunks(GradientSync):
         self.times["sync_s"] += time.monotonic() - began
 
     def _free(self) -> Generator[int]:
-        """Yield every chunk once, with its lock held; unlocked chunks first."""
+        """Yield every chunk once, with its lock held, beginning with unlocked chunks."""
         central, waiting = self.central, [(self._first + i) % len(self.parts) for i in range(len(self.parts))]
         while waiting:
             k = next((k for k in waiting if central.locks.try_acquire(k)), None)
@@ -125,7 +127,8 @@ class LockedChunks(GradientSync):
                 central.locks.release(k)
 
     def _read_parameters(self, k: int, is_held: bool = False) -> None:
-        """is_held: the lock is held until the chunk is written; see `ChunkTransfer.pull`."""
+        """Read the parameters of chunk k. `is_held` means that the lock is held until the chunk is written; see
+        `ChunkTransfer.pull`."""
         if (version := self.central.version(k)) != self._parameters[k]:
             if self._transfer is None:
                 self.flat.data[self.parts[k]].copy_(self.central.read(k)[0])
@@ -146,12 +149,13 @@ class LockedChunks(GradientSync):
         self._parameters, self._states = [-1] * len(self.parts), [-1] * len(self.parts)
 
     def _write(self, k: int, updates: int = 0) -> None:
-        """Write this rank's chunk k to the central parameters. updates: number of new updates in it."""
+        """Write this rank's chunk k to the central parameters. `updates` is the number of new updates in the chunk."""
         self.central.publish(k, self.flat.data[self.parts[k]], self.optimizers[k].state_dict(), updates)
         self._parameters[k] = self._states[k] = self.central.version(k)
 
     def _push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
-        """Write the chunk k of a GPU to the central parameters if it is finite; returns whether it is."""
+        """Write the chunk k of a GPU to the central parameters if the chunk is finite, and return whether it is
+        finite."""
         assert self._transfer is not None
         is_written = self._transfer.push(k, updates, is_finite)
         if is_written:
@@ -174,8 +178,8 @@ class LockedChunks(GradientSync):
         return {"parameters": self.flat.data, "optimizer": optimizer, **self.skips.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state into this rank; only `connect` writes it to the central parameters. ValueError if the number of
-        chunks differs."""
+        """Load a state into this rank. Only `connect` writes the state to the central parameters. Raises ValueError if
+        the number of chunks differs."""
         self.flat.data.copy_(state["parameters"])
         for k, (part, optimizer) in enumerate(zip(self.parts, self.optimizers, strict=True)):
             mine = {}
@@ -188,7 +192,7 @@ class LockedChunks(GradientSync):
 
 
 class EachChunk:
-    """The optimizer of `LockedChunks` as one: its step is a step of each chunk's."""
+    """The chunks' optimizers, used as one optimizer: a step makes a step of each."""
 
     def __init__(self, chunks: LockedChunks):
         self._chunks = chunks

@@ -1,4 +1,4 @@
-"""Several local Adam updates between two pushes (Stooke & Abbeel 2018, appendix A)."""
+"""Local Adam updates are accumulated between two pushes (Stooke & Abbeel 2018, appendix A)."""
 
 import math
 import time
@@ -42,8 +42,8 @@ class MultiStepAdam(LockedChunks):
         super().__init__(flat, build_optimizer, max_norm, k, rank)
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
-        self._steps = [0 for _ in self.parts]  # step counts of each chunk's optimizer, known to the host
-        self.guarded.knows_on_gpu = False  # the host must know how many updates were made, so it waits for each
+        self._steps = [0 for _ in self.parts]  # the step count of each chunk's optimizer, which the host knows
+        self.guarded.knows_on_gpu = False  # The host must know how many updates were made, so it waits for each update.
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def connect(self, central: Central, publish: bool) -> None:
@@ -57,7 +57,7 @@ class MultiStepAdam(LockedChunks):
         self._steps[k] = int(self.central.read(k)[1]["steps"])
 
     def _count(self, k: int, updates: int) -> int:
-        """Add to the step count of chunk k and return it. Does not wait for a GPU."""
+        """Add to the step count of chunk k, and return the count. The call does not wait for a GPU."""
         optimizer = self.optimizers[k]
         assert isinstance(optimizer, Adam)
         self._steps[k] += updates
@@ -65,7 +65,7 @@ class MultiStepAdam(LockedChunks):
         return self._steps[k]
 
     def pull(self) -> None:
-        """Pull, unless there are local updates that have not been pushed yet."""
+        """Pull the central parameters, unless some local updates have not been pushed yet."""
         if not self._n:
             super().pull()
 
@@ -74,14 +74,14 @@ class MultiStepAdam(LockedChunks):
         return super().pull_now() or pushed
 
     def flush(self) -> bool:
-        """Push the accumulated updates; return whether there were any."""
+        """Push the accumulated updates, and return whether there were any."""
         if not self._n:
             return False
         self._push_all()
         return True
 
     def step_chunks(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        if not self._n:  # the local updates begin from the central state
+        if not self._n:  # The local updates begin from the central state.
             for k in range(len(self.parts)):
                 if self.central.version(k) != self._states[k]:
                     with self.central.held(k, LOCK_S):
@@ -109,7 +109,8 @@ class MultiStepAdam(LockedChunks):
         for k in self._free():
             part, optimizer = self.parts[k], self.optimizers[k]
             assert isinstance(optimizer, Adam)
-            self._parameters[k] = self._states[k] = -1  # invalid, because local updates have changed them
+            # The versions are invalid, because local updates have changed the values.
+            self._parameters[k] = self._states[k] = -1
             self._read_parameters(k, is_held=True)
             self._read_state(k, is_held=True)
             self.flat.data[part].sub_(self._s[part])

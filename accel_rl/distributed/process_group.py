@@ -1,4 +1,4 @@
-"""torch's process group of synchronous ranks, formed through a local file or torchrun's store."""
+"""The process group of synchronous ranks is formed by torch through a local file or torchrun's store."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# imported before a group exists, because its default arguments would keep the current group and its threads alive
+# Imported before a group exists, because its default arguments would keep the current group and its threads alive.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
@@ -19,23 +19,25 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import RunError
 
 JOIN = timedelta(seconds=60)
-"""Time in which all ranks must reach the store."""
+"""Time within which all ranks must reach the store."""
 
 
 def file_store(fd: int, size: int) -> Any:
-    """Open a store over a file descriptor that all ranks of this machine have inherited; no name or port is needed.
+    """Open a store over a file descriptor that all ranks of this machine have inherited. The store needs no name or
+    port.
 
     The caller may close fd, because the store has its own copy of the descriptor until the process ends.
     """
-    # A FileStore opens its path again in its destructor. If the number then belonged to another file, it would abort.
+    # The destructor of FileStore opens its path again. If the file descriptor then belonged to another file, the
+    # process would abort.
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 
 def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
-    """Open the store of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; returns (store, rank, size). RunError.
+    """Open the store of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and return (store, rank, size). RunError.
 
-    listening: a socket at the master's address and port, which rank 0 hosts the store on. Default: all addresses of its
-    machine.
+    `listening` is a socket at the master's address and port, on which rank 0 hosts the store. The default is all
+    addresses of rank 0's machine.
     """
     try:
         if listening is None:
@@ -48,7 +50,7 @@ def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
             )
     except Exception as e:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
-    # consecutive runs that use the same store must not read each other's keys
+    # Consecutive runs that use the same store must not read each other's keys.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size  # type: ignore[attr-defined]
 
@@ -57,22 +59,23 @@ def choose_interface(host: str, one_machine: bool) -> None:
     """Set the network interface of gloo to the one through which this machine reaches a host, unless GLOO_SOCKET_IFNAME
     is set.
 
-    By default gloo uses the address of the machine's own name, which is often a loopback address. host: a name or
-    address that all ranks can reach (MASTER_ADDR). one_machine: whether all ranks are on this machine.
+    By default gloo uses the address of the machine's own name, which is often a loopback address. `host` is a name or
+    address that all ranks can reach (MASTER_ADDR). `one_machine` means that all ranks are on this machine.
     """
     if "GLOO_SOCKET_IFNAME" in os.environ:
         return
     name = _interface_to(host)
-    if name is not None and (one_machine or not _is_loopback(name)):  # others cannot reach loopback
+    # Other machines cannot reach the loopback address.
+    if name is not None and (one_machine or not _is_loopback(name)):
         os.environ["GLOO_SOCKET_IFNAME"] = name
 
 
 def _interface_to(host: str) -> str | None:
-    """Return the name of the network interface with the route to a host; None if there is no route."""
+    """Return the name of the network interface with the route to a host, or None if there is no route."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as s:
-            s.connect(address)  # this finds a route without sending data
+            s.connect(address)  # Connecting a UDP socket finds a route without sending data.
             own = s.getsockname()[0]
     except OSError:
         return None
@@ -85,9 +88,10 @@ def _is_loopback(name: str) -> bool:
 
 
 def backend(device: str, gpus: int, ranks: int) -> str:
-    """Choose the backend: gloo on CPUs; NCCL for CUDA tensors if each rank has its own GPU (NCCL cannot share one).
+    """Choose the backend. CPUs use gloo. CUDA tensors use NCCL if each rank has its own GPU, because ranks of NCCL
+    cannot share a GPU.
 
-    gpus: number of GPUs that the `ranks` ranks of this machine use.
+    `gpus` is the number of GPUs that the `ranks` ranks of this machine use.
     """
     if torch.device(device).type != "cuda" or ranks > gpus or not dist.is_nccl_available():
         return "gloo"
@@ -96,8 +100,8 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
-    """Form torch's default process group. RunError if not all ranks join."""
-    Device(device).use()  # NCCL uses the current GPU for a barrier and for objects
+    """Form torch's default process group. Raises RunError if not all ranks join."""
+    Device(device).use()  # NCCL uses the current GPU for barriers and for sending objects.
     try:
         dist.init_process_group(
             name, store=dist.PrefixStore("group", store), rank=rank, world_size=size,  # type: ignore[attr-defined]
@@ -115,19 +119,19 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
 
 
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
-    """Return when this rank may end.
+    """Wait until this rank may end.
 
     Rank 0 may host the store, so it waits until no other rank needs the store, at most timeout_s.
     """
     if rank:
         store.set(f"parted/{rank}", "1")
         return
-    with suppress(RuntimeError):  # a rank lost at the very end does not harm the run
+    with suppress(RuntimeError):  # A rank that is lost at the very end does not harm the run.
         store.wait([f"parted/{r}" for r in range(1, size)], timedelta(seconds=timeout_s))
 
 
 def leave() -> None:
-    """Close this rank's connections; afterwards no collective works. Does nothing with NCCL, because NCCL would wait
-    for unfinished operations."""
+    """Close this rank's connections. Collective operations then no longer work. With NCCL, the function has no effect,
+    because NCCL would wait for unfinished operations."""
     if dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()

@@ -1,4 +1,5 @@
-"""Locks in shared memory that survive their owner: pthread robust mutexes, which the kernel frees if the owner dies."""
+"""Locks in shared memory that survive their owner. They are pthread robust mutexes, which the kernel frees if the owner
+dies."""
 
 import ctypes
 import errno
@@ -9,7 +10,7 @@ import numpy as np
 
 from accel_rl.system.errors import ConfigError, RunError
 
-LOCK_BYTES = 64  # a pthread_mutex_t has 40 (x86-64) or 48 (aarch64); one cache line each
+LOCK_BYTES = 64  # A pthread_mutex_t has 40 bytes on x86-64 and 48 bytes on aarch64. Each lock has its own cache line.
 _SHARED = 1
 _ROBUST = 1
 _ATTRIBUTES_BYTES = 64
@@ -20,14 +21,14 @@ class _Timespec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Whether this system has robust mutexes between processes: only Linux does."""
+    """Return whether this system has robust mutexes between processes, as only Linux has."""
     return sys.platform == "linux"
 
 
 class RobustLocks:
-    """k locks in a shared array [k, LOCK_BYTES] uint8.
+    """A set of k locks in a shared array [k, LOCK_BYTES] uint8.
 
-    create: initialise the locks; exactly one process does this, before any other uses the array.
+    With `create`, initialise the locks; exactly one process does this, before any other uses the array.
     """
 
     def __init__(self, memory: np.ndarray, create: bool = False):
@@ -50,14 +51,14 @@ class RobustLocks:
             raise OSError(code, name)
 
     def try_acquire(self, i: int) -> bool:
-        """Try to acquire lock i; return whether it was free or its owner dead."""
+        """Try to acquire lock i, and return whether the lock was free or its owner dead."""
         return self._taken(i, self._libc.pthread_mutex_trylock(self._at[i]))
 
     def acquire(self, i: int, timeout_s: float) -> None:
-        """Acquire lock i. RunError if a living owner holds it for longer than timeout_s."""
+        """Acquire lock i. Raises RunError if a living owner holds it for longer than timeout_s."""
         left = timeout_s
         while True:
-            wait = min(1.0, left)  # short waits: the realtime clock may jump, and processes may be stopped
+            wait = min(1.0, left)  # Waits are short, because the realtime clock may jump and processes may be stopped.
             until = time.time_ns() + int(wait * 1e9)
             limit = _Timespec(until // 10**9, until % 10**9)
             if self._taken(i, self._libc.pthread_mutex_timedlock(self._at[i], ctypes.byref(limit))):
@@ -69,7 +70,7 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if code == errno.EOWNERDEAD:  # the guarded data are always consistent, so no repair is needed
+        if code == errno.EOWNERDEAD:  # The guarded data are always consistent, so they need no repair.
             self._call("pthread_mutex_consistent", self._at[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

@@ -1,6 +1,6 @@
-"""All-reduce of CPU ranks on one machine through shared memory, without copies of the gradient.
+"""CPU ranks on one machine all-reduce gradients through shared memory, without copies of the gradient.
 
-    rank 0  | part 0: its gradient |  \\
+    rank 0  | part 0: its gradient |  \
     rank 1  | part 1: its gradient |   > barrier; each rank sums its share of all parts | sum | barrier; all read it
     ...
 
@@ -21,16 +21,16 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
-_LINE = 8  # int64 of a cache line
-_SPIN_S = 2e-3  # longer waits sleep: the awaited rank may need this core
+_LINE = 8  # number of int64 values in a cache line
+_SPIN_S = 2e-3  # After this time the rank sleeps, because the awaited rank may need this core.
 _SLEEP_S = 2e-4
 
 
 class SharedMemoryMean:
-    """The mean of the gradients, bitwise identical on every rank. See `GradientMean`."""
+    """Compute the mean of the gradients, bitwise identical on every rank. See `GradientMean`."""
 
     def __init__(self, flat: FlatParameters, communicator: Collective, fd: int, timeout_s: float):
-        """fd: an open file, empty at first, that all ranks share."""
+        """`fd` is an open file, initially empty, that all ranks share."""
         self._flat = flat
         self.communicator = communicator
         self._timeout_s = timeout_s
@@ -46,7 +46,7 @@ class SharedMemoryMean:
         self._parts, self._sum = torch.from_numpy(self._memory["parts"]), torch.from_numpy(self._memory["sum"])
         shares = chunks(n - 2, R)
         self._share = shares[communicator.rank] if communicator.rank < len(shares) else slice(0, 0)
-        flat.place_gradient(self._parts[communicator.rank])  # gradients are not copied
+        flat.place_gradient(self._parts[communicator.rank])  # backward writes gradients directly into shared memory
 
     def backward(self, loss: Tensor, samples: Tensor | float) -> None:
         self._flat.backward(loss)
@@ -59,7 +59,7 @@ class SharedMemoryMean:
         mine[-2], mine[-1] = samples, loss
         self._meet()
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
-        n = sum(counts) or float("nan")  # no samples at all: the update is skipped
+        n = sum(counts) or float("nan")  # Without any samples the update is skipped.
         shares = [part[share] for part in parts]
         self._squares[self.communicator.rank, 0] = _weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()
@@ -69,7 +69,7 @@ class SharedMemoryMean:
         return torch.tensor(norm), torch.tensor(sum(c * x for c, x in zip(counts, losses, strict=True)) / n)
 
     def _meet(self) -> None:
-        """Barrier: wait until all ranks have called it. RunError, naming the missing ranks."""
+        """Wait until all ranks have called this barrier. Raises RunError with the missing ranks."""
         turns, rank = self._turns, self.communicator.rank
         turns[rank, 0] += 1
         turn, patience = turns[rank, 0], Patience(self._timeout_s)
@@ -90,7 +90,7 @@ class SharedMemoryMean:
 
 
 def _weighted_sum(parts: list[Tensor], weights: list[float], out: Tensor) -> float:
-    """Compute out [n] = the weighted sum of the parts [n], added in order; returns the sum of squares of `out`."""
+    """Compute out [n], the weighted sum of the parts [n] in order, and return the sum of squares of `out`."""
     torch.mul(parts[0], weights[0], out=out)
     for part, weight in zip(parts[1:], weights[1:], strict=True):
         out.add_(part, alpha=weight)

@@ -1,6 +1,6 @@
-"""An Atari 2600 emulator, exact against ale-py 0.12.1 for the games in benchmarks/results/emulator_trace.md.
+"""This Atari 2600 emulator is exact against ale-py 0.12.1 for the games in benchmarks/results/emulator_trace.md.
 
-It is built if a C++ compiler is found.
+The emulator is compiled if a C++ compiler is found.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ __all__ = ["AtariEmulator", "VectorEnv", "games"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "VectorEnv":  # loads Gymnasium, of which a worker has no need
+    if name == "VectorEnv":  # This import loads Gymnasium, which a worker process does not need.
         from accel_rl.emulator.vector_env import VectorEnv
 
         return VectorEnv

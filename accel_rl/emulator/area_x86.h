@@ -15,7 +15,8 @@ namespace accel {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
-// 84 areas, padded by 12 of weight zero: the word of each area's first pixel, and the weights of its three pixels.
+// Weights of 84 areas, padded by 12 areas of weight zero: the word of each area's first pixel, and the weights of its
+// three pixels.
 struct AreaWords {
     u16 first[96], weight[3][96];
 };

@@ -1,4 +1,4 @@
-// The NumPy arrays that the bindings accept: contiguous.
+// The bindings accept contiguous NumPy arrays.
 #pragma once
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>

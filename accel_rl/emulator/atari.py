@@ -1,9 +1,8 @@
-"""AtariEmulator: one game, compared frame for frame with ale-py 0.12.1.
+"""AtariEmulator plays one game, and is compared frame for frame with ale-py 0.12.1.
 
-emulator = AtariEmulator("breakout", seed=1)
-reward = emulator.act(1)                      # one frame; 18 actions, as in ale_py.Action
-emulator.screen(), emulator.gray(), emulator.rgb(), emulator.ram()
-state = emulator.save()                       # bytes; the same actions from here give the same future
+emulator = AtariEmulator("breakout", seed=1) reward = emulator.act(1) # one frame; 18 actions, as in ale_py.Action
+emulator.screen(), emulator.gray(), emulator.rgb(), emulator.ram() state = emulator.save() # bytes; the same actions
+from here give the same future
 """
 
 import functools
@@ -58,7 +57,7 @@ def core() -> Any:
 
 
 def rom_path(game: str) -> Path:
-    """Path of ale-py's ROM file of a game."""
+    """Return the path of ale-py's ROM file of a game."""
     import ale_py.roms
 
     path = Path(ale_py.roms.__file__).parent / f"{game}.bin"
@@ -68,9 +67,9 @@ def rom_path(game: str) -> Path:
 
 
 class AtariEmulator:
-    """One game. fast: use the fast core, whose frames equal those of the plain core.
+    """An emulator of one game. With `fast`, use the fast core, whose frames equal those of the plain core.
 
-    Raises ConfigError if the game is unknown or the core is not built, ValueError for a bad ROM or state.
+    Raises ConfigError if the game is unknown or the core is not compiled, and ValueError for a bad ROM or state.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class AtariEmulator:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = rom_path(game).read_bytes() if rom is None else rom
         self._emulator: EmulatorCore = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
-        # the order of ale-py: load with the defaults, set, reset
+        # ale-py loads a game with its defaults, then sets the switches, then resets.
         if mode is not None:
             self._emulator.set_steps(steps(game, mode))
         if difficulty is not None:
@@ -106,7 +105,7 @@ class AtariEmulator:
         return list(games()[self.game]["actions"])
 
     def act(self, action: int) -> int:
-        """Run one frame; returns the reward."""
+        """Run one frame, and return the reward."""
         return self._emulator.act(action)
 
     def reset(self) -> None:
@@ -151,9 +150,10 @@ class AtariEmulator:
         return self._emulator.save()
 
     def restore(self, state: bytes) -> None:
-        """Restore a state. ValueError names the defect of a bad state and leaves the emulator unchanged."""
+        """Restore a state. A bad state raises a ValueError that names the defect, and leaves the emulator unchanged."""
         self._emulator.restore(state)
 
     def trace(self, action: int) -> list[tuple[int, ...]]:
-        """Run one frame; returns its instructions: (cycle, line, cycle in line, pc, three bytes there, a, x, y, sp)."""
+        """Run one frame, and return its instructions: (cycle, line, cycle in line, pc, three bytes at pc, a, x, y,
+        sp)."""
         return self._emulator.trace(action)

@@ -1,4 +1,4 @@
-// Python binding of one emulator. The GIL is released wherever frames are run.
+// This file is the Python binding of one emulator. The GIL is released wherever frames are run.
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -185,8 +185,9 @@ u8* observation_at(const AtariEnvCore& a, Bytes& out) {
     return out.mutable_data();
 }
 
-// Steps each environment. An action below 0 skips its environment: reward 0, no flags, a frame of zeros.
-// draws [n, frame_skip] float64: numbers for sticky actions, or None. The other arrays are those of data.Step.
+// Steps each environment. An action below 0 skips its environment, which gets reward 0, no flags and a frame of
+// zeros.
+// draws [n, frame_skip] float64 are the numbers for sticky actions, or None. The other arrays are those of data.Step.
 void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions,
                     const std::optional<Doubles>& draws, Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated,
                     Flags& ended) {

@@ -1,4 +1,5 @@
-"""Random numbers of episodes by counter: each number is a function of its position, not of the numbers drawn before.
+"""Random numbers of episodes are computed by counter: each number is a function of its position, not of the numbers
+drawn before.
 
     start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
     sticky    (seed, episode, step)       -> a number for each frame of the agent step
@@ -10,9 +11,9 @@ and CPUs draw the same numbers.
 from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.system.errors import ConfigError
 
-MOST_NOOPS = 100  # on a device: each number of no-ops has 75 start states in a table, of 9 KB each
+MOST_NOOPS = 100  # On a device, each number of no-ops has 75 start states of 9 KB each in a table.
 CACHED_STARTS = 30  # Dalton & Frosio 2020, section 3: "a cache of random initial states (30 by default)"
-CACHE_SEED = 2020  # a constant, so that all runs use the same cached starts
+CACHE_SEED = 2020  # The seed is a constant, so that all runs use the same cached starts.
 
 
 def check_noops(noop_max: int) -> None:
@@ -22,14 +23,16 @@ def check_noops(noop_max: int) -> None:
 
 
 class Counter:
-    """Draws of one set of rules. cached: episodes begin in one of `CACHED_STARTS` random start states."""
+    """Random draws by the rules of a game. With `cached`, episodes begin in one of `CACHED_STARTS` random start
+    states."""
 
     def __init__(self, noop_max: int, frame_skip: int, cached: bool, noop_min: int = 0) -> None:
         self._counter, self._frame_skip = core().counter, frame_skip
         timers, noops = self._counter.TIMERS, noop_max - noop_min + 1
         first = self._counter.FIRST_TIMER
         self.starts = [[(first + row, noop_min + column) for column in range(noops)] for row in range(timers)]
-        """Array [rows, columns] of (timer, no-op frames): all possible starts, which are equally likely."""
+        """Array [rows, columns] of (timer, number of no-op frames) with all possible starts, which are equally
+        likely."""
         if cached:
             places = [self._counter.start_draws(CACHE_SEED, k, timers, noops) for k in range(CACHED_STARTS)]
             self.starts = [[self.starts[row][column]] for row, column in places]
@@ -40,7 +43,7 @@ class Counter:
         return self.starts[row][column]
 
     def sticky(self, seed: int, episode: int, step: int) -> list[float]:
-        """Return the numbers in [0, 1) of the frames of an agent step."""
+        """Return one number in [0, 1) for each frame of an agent step."""
         drawn: list[float] = self._counter.sticky_draws(seed, episode, step, self._frame_skip)
         return drawn
 

@@ -1,4 +1,4 @@
-"""The state of an environment with counter randomness, the same bytes on every engine (`Env` of kernels/envs.h).
+"""The state of an environment with counter randomness has the same bytes on every engine (`Env` of kernels/envs.h).
 
 Pictures and random generators are not part of the state: a step draws its pictures, and random numbers are functions of
 their position.
@@ -12,7 +12,7 @@ from accel_rl.emulator.atari import core
 
 
 class CounterState(NamedTuple):
-    """play: state of console and game (`EmulatorCore.play`). number: the episode's number. age: see
+    """`play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number. For `age` see
     `data.step.Step`."""
 
     play: bytes
@@ -24,7 +24,7 @@ class CounterState(NamedTuple):
     age: int = 0
 
     def to_bytes(self) -> bytes:
-        """Return the words of an `Env`."""
+        """Return the state as the bytes of an `Env`."""
         at = core().device.words
         words = np.zeros(at["env"], np.uint32)
         play = np.frombuffer(self.play, np.uint32)
@@ -36,7 +36,7 @@ class CounterState(NamedTuple):
 
     @classmethod
     def from_bytes(cls, state: bytes) -> "CounterState":
-        """The inverse of `to_bytes`. ValueError for another number of bytes."""
+        """Build the state from the bytes of `to_bytes`. Raises ValueError for another number of bytes."""
         at, sizes = core().device.words, core().device.sizes
         if len(state) != sizes["env"]:
             raise ValueError(f"the state of an environment has {len(state)} bytes; expected {sizes['env']}")

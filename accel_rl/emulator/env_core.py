@@ -1,8 +1,8 @@
-"""Atari environments in the compiled core, several stepped in one call.
+"""Atari environments in the compiled core, of which one call steps several.
 
-core = make_env_core("pong", "104x80", luminance, frame_skip=4, max_steps=27_000, life_loss=True)
-core.reset()                                 # resets the console; begin(frame) starts an episode and writes its frame
-step_env_cores([core], codes, None, out)     # codes [n] int32 of the 18 actions, below 0: skipped; out: data.Step
+core = make_env_core("pong", "104x80", luminance, frame_skip=4, max_steps=27_000, life_loss=True) core.reset() # resets
+the console; begin(frame) starts an episode and writes its frame step_env_cores([core], codes, None, out) # codes [n]
+int32 of the 18 actions, below 0: skipped; out: data.Step
 """
 
 from typing import Protocol
@@ -40,7 +40,7 @@ def make_env_core(
     mode: int | None = None,
     difficulty: int | None = None,
 ) -> AtariEnvCore:
-    """Load one game. luminance: [256] uint8, the gray of each colour byte. Raises ConfigError."""
+    """Load one game. luminance [256] uint8 is the gray of each colour byte. Raises ConfigError."""
     rows = settings(game)["height"]
     kind = OBSERVATIONS.index(observation)
     if rows != 210 and kind:
@@ -56,5 +56,6 @@ def make_env_core(
 
 
 def step_env_cores(cores: list[AtariEnvCore], codes: np.ndarray, draws: np.ndarray | None, out: Step) -> None:
-    """Step each environment. draws [n, frame_skip] float64 in [0, 1), for sticky actions. Writes all but age, valid."""
+    """Step each environment. draws [n, frame_skip] float64 in [0, 1) are the random numbers of sticky actions. All
+    fields of `out` except age and valid are written."""
     core().step_env_cores(cores, codes, draws, out.frame, out.reward, out.terminated, out.truncated, out.ended)

@@ -1,4 +1,4 @@
-"""EnvPool's constructors and calls on the emulator: a script changes its import.
+"""EnvPool's constructors and calls, served by the emulator. A script only changes its import.
 
     from accel_rl.emulator import envpool                       # instead of: import envpool
 
@@ -10,8 +10,9 @@
     obs, reward, terminated, truncated, info = envs.recv()
     envs.send(actions, info["env_id"])
 
-Names, defaults and info are those of EnvPool 1.2. Two things differ. After a lost life, `episodic_life` presses FIRE
-where the game starts by it, as EnvPool does, but plays no no-ops. Random numbers are those of `VectorEnv`.
+Names, defaults and info are those of EnvPool 1.2. The emulator differs from EnvPool in two ways. After a lost life,
+`episodic_life` presses FIRE in games that start by FIRE, as EnvPool does, but plays no no-ops. Random numbers are those
+of `VectorEnv`.
 """
 
 from typing import Any
@@ -46,7 +47,8 @@ ENV_TYPES = ("gymnasium", "gym")
 
 
 class EnvPool:
-    """Games with EnvPool's calls. Observations [batch_size, stack_num, 84, 84] uint8, rewards [batch_size] float32.
+    """A batch of games with EnvPool's calls. Observations [batch_size, stack_num, 84, 84] uint8, rewards [batch_size]
+    float32.
 
     info contains env_id, lives, reward (not clipped), terminated (true at game over, not at a lost life) and
     elapsed_step (agent steps since the game began). Raises ConfigError for an option that the emulator does not have.
@@ -96,7 +98,7 @@ class EnvPool:
         return int(self._envs.num_envs)
 
     def reset(self) -> Any:
-        """Begin all games; return observations and info, or only observations with the API of Gym before 0.26."""
+        """Begin all games. Return observations and info, or only observations with the API of Gym before 0.26."""
         self.async_reset()
         obs, _, _, _, info = self._recv()
         return obs if self._old_gym else (obs, info)
@@ -105,10 +107,10 @@ class EnvPool:
         """Begin all games; recv() returns the first batch."""
         self._over[:] = True
         self._first = self._envs.reset(seed=self._seed)
-        self._seed = None  # later resets continue the streams of random numbers
+        self._seed = None  # Later resets continue the streams of random numbers.
 
     def step(self, action: np.ndarray, env_id: np.ndarray | None = None) -> tuple[Any, ...]:
-        """send(), then recv()."""
+        """Send actions, then receive results."""
         self.send(action, env_id)
         return self.recv()
 
@@ -158,12 +160,12 @@ class EnvPool:
 
 
 def make(task_id: str, env_type: str, **options: Any) -> EnvPool:
-    """Make the games of a task, "Pong-v5" or "MsPacman-v5". options: see OPTIONS."""
+    """Make the games of a task, such as "Pong-v5" or "MsPacman-v5". For `options` see OPTIONS."""
     return EnvPool(task_id, env_type, **options)
 
 
 def make_gym(task_id: str, **options: Any) -> EnvPool:
-    """Make games with the calls of the Gym that is installed."""
+    """Make games with the calls of the installed Gym."""
     return make(task_id, "gym", **options)
 
 
@@ -182,4 +184,4 @@ def _gym(env_type: str) -> tuple[bool, Any]:
         import gym
     except ImportError:
         raise ConfigError("env_type='gym' needs Gym: pip install gym, or use env_type='gymnasium'") from None
-    return int(gym.__version__.split(".")[1]) < 26, gym.spaces  # 0.26 was the last
+    return int(gym.__version__.split(".")[1]) < 26, gym.spaces  # Gym 0.26 was the last release.

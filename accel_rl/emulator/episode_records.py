@@ -1,4 +1,5 @@
-"""Episodes as older interfaces record them. `LostLives` ends one where a life is lost, though the game continues."""
+"""Episodes are recorded here as older interfaces record them. `LostLives` ends an episode where a life is lost, though
+the game continues."""
 
 import numpy as np
 
@@ -12,7 +13,7 @@ class EpisodeSums:
         self._points, self._steps = np.zeros(n), np.zeros(n, np.int64)
 
     def reset(self) -> None:
-        """All episodes begin."""
+        """Begin all episodes."""
         self._points[:] = self._steps[:] = 0
 
     def add(self, points: np.ndarray) -> None:
@@ -21,17 +22,17 @@ class EpisodeSums:
         self._steps += 1
 
     def end(self, i: np.integer) -> dict[str, float | int]:
-        """Return the points `r` and the length `l` of an environment's episode, and begin its next one."""
+        """Return the sum of points `r` and the length `l` of an environment's episode, and begin its next episode."""
         sums = {"r": float(self._points[i]), "l": int(self._steps[i])}
         self._points[i] = self._steps[i] = 0
         return sums
 
 
 class LostLives:
-    """Detects lost lives in a VectorEnv whose episodes end only with games.
+    """Detect lost lives in a VectorEnv whose episodes end only with games.
 
-    count: if False, lost lives are ignored. press_fire: in the step after a lost life, replace the agent's action by
-    FIRE, if the game has FIRE.
+    If `count` is False, lost lives are ignored. With `press_fire`, FIRE replaces the agent's action in the step after a
+    lost life, if the game has FIRE.
     """
 
     def __init__(self, envs: VectorEnv, count: bool, press_fire: bool) -> None:
@@ -46,8 +47,8 @@ class LostLives:
         return actions if self._fire is None else np.where(self._lost[ids], self._fire, actions)
 
     def step(self, lives: np.ndarray, ids: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """Return which environments lost a life, bool [batch]. ended: environments whose game ended or began, which is
-        not a loss."""
+        """Return which environments lost a life, bool [batch]. `ended` marks environments whose game ended or began,
+        which is not a loss."""
         lost: np.ndarray = (lives < self._lives[ids]) & ~ended & self._count
         self._lives[ids], self._lost[ids] = lives, lost
         return lost

@@ -1,19 +1,20 @@
-"""The games' settings, from games.json: what each game's RAM means, how it is started, what its cartridge is.
+"""The games' settings, from games.json: the meaning of each game's RAM, how the game is started, and the type of its
+cartridge.
 
-A score or lives byte is `[address, form, ...]`; the form says how its 256 values count:
+A score or lives byte is `[address, form, ...]`. The form determines how its 256 values count:
 
     bcd w      w * (10 * high digit + low digit)        binary w   w * value
     low w      w * low digit                            high w     w * high digit
     low7, low5, low6, low7b, sbyte, bits3-6, bits3-7    other cuts of the byte
     runs [[n, points], ...]   table [points x 256]      anything else
 
-An end of a game is a list of clauses; a clause is a list of conditions `[address, [[first, last], ...]]` that all must
+An end of a game is a list of clauses. A clause is a list of conditions `[address, [[first, last], ...]]` that all must
 hold.
 
-`start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` says how
-a mode is chosen: after the inputs `[action, switches, frames, gap, sticks]` of `before`, SELECT is held for `select`
-frames and released for one until the byte `at` is the mode's number plus one of `values`, or until the mode's clause in
-`until` holds; or a `menu` is used. The inputs of `after` follow.
+`start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
+how a mode is chosen. After the inputs `[action, switches, frames, gap, sticks]` of `before`, SELECT is held for
+`select` frames and released for one. This repeats until the byte `at` is the mode's number plus one of `values`, or
+until the mode's clause in `until` holds. Some games use a `menu` instead. The inputs of `after` follow.
 """
 
 import functools
@@ -27,8 +28,8 @@ from accel_rl.system.errors import ConfigError, nearest
 CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
 CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
-BENCHMARK_GAMES = 57  # the first of `games()`: verified to the release protocol
-RESET, SELECT = 1, 2  # switches of the console
+BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are verified to the release protocol.
+RESET, SELECT = 1, 2  # numbers of the console's switches
 RIGHT, LEFT, DOWN = 3, 4, 5  # actions
 
 _FORMS = {
@@ -47,7 +48,7 @@ _FORMS = {
 
 
 def table(form: str, argument: Any, offset: int = 0) -> list[int]:
-    """The 256 points of a byte."""
+    """Return the points of the 256 values of a byte."""
     if form == "table":
         points = list(argument)
     elif form == "runs":
@@ -65,12 +66,12 @@ def games() -> dict[str, dict[str, Any]]:
 
 
 def camel_case(game: str) -> str:
-    """Return a game's name in the ids of Gymnasium and EnvPool: ms_pacman -> MsPacman."""
+    """Return a game's name in the ids of Gymnasium and EnvPool, such as MsPacman for ms_pacman."""
     return "".join(word.capitalize() for word in game.split("_"))
 
 
 def task_game(task: str) -> str:
-    """Return the game of an id of Gymnasium or EnvPool: MsPacman-v5, MsPacmanNoFrameskip-v4 -> ms_pacman.
+    """Return the game of an id of Gymnasium or EnvPool, such as ms_pacman for MsPacman-v5 or MsPacmanNoFrameskip-v4.
 
     A game's own name is accepted, too. Raises ConfigError.
     """
@@ -131,7 +132,7 @@ def settings(game: str) -> dict[str, Any]:
 
 
 def modes(game: str) -> list[int]:
-    """The default first."""
+    """Return the modes of a game, with the default first."""
     return list(games()[game].get("modes", {}).get("numbers", [0]))
 
 
@@ -140,8 +141,8 @@ def default_mode(game: str) -> int:
 
 
 def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
-    """Return a reset as the core expects it: tuples (action, switches, frames, gap, sticks, clause until which the
-    input is repeated, byte until whose change it is repeated)."""
+    """Return a reset as the core expects it. Each tuple has (action, switches, frames, gap, sticks, clause until which
+    the input is repeated, byte until whose change it is repeated)."""
     reset: tuple[Any, ...] = (0, RESET, 4, 0, False, [], 0)
     chosen = [reset]
     rule = games()[game].get("modes")
@@ -167,7 +168,7 @@ def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
     """Return the inputs for a menu with one yes/no line per bit of the mode: down to the line, then left for no, right
     for yes."""
     down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
-    chosen = [down]  # past the title
+    chosen = [down]  # these actions leave the title screen
     for line, bit in enumerate(rule["bits"]):
         yes = mode >> line & 1
         accepted = [v for v in range(256) if bool(v & bit) == bool(yes)]
@@ -184,10 +185,10 @@ _WITH_FIRE = (1, *range(10, 18))
 
 
 def action_codes(game: str, full_action_space: bool) -> list[int]:
-    """Return the joystick actions of a game, or all of the 18 that it has a use for."""
+    """Return the joystick actions that a game uses, or all 18 actions."""
     if not full_action_space:
         return list(games()[game]["actions"])
-    # ale-py omits FIRE in games that do not use it (skiing)
+    # ale-py omits FIRE in games that do not use it, such as skiing
     return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
 
 

@@ -2,9 +2,9 @@
 
     envs = make("breakout", 8, seed=1)      # instead of gym.vector.SyncVectorEnv([make_env(...) for i in range(8)])
 
-Episodes are reset in the step that ends them. In that step `infos["final_observation"]` has the last observation, and
-`infos["final_info"]` has a dict. At game over this dict contains `episode`, with the score `r`, not clipped, and the
-length `l` in agent steps.
+Episodes are reset in the step that ends them. In such a step, `infos["final_observation"]` has the last observation,
+and `infos["final_info"]` has a dict. At game over this dict contains `episode`, with the score `r`, not clipped, and
+the length `l` in agent steps.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 
 class Gymnasium029Env:
-    """Observations [num_envs, 4, 84, 84] uint8, rewards [num_envs] float64."""
+    """Vector environment with observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
 
     def __init__(self, envs: VectorEnv, seed: int | None, episodic_life: bool, reward_clip: bool) -> None:
         self._envs = envs
@@ -35,8 +35,8 @@ class Gymnasium029Env:
         self._sums = EpisodeSums(envs.num_envs)
 
     def reset(self, *, seed: int | None = None, options: None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin all games. seed: the first game's seed; game i has seed + i. By default the seed of make(), at the
-        first call only."""
+        """Begin all games. `seed` is the first game's seed, and game i has seed + i. The default is the seed of make(),
+        at the first call only."""
         obs, info = self._envs.reset(seed=self._seed if seed is None else seed)
         self._seed = None
         self._lives.step(info["lives"], self._ids, ended=np.ones(self.num_envs, bool))
@@ -78,8 +78,8 @@ def make(
 ) -> Gymnasium029Env:
     """Create games in which a lost life ends an episode and rewards are -1, 0 or 1, as in CleanRL's make_env.
 
-    task: a game's name, in the form of pong, Pong-v5 or PongNoFrameskip-v4. options: further options of VectorEnv.
-    Raises ConfigError.
+    `task` is a game's name, in the form of pong, Pong-v5 or PongNoFrameskip-v4. `options` are further options of
+    VectorEnv. Raises ConfigError.
     """
     envs = VectorEnv(
         task_game(task), num_envs, autoreset_mode=AutoresetMode.SAME_STEP, reward_clipping=False, **options

@@ -1,4 +1,4 @@
-"""Our vector environment as Stable-Baselines3's.
+"""This module gives VectorEnv the interface of Stable-Baselines3's vector environments.
 
 model = PPO("CnnPolicy", SB3VecEnv(VectorEnv("pong", 8, autoreset_mode="SameStep")), n_steps=128)
 """
@@ -35,7 +35,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
 
     def reset(self) -> np.ndarray:
         obs, _ = self.envs.reset(seed=self._seed)
-        self._seed = None  # a seed is used once; later resets continue the random streams
+        self._seed = None  # A seed is used once. Later resets continue the random streams.
         self._sums.reset()
         return obs
 

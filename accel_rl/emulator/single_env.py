@@ -1,4 +1,4 @@
-"""One Atari game as a Gymnasium environment."""
+"""A single Atari game as a Gymnasium environment."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 
 class SingleEnv(gymnasium.Env[np.ndarray, int]):
-    """A `VectorEnv` of one game, with the same arguments, rewards and episodes; observations [stack_num, 84, 84]
+    """A `VectorEnv` of one game, with the same arguments, rewards and episodes. Observations are [stack_num, 84, 84]
     uint8."""
 
     def __init__(self, game: str, render_mode: None = None, **options: Any):
-        """options: options of `VectorEnv`. ConfigError."""
+        """`options` are options of `VectorEnv`. ConfigError."""
         self._envs = VectorEnv(game, 1, autoreset_mode=AutoresetMode.DISABLED, num_threads=1, **options)
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space

@@ -1,4 +1,4 @@
-"""VectorEnv: the emulator as a Gymnasium vector environment, with the arguments and episodes of AtariVectorEnv.
+"""VectorEnv is the emulator as a Gymnasium vector environment, with the arguments and episodes of AtariVectorEnv.
 
 envs = VectorEnv("breakout", num_envs=8) # instead of AtariVectorEnv("breakout", num_envs=8) obs, info =
 envs.reset(seed=1) # [8, 4, 84, 84] uint8 obs, reward, terminated, truncated, info = envs.step(actions)
@@ -6,11 +6,11 @@ envs.send(actions); ...; envs.recv() # the same in two calls: threads play meanw
 
 The same seed and actions give AtariVectorEnv's observations, rewards, ends and info, with one exception: the newest
 frame of an episode's last observation. AtariVectorEnv 0.12.1 never reads the screen at which an episode ends (by game
-over, a lost life with episodic_life, or the limit of frames). Its last observation repeats the previous newest frame,
-or the maximum of that frame and the step's last frame but one. In VectorEnv this frame shows the end of the episode.
-Also, if life_loss_info reports a lost life in SAME_STEP mode, AtariVectorEnv does not write final_obs. VectorEnv
-additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP mode, and
-`copy=False`.
+over, a lost life with episodic_life, or the limit of frames). The last observation of AtariVectorEnv repeats the
+previous newest frame, or the maximum of that frame and the step's last frame but one. In VectorEnv the newest frame
+shows the end of the episode. Also, if life_loss_info reports a lost life in SAME_STEP mode, AtariVectorEnv does not
+write final_obs. VectorEnv additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium
+1.x in SAME_STEP mode, and `copy=False`.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMod
 
 
 class VectorEnv(GymnasiumVectorEnv):
-    """`num_envs` games, played by `num_threads` threads outside the GIL.
+    """A batch of `num_envs` games, played by `num_threads` threads outside the GIL.
 
     batch_size: number of environments that recv() returns, those that finish first; 0 means all. info["env_id"] names
     them, and the next send() is for them. num_threads: 0 means one thread per core that this process may use, at most
@@ -48,11 +48,11 @@ class VectorEnv(GymnasiumVectorEnv):
     reset, drawn from the seed, is below this. life_loss_info: a lost life terminates the episode, though the game
     continues; episodic_life: the game is reset, too.
 
-    copy: if False, observations are written to two buffers in turn, and the result of a recv() is valid until the
-    send() after the next recv(). If True, each result has its own memory. In both cases `torch.from_numpy(obs)` makes
-    no copy.
+    If `copy` is False, observations are written to two buffers in turn, and the result of a recv() is valid until the
+    send() after the next recv(). If `copy` is True, each result has its own memory. In both cases
+    `torch.from_numpy(obs)` makes no copy.
 
-    device: with "cuda" or "cuda:N", games are emulated on that GPU, and all results are torch tensors on the GPU
+    With the device "cuda" or "cuda:N", games are emulated on that GPU, and all results are torch tensors on the GPU
     (`device.device_vector_env.DeviceVectorEnv`, which has fewer arguments). "cpu" selects a slow host build of this
     emulator.
 
@@ -62,7 +62,7 @@ class VectorEnv(GymnasiumVectorEnv):
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
         if device is None:
             return super().__new__(cls)
-        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # loads torch
+        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # This import loads torch.
 
         return DeviceVectorEnv(game, num_envs, device=device, **options)
 
@@ -153,19 +153,19 @@ class VectorEnv(GymnasiumVectorEnv):
         shape = (self.batch_size, stack_num, SIDE, SIDE)
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
-        self._obs: np.ndarray | None = None  # the batch that is being played
-        self._last: np.ndarray | None = None  # the environments of the last one
-        self._new = np.full(num_envs, True)  # without a seed yet
+        self._obs: np.ndarray | None = None  # observations of the batch that is being played
+        self._last: np.ndarray | None = None  # the environments of the last batch
+        self._new = np.full(num_envs, True)  # environments that have not been seeded
         self._pending = False
 
     def reset(
         self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Reset all environments, or those of options["reset_mask"], bool [num_envs]; others return their last
-        observation.
+        """Reset all environments, or those of options["reset_mask"], bool [num_envs]. Other environments return their
+        last observation.
 
-        seed: the first environment's seed, where environment i has seed + i; or an array [environments that are reset],
-        in which a negative number means no seed.
+        `seed` is the first environment's seed, where environment i has seed + i, or an array [environments that are
+        reset], in which a negative number means no seed.
         """
         which = np.arange(self.num_envs, dtype=np.int32)
         mask = (options or {}).get("reset_mask")
@@ -181,12 +181,12 @@ class VectorEnv(GymnasiumVectorEnv):
         return obs, info
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Observations, rewards (int32), terminated, truncated and info."""
+        """Return observations, rewards (int32), terminated, truncated and info."""
         self.send(actions)
         return self.recv()
 
     def send(self, actions: np.ndarray) -> None:
-        """Send actions [batch_size] for the environments of the last recv(). Returns immediately."""
+        """Send actions [batch_size] for the environments of the last recv(). The call returns immediately."""
         actions = np.asarray(actions)
         if actions.shape != (self.batch_size,) or actions.dtype.kind not in "iu":
             raise ValueError(
@@ -208,7 +208,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self._pending = True
 
     def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Wait for the batch that was sent, or for the first `batch_size` environments that finish, and return the
+        """Wait for the current batch, or for the first `batch_size` environments that finish, and return the
         results."""
         if not self._pending:
             raise error.NoAsyncCallError("recv() without send()", "recv")
@@ -232,8 +232,8 @@ class VectorEnv(GymnasiumVectorEnv):
     def clone_states(self, indices: Sequence[int] | None = None) -> list[bytes]:
         """Return the state of each environment, or of those in `indices`, for `restore_states`.
 
-        A state holds all that later steps depend on: the console, the stack of observations, the streams of sticky
-        actions and no-ops. About 100 kB each with a stack of 4.
+        A state holds everything that determines later steps: the console, the stack of observations, and the streams of
+        sticky actions and no-ops. A state has about 100 kB with a stack of 4.
         """
         which = self._checked_indices(indices)
         if self._last is None:
@@ -243,11 +243,11 @@ class VectorEnv(GymnasiumVectorEnv):
     def restore_states(
         self, states: Sequence[bytes], indices: Sequence[int] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Continue each environment, or those in `indices`, from a state; return observations and info of all
+        """Continue each environment, or those in `indices`, from a state. Return observations and info of all
         environments.
 
-        A state may come from any environment of any VectorEnv with the same game, mode and stack_num. ValueError for a
-        state that does not fit; environments before it in `indices` have then been restored.
+        A state may come from any environment of any VectorEnv with the same game, mode and stack_num. Raises ValueError
+        for a state that does not fit. Environments before it in `indices` have then been restored.
         """
         which = self._checked_indices(indices)
         if len(states) != len(which):
@@ -266,7 +266,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return obs, info
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the threads."""
+        """End the threads."""
         self._core.stop()
 
     def _begin(self) -> None:
@@ -307,8 +307,8 @@ def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
 
 @contextlib.contextmanager
 def _running_on(core: int) -> Iterator[None]:
-    """Context in which the calling thread runs on a core; -1 means any core. A thread started in this context stays on
-    it."""
+    """Context manager in which the calling thread runs on a core; -1 means any core. A thread that is started inside
+    stays on the core."""
     if core < 0:
         yield
         return
@@ -321,8 +321,8 @@ def _running_on(core: int) -> Iterator[None]:
 
 
 def _seeds(seed: int | np.ndarray | None, which: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Return seeds [len(which)] int64; a negative number means no seed. Without a seed, an environment's first one is
-    drawn from the system's random numbers."""
+    """Return seeds [len(which)] int64, where a negative number means no seed. Without a seed, an environment's first
+    seed is drawn from the system's random numbers."""
     if seed is None:
         seeds = np.full(len(which), -1, np.int64)
     elif isinstance(seed, int | np.integer) and not isinstance(seed, bool):

@@ -1,1 +1,1 @@
-"""Environments behind one interface (`base`): Atari through ale-py, Gymnasium's; `make` makes batches."""
+"""Environments behind one interface (`base`): Atari through ale-py, and Gymnasium's. `make` makes batches."""

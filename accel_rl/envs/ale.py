@@ -1,4 +1,4 @@
-"""One Atari game through ale-py, by the rules of a protocol."""
+"""One Atari game is played through ale-py, by the rules of a protocol."""
 
 from importlib.metadata import version
 
@@ -18,18 +18,18 @@ ALE_PY = version("ale-py")
 
 
 class AtariEnv:
-    """An `Env` around one ALEInterface.
+    """An environment around one ALEInterface.
 
-    seed: whole number >= 0; it determines no-ops and sticky actions. training: play by `protocol`, otherwise by
-    `protocol.for_evaluation()`. cached: begin each episode from the stored state after the first reset, instead of from
-    a reset (`unclean_resets` lists the games in which these differ). Raises ConfigError for an unknown game, and for a
-    mode or difficulty that the game does not have.
+    `seed` is a whole number >= 0 that determines no-ops and sticky actions. With `training`, play by `protocol`,
+    otherwise by `protocol.for_evaluation()`. With `cached`, begin each episode from the stored state after the first
+    reset, instead of from a reset (`unclean_resets` lists the games in which these differ). Raises ConfigError for an
+    unknown game, and for a mode or difficulty that the game does not have.
 
-    A game over ends a step even within its frame skip; the frame then shows the last screen only. `terminated` and
-    `truncated` are never both True: a time limit at the same step as a game over or a lost life is ignored.
+    A game over ends a step even within its frame skip. The frame then shows the last screen only. `terminated` and
+    `truncated` are never both True, because a time limit at the same step as a game over or a lost life is ignored.
 
     `exact_restore` is False for games that ale-py 0.12.1 restores inexactly. After set_state such a game is valid, but
-    does not continue as it would have without the restore.
+    continues differently than without the restore.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
@@ -37,10 +37,10 @@ class AtariEnv:
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
         self.exact_restore = game not in INEXACT_RESTORE
-        self.seed, self.episode = seed, 0  # number of the next episode
+        self.seed, self.episode = seed, 0  # seed, and number of the next episode
         self._rng = episode_rng(seed, 0)
         self._cached = cached
-        self.starts: SavedStarts | None = None  # saved states in which episodes begin, instead of resets
+        self.starts: SavedStarts | None = None  # Episodes begin in these saved states instead of after resets.
         self._repeat = rules.repeat_action_probability
         self.load()
         ale = self._ale
@@ -49,7 +49,7 @@ class AtariEnv:
         self._preprocess = make_preprocessor(rules.frame, *ale.getScreenDims())
         self._screens = list(self._preprocess.screens)
         self._life_loss = rules.life_loss_ends_return
-        self._rest = range(rules.frame_skip - 1, 0, -1)  # frames to go after the first
+        self._rest = range(rules.frame_skip - 1, 0, -1)  # the frames of a step after the first frame
         self._max_steps = rules.max_episode_steps
         self._steps = 0
         self._lives = ale.lives()
@@ -66,8 +66,8 @@ class AtariEnv:
         self._pools = any(
             frames > 1 for _, frames in self.presses[False]
         )  # whether the first frame of an episode may be a maximum over two screens
-        self._held = 0  # the action of the last emulated frame, where actions are sticky
-        self._actions = bytearray()  # of this episode's steps
+        self._held = 0  # With sticky actions, the action of the last emulated frame.
+        self._actions = bytearray()  # the actions of this episode's steps
         self._last = self._preprocess.last
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
 
@@ -75,11 +75,11 @@ class AtariEnv:
         self.origin = Origin()
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
-        ale.setFloat("repeat_action_probability", 0.0)  # ours instead: see _sticky_act
-        # nothing is drawn from this seed, but it is part of a saved state; by default it is the time of day
+        ale.setFloat("repeat_action_probability", 0.0)  # This project draws sticky actions itself, in _sticky_act.
+        # No number is drawn from this seed, but a saved state contains the seed, whose default is the time of day.
         ale.setInt("random_seed", self.seed & 0x7FFFFFFF)
         rom = roms.get_rom_path(self.game)
-        assert rom is not None  # GAMES are those that ale-py ships
+        assert rom is not None  # GAMES lists the games that ale-py ships
         ale.loadROM(rom)
         self._set_switches()
         # methods are looked up once, not at each step
@@ -112,12 +112,12 @@ class AtariEnv:
         self._lives = ale.lives()
         if noops or self.presses[False] or self._start is None:
             self._screen(self._screens[1])
-        else:  # ale-py draws only with the next frame after a restore
+        else:  # After a restore, ale-py draws the screen only with the next frame.
             self._screens[1][:] = self._start[1]
         (self._write if self._pools else self._last)(frame)
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
-        """Begin an episode at a saved start. The frames before it count as agent steps of the episode."""
+        """Begin an episode at a saved start. The frames before the start count as agent steps of the episode."""
         frames, self._held = starts.place(self, episode)
         self.origin.forget()
         self._actions.clear()
@@ -133,9 +133,10 @@ class AtariEnv:
             self._ale.restoreState(self._start[0])
 
     def _press(self, after_life: bool) -> bool:
-        """Play the frames before the agent acts (`Protocol.presses`); return whether the episode has ended.
+        """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended.
 
-        Stores the screens of the last two frames. If the game ends during the frames after a reset, it is reset again.
+        The screens of the last two frames are stored. If the game ends during the frames after a reset, it is reset
+        again.
         """
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
@@ -184,7 +185,7 @@ class AtariEnv:
                 write = self._last
                 break
             if frames_left == 1:
-                self._screen(first)  # two frames: sprites flicker
+                self._screen(first)  # Two frames are combined, because sprites flicker.
             reward += act(code)
             ended = over()
         self._screen(last)
@@ -204,7 +205,7 @@ class AtariEnv:
 
     @property
     def actions(self) -> bytes:
-        """The actions of this episode's steps, of the 18."""
+        """The actions of this episode's steps, as numbers of the 18 joystick actions."""
         return bytes(self._actions)
 
     def get_state(self) -> bytes:
@@ -222,9 +223,9 @@ class AtariEnv:
         return pack_origin(header, self.save_console(), self, self.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. `screen_rgb` shows the restored screen after the next step, when ale-py draws again.
+        """Restore a state. After a restore, `screen_rgb` is correct from the next step on, when ale-py draws again.
 
-        A state of this project's emulator is reached by replaying its episode.
+        A state of this project's emulator is restored by replaying its episode.
         """
         if is_foreign(state, "ale"):
             return replay(self, state)
@@ -234,20 +235,21 @@ class AtariEnv:
         self._steps = header["steps"]
         self._lives = header["lives"]
         self._held = header["held"]
-        # states of an earlier version have no number of the episode: valid, though not the course it would have been
+        # A state of an earlier version has no episode number. The state is valid, but later episodes differ from the
+        # original course.
         self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:
-        """The whole current screen [rows, 160, 3] uint8, for a video."""
+        """Return the whole current screen [rows, 160, 3] uint8, for a video."""
         return self._ale.getScreenRGB()
 
     def lives(self) -> int:
-        """Number of lives left; 0 in a game without lives."""
+        """Number of lives left, or 0 in a game without lives."""
         return self._lives
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, because there is nothing to release."""
 
     def _sticky_act(self, code: int) -> int:
         """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2).

@@ -1,10 +1,10 @@
-"""Atari games on this project's emulator, with the rules of ale.py, a batch per call.
+"""Atari games run on this project's emulator with the rules of ale.py. One call steps a batch.
 
     ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
     EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
 
-Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. Each class can continue from the other's
-states.
+Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. Each class can continue from saved
+states of the other class.
 """
 
 from importlib.metadata import version
@@ -31,10 +31,10 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 class EmulatorEnv:
-    """An `Env` around one game of the emulator. Arguments and episodes are those of `AtariEnv`.
+    """An environment around one game of the emulator. Arguments and episodes are those of `AtariEnv`.
 
-    counter: random numbers are functions of seed, episode and step (see counter.py), as on a GPU. Raises ConfigError if
-    the game is not emulated, or if the emulator is not built.
+    With `counter`, random numbers are functions of seed, episode and step (see counter.py), as on a GPU. Raises
+    ConfigError if the game is not emulated, or if the emulator is not built.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class EmulatorEnv:
         settings = games()[game]
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
-        self.seed, self.episode = seed, 0  # number of the next episode
+        self.seed, self.episode = seed, 0  # seed, and number of the next episode
         self.counter = Counter(rules.noop_max, rules.frame_skip, cached, rules.noop_min) if counter else None
         if counter and rules.fire_reset != "none":
             raise ConfigError(
@@ -87,7 +87,7 @@ class EmulatorEnv:
         self._alone = Step.empty(1, self.spec)
         self._draws = np.zeros((1, rules.frame_skip))
         self._cached = cached
-        self.starts: SavedStarts | None = None  # saved states in which episodes begin, instead of resets
+        self.starts: SavedStarts | None = None  # Episodes begin in these saved states instead of after resets.
         self.load()
 
     def load(self) -> None:
@@ -154,7 +154,7 @@ class EmulatorEnv:
             self._alone.frame[:] = shown
 
     def _press(self, code: int) -> bool:
-        """Play an agent step with an action of the 18; returns whether the episode has ended."""
+        """Play an agent step with one of the 18 joystick actions, and return whether the episode has ended."""
         if self.sticky:
             self.draw(self._draws[0])
         draws = self._draws if self.sticky else None
@@ -162,16 +162,15 @@ class EmulatorEnv:
         return bool(self._alone.ended[0])
 
     def press_after_life(self, out: Step, i: int) -> None:
-        """Play the frames after a lost life. Row `i` of the step's results then holds the last of these frames."""
+        """Play the frames after a lost life. Row `i` of the step's results then holds the last of the played frames."""
         played = self.core.actions
         out.ended[i] = any(self._press(code) for code, _ in self.presses[True])
-        self.core.actions = (
-            played  # the recorded actions do not include the presses, since a replay of the episode repeats them
-        )
+        # The recorded actions omit the automatic button presses, since a replay of the episode repeats them.
+        self.core.actions = played
         out.frame[i] = self._alone.frame[0]
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
-        """Begin an episode at a saved start. The frames before it count as agent steps of the episode."""
+        """Begin an episode at a saved start. The frames before the start count as agent steps of the episode."""
         frames, code = starts.place(self, episode)
         self.origin.forget()
         self.core.begin(self._alone.frame)
@@ -220,7 +219,7 @@ class EmulatorEnv:
         terminated = bool(out.terminated[0])
         truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
-            self.press_after_life(out, 0)  # `out` holds the results of the last of these steps
+            self.press_after_life(out, 0)  # `out` holds the results of the last of the presses.
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 
@@ -267,15 +266,15 @@ class EmulatorEnv:
         self.seed, self.episode = state.seed, (state.number + 1) % 2**32
 
     def screen_rgb(self) -> np.ndarray:
-        """The whole current screen [rows, 160, 3] uint8, for a video."""
+        """Return the whole current screen [rows, 160, 3] uint8, for a video."""
         return self.core.mapped(palette.PAL_RGB if games()[self.game].get("pal") else palette.RGB, 3)
 
     def lives(self) -> int:
-        """Number of lives left; 0 in a game without lives."""
+        """Number of lives left, or 0 in a game without lives."""
         return self.core.lives_before
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, because there is nothing to release."""
 
 
 def _playing(env: Env) -> EmulatorEnv:
@@ -285,7 +284,7 @@ def _playing(env: Env) -> EmulatorEnv:
 
 
 class EmulatorBatch(SequentialEnv):
-    """A `SequentialEnv` over `EmulatorEnv`s, or over `ReservedEnv`s that contain them, which steps all of them in one
+    """A `SequentialEnv` of `EmulatorEnv`s, or of `ReservedEnv`s that contain them, which steps all environments in one
     call."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:

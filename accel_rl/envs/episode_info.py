@@ -1,4 +1,4 @@
-"""Numbers that an environment reports with the last step of an episode, as bytes in a rollout."""
+"""An environment can report numbers with the last step of an episode, which a rollout stores as bytes."""
 
 import json
 from numbers import Real
@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 
 INFO_BYTES = 512
-"""Room for the numbers of an episode, in each cell of a rollout."""
+"""Number of bytes for the numbers of an episode, in each cell of a rollout."""
 SCORE = "episode/r"
-"""The score by gymnasium.wrappers.RecordEpisodeStatistics, where a wrapper of the user's has recorded it."""
+"""The score that gymnasium.wrappers.RecordEpisodeStatistics has recorded, if the user's environment has this
+wrapper."""
 LEFT_OUT = "episode/left_out"
-"""How many numbers had no room."""
+"""The number of values that did not fit."""
 
 
 def episode_info(info: Any) -> dict[str, float]:
-    """Return the numbers of an `info` and the score of its `episode`. Arrays, texts and Gymnasium's own keys are left
-    out.
+    """Return the numbers of an `info` and the score of its `episode`. Arrays, texts and Gymnasium's own keys are
+    omitted.
 
     The result is empty if `info` is not a dict.
     """
@@ -33,7 +34,7 @@ def episode_info(info: Any) -> dict[str, float]:
 
 
 def _number(x: Any) -> float | None:
-    """Return a Python or numpy number, or the value of a scalar array, as a float; None for other objects."""
+    """Return a Python or numpy number, or the value of a scalar array, as a float, or None for other objects."""
     if isinstance(x, np.ndarray) and x.shape == ():
         x = x.item()
     if not isinstance(x, Real | np.bool_):
@@ -45,8 +46,8 @@ def _number(x: Any) -> float | None:
 
 
 def packed(numbers: dict[str, float]) -> np.ndarray:
-    """Return numbers as bytes [INFO_BYTES]. If they do not fit, entries are dropped from the end, the score last; their
-    number is stored."""
+    """Return numbers as bytes [INFO_BYTES]. If the numbers do not fit, entries are dropped from the end, and the score
+    last. The number of dropped entries is stored."""
     names = sorted(numbers, key=lambda name: name != SCORE)
     kept = {name: numbers[name] for name in names}
     while len(text := json.dumps(kept).encode()) > INFO_BYTES:

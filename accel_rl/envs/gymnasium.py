@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with a Discrete action space, by its id or by a factory."""
+"""Any Gymnasium environment with a Discrete action space can be used, by its id or by a factory."""
 
 import inspect
 import warnings
@@ -18,19 +18,20 @@ from accel_rl.system.user_module import import_user_module
 
 
 class GymnasiumEnv:
-    """An `Env` around a Gymnasium environment.
+    """An environment around a Gymnasium environment.
 
-    id: a registered id ("CartPole-v1"), or "module:function", where the function creates an environment.
-    seed: whole number >= 0. Every episode is reset with a different seed, drawn from this one.
-    stack: number of frames in an observation; only for pictures.
-    limit: number of steps after which an episode is truncated; None means that only the environment's limit applies.
-    render: create the environment with rendering, for `screen_rgb`.
+    `id` is a registered id ("CartPole-v1"), or "module:function", where the function creates an environment. `seed` is
+    a whole number >= 0. Every episode is reset with a different seed, drawn from `seed`. `stack` is the number of
+    frames in an observation, only for pictures. `limit` is the number of steps after which an episode is truncated;
+    None means that only the environment's limit applies. `render` creates the environment with rendering, for
+    `screen_rgb`.
 
-    Observations: spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
-    spaces are flattened to a float32 vector (Discrete: one-hot). ConfigError if such a space contains a picture.
+    Observation spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
+    spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space contains a
+    picture.
 
-    A state consists of the episode's seed and its actions. `set_state` replays them, which is exact if the environment
-    is deterministic, and takes longer in a longer episode.
+    A state consists of the episode's seed and its actions. `set_state` replays the actions, which is exact if the
+    environment is deterministic, and takes longer in a longer episode.
     """
 
     def __init__(self, id: str, seed: int, stack: int = 4, limit: int | None = None, render: bool = False) -> None:
@@ -47,7 +48,7 @@ class GymnasiumEnv:
             if not space.is_np_flattenable:
                 raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a uint8 picture")
         self._flatten = not isinstance(space, gymnasium.spaces.Box)
-        self._seed, self._episode = seed, 0  # number of the next episode
+        self._seed, self._episode = seed, 0  # seed, and number of the next episode
         self._episode_seed: int | None = None
         self._actions: list[int] = []
         self.is_lost = False  # whether a state could not be restored, so that its episode ends at the next step
@@ -104,7 +105,7 @@ class GymnasiumEnv:
         return pack(header)
 
     def set_state(self, state: bytes) -> None:
-        """Replay the state's episode. ValueError for foreign or corrupt bytes.
+        """Replay the state's episode. Raises ValueError for foreign or corrupt bytes.
 
         If the replay ends in another state, the environment is not deterministic. A warning is then issued, and the
         episode is truncated at the next step, so that a new episode begins.
@@ -166,11 +167,12 @@ class GymnasiumEnv:
         elif self._flatten:
             observation = gymnasium.spaces.flatten(self._space, observation)
         np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
-        np.copyto(self._newest, frame)  # a state is checked against it
+        np.copyto(self._newest, frame)  # The restored state is compared with this frame.
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
-    """options: the environment's options; a user's function receives those that it has parameters for."""
+    """Make an environment. `options` are the environment's options; a user's function receives those for which it has
+    parameters."""
     module_name, _, name = id.partition(":")
     if name:
         try:
@@ -182,7 +184,7 @@ def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
             if not isinstance(env, gymnasium.Env):
                 raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
             return env
-    try:  # with "module:Name-v0" Gymnasium imports the module, which registers Name-v0
+    try:  # For "module:Name-v0" Gymnasium imports the module, which registers Name-v0.
         return gymnasium.make(id, disable_env_checker=True, **options)
     except gymnasium.error.DependencyNotInstalled as e:
         raise ConfigError(f"id={id!r} lacks a package: {_line(e)}") from e
@@ -195,7 +197,8 @@ def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:
-    """Return the least limit of the wrappers that end episodes; `env.spec` may name one that no wrapper applies."""
+    """Return the least limit of the wrappers that end episodes. `env.spec` may contain a limit that no wrapper
+    applies."""
     limits: list[int] = []
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):

@@ -1,4 +1,4 @@
-"""Builds environments from a configuration."""
+"""Environments are built from a configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -40,10 +40,10 @@ class EnvConfig:
     noop_max: int | None = None
     """Maximum number of emulated no-op frames after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
     fire_reset: str | None = None
-    """Actions that are played before the agent acts. none: no action. frame: FIRE for one frame after a reset
-    (EnvPool). steps: FIRE and the third action, one step each, after a reset and after a lost life that ends the return
-    (OpenAI baselines). FIRE is pressed only in games that have it, and `steps` does not work with --sampler.engine
-    device."""
+    """Actions that are played before the agent acts. `none` plays no action. `frame` presses FIRE for one frame after a
+    reset (EnvPool). `steps` plays FIRE and the third action, one step each, after a reset and after a lost life that
+    ends the return (OpenAI baselines). FIRE is pressed only in games that have it, and `steps` does not work with
+    --sampler.engine device."""
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
@@ -53,7 +53,8 @@ class EnvConfig:
     full_action_set: bool | None = None
     """Use all 18 joystick actions instead of the game's minimal set (Machado et al. 2018: yes)."""
     frame: str | None = None
-    """Picture: 104x80 (every second pixel), 104x80-mean (means of 2x2) or 84x84 (area; Mnih et al. 2015)."""
+    """Size of the picture: 104x80 (every second pixel), 104x80-mean (means of 2x2 pixels) or 84x84 (area averages; Mnih
+    et al. 2015)."""
     stack: int | None = None
     """Number of stacked frames of an image observation, 1 to 32 (Mnih et al. 2015: 4)."""
     mode: int | None = None
@@ -61,21 +62,21 @@ class EnvConfig:
     difficulty: int | None = None
     """Difficulty switch of the game, as in ale-py. Default: the game's default difficulty."""
     backend: str = "auto"
-    """Atari backend. ale: ale-py. emulator: this project's emulator, which computes the same frames several times as
-    fast.
-    auto: the emulator if it is built and the game is one of the 57 verified against ale-py, otherwise ale."""
+    """Atari backend. `ale` is ale-py. `emulator` is this project's emulator, which computes the same frames several
+    times as fast. `auto` chooses the emulator if it is compiled and the game is one of the 57 verified against ale-py,
+    and otherwise ale."""
     randomness: str = "auto"
-    """Random numbers of Atari's resets and sticky actions. sequence: one generator per episode draws them, and ale-py's
-    stream sets the console's timer. counter: each number is a function of seed, episode and step (Philox, Salmon et al.
-    2011), the same on CPUs and GPUs; only with the emulator. auto: counter with --sampler.engine device, otherwise
-    sequence."""
+    """Random numbers of Atari's resets and sticky actions. With `sequence`, one generator per episode draws them, and
+    ale-py's stream sets the console's timer. With `counter`, each number is a function of seed, episode and step
+    (Philox, Salmon et al. 2011), the same on CPUs and GPUs; this needs the emulator. `auto` is counter with
+    --sampler.engine device, and otherwise sequence."""
 
     def overrides(self) -> dict[str, Any]:
         """Return the fields that override the protocol."""
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:
-        """The resolved protocol (of an Atari game). ConfigError."""
+        """The resolved protocol of an Atari game. ConfigError."""
         return resolve(self.protocol, self.overrides())
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class EnvConfig:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """From plain JSON. ConfigError for an unknown key."""
+        """Build the settings from plain JSON. Raises ConfigError for an unknown key."""
         names = [f.name for f in fields(cls)]
         for key in d:
             if key not in names:
@@ -93,9 +94,10 @@ class EnvConfig:
 
 @dataclass(frozen=True)
 class ResolvedEnv(EnvConfig):
-    """An environment whose backend and random numbers are chosen: environments are made from nothing else.
+    """Settings of an environment whose backend and random numbers are chosen. Environments are made only from these
+    settings.
 
-    The backend of an Atari game is ale or emulator; a Gymnasium environment has none, which is auto.
+    The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, which is stored as auto.
     """
 
     def __post_init__(self) -> None:
@@ -103,7 +105,7 @@ class ResolvedEnv(EnvConfig):
 
     @property
     def is_emulated(self) -> bool:
-        """Whether this project's emulator plays it."""
+        """Whether this project's emulator plays the game."""
         return bool(self.game) and self.backend == "emulator"
 
     @property
@@ -112,12 +114,12 @@ class ResolvedEnv(EnvConfig):
         return self.randomness == "counter"
 
     def check(self) -> None:
-        """Raise ConfigError, one line, if no environment can be created with these settings."""
-        _inspected(self, True, False)  # as `make_spec` calls it, which then finds it in the cache
+        """Raise ConfigError, with a message of one line, if no environment can be created with these settings."""
+        _inspected(self, True, False)  # `make_spec` makes the same call and finds its result in the cache.
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
-    """Choose what is `auto`. randomness: instead of `auto`. ConfigError for an unknown name."""
+    """Choose the settings that are `auto`. `randomness` replaces `auto`. Raises ConfigError for an unknown name."""
     for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS)):
         if (value := getattr(config, name)) not in allowed:
             raise ConfigError(
@@ -131,7 +133,7 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
 
 
 def emulator_is_built() -> bool:
-    """Whether the emulator can be imported. If not, this is logged once."""
+    """Return whether the emulator can be imported. If the import fails, this is logged once."""
     from accel_rl.emulator.atari import core
 
     try:
@@ -143,7 +145,7 @@ def emulator_is_built() -> bool:
 
 
 def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False) -> Env:
-    """Create one environment. seed: whole number >= 0. cached: every episode begins from one stored state.
+    """Create one environment. `seed` is a whole number >= 0. With `cached`, every episode begins from one stored state.
     ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
@@ -157,7 +159,8 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
             return EmulatorEnv(config.game, rules, seed, training, cached, config.is_counter)
         if config.is_counter:
             raise ConfigError("randomness=counter: only with backend=emulator")
-        from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, which only processes that play Atari need
+        # This import loads ale-py and OpenCV, which only processes that play Atari need.
+        from accel_rl.envs.ale import AtariEnv
 
         return AtariEnv(config.game, rules, seed, training, cached)
     if config.backend != "auto":
@@ -177,8 +180,8 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
-    """Return the environment on another backend; "" means the environment's own. ConfigError if that backend cannot
-    play it."""
+    """Return the environment's settings on another backend; "" means the environment's own backend. Raises ConfigError
+    if that backend cannot play it."""
     if not backend:
         return config
     env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
@@ -187,7 +190,8 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
 
 
 def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None:
-    """Raise ConfigError, one line, unless `config`'s backend can continue from batch states of the other backend."""
+    """Raise ConfigError, with a message of one line, unless `config`'s backend can continue from batch states of the
+    other backend."""
     if reset == "cached" and config.game in INEXACT_RESTORE:
         raise ConfigError(
             f"backend={config.backend}: {config.game}'s episodes with reset='cached' are not the same on both backends"
@@ -211,7 +215,7 @@ def make_spec(config: ResolvedEnv, training: bool, reset: str = "immediate") -> 
 
 
 def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
-    """Return why episodes may differ from those of ale-py with immediate resets; None if they are equal."""
+    """Return why episodes may differ from those of ale-py with immediate resets, or None if they are equal."""
     if not config.is_counter:
         return unclean_reset(config.game, reset)
     if reset == "cached":
@@ -219,7 +223,8 @@ def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
     return unclean_reset(config.game, "swap")
 
 
-@lru_cache(maxsize=256)  # settings are checked, planned and built from in one process: it makes one environment for all
+# Settings are checked, planned and built in one process, which makes a single environment for all three.
+@lru_cache(maxsize=256)
 def _inspected(config: ResolvedEnv, training: bool, cached: bool) -> EnvSpec:
     env = make_env(config, seed=0, training=training, cached=cached)
     env.close()
@@ -234,10 +239,10 @@ def make_batch(
     decorrelation_steps: int = 0,
     starts: StartOrder | None = None,
 ) -> SequentialEnv:
-    """Create one environment per seed, stepped one after another; `reset` and other arguments: see SequentialEnv.
+    """Create one environment per seed, stepped one after another. For `reset` and other arguments see SequentialEnv.
     ConfigError.
 
-    starts: saved states in which an Atari game's episodes begin, instead of resets.
+    `starts` are saved states in which an Atari game's episodes begin, instead of resets.
     """
     envs: list[Any] = [make_env(config, seed, training, reset == "cached") for seed in seeds]
     if starts is not None:

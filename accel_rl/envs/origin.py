@@ -1,4 +1,5 @@
-"""The origin of an Atari episode, stored with a backend's state, so that the other backend can continue from the state.
+"""The origin of an Atari episode is stored with a backend's state, so that the other backend can continue from the
+state.
 
     state      header | the backend's own bytes | RAM [128] | actions, one byte a step
 
@@ -18,18 +19,18 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import RunError
 
-RAM = 128  # bytes
-KINDS = {"emulator": "emulator", "ale": "atari"}  # the name that each backend writes into its states
-STRIDE = 16  # number of resets between stored states of a console that is reset repeatedly to reach an origin
+RAM = 128  # bytes of the console's RAM
+KINDS = {"emulator": "emulator", "ale": "atari"}  # the name that each backend writes into its saved states
+STRIDE = 16  # A console is reset repeatedly to reach an origin. Its state is stored every STRIDE resets.
 
 
 @dataclass(slots=True)
 class Origin:
     """The data that determines the start of an episode.
 
-    resets: number of the console's resets since it was loaded; None if unknown, after a state of an earlier version was
-    restored. before: number of resets before the episode's reset; None before the first episode. ram [128]: RAM before
-    the episode's reset.
+    `resets` is the number of the console's resets since it was loaded, or None after a state of an earlier version was
+    restored. `before` is the number of resets before the episode's reset, or None before the first episode. ram [128]
+    is the RAM before the episode's reset.
     """
 
     resets: int | None = 0
@@ -40,17 +41,17 @@ class Origin:
         self.before, self.ram = self.resets, ram
 
     def forget(self) -> None:
-        """The console continues from a state that resets do not lead to."""
+        """Record that the console continues from a state that resets do not lead to."""
         self.resets = self.before = None
 
     def count(self) -> None:
-        """A reset of the console."""
+        """Count a reset of the console."""
         if self.resets is not None:
             self.resets += 1
 
 
 class Replayable(Protocol):
-    """An `Env` of one Atari game. episode: number of the next episode."""
+    """An environment of one Atari game. `episode` is the number of the next episode."""
 
     game: str
     spec: EnvSpec
@@ -60,7 +61,7 @@ class Replayable(Protocol):
 
     @property
     def codes(self) -> Sequence[int] | np.ndarray:
-        """Its actions, of the 18."""
+        """The actions of the episode, as numbers of the 18 joystick actions."""
 
     def load(self) -> None:
         """Restore the console, and the origin, to their state when the environment was created."""
@@ -72,7 +73,7 @@ class Replayable(Protocol):
     def restore_console(self, console: Any) -> None: ...
 
     def play_frame(self, code: int) -> None:
-        """Emulate one frame with an action of the 18."""
+        """Emulate one frame with one of the 18 joystick actions."""
 
     def ram(self) -> bytes: ...
 
@@ -84,7 +85,7 @@ class Replayable(Protocol):
 
 
 def pack_origin(header: dict[str, Any], own: bytes, env: Replayable, codes: bytes) -> bytes:
-    """A state. codes: the episode's actions of the 18."""
+    """Return the bytes of a state. `codes` are the episode's joystick actions."""
     origin = env.origin
     if origin.resets is None:
         return pack(header, own)
@@ -113,7 +114,7 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 def replay(env: Replayable, state: bytes) -> None:
     """Bring `env` to a state that the other Atari backend saved, by replaying its episode's actions.
 
-    ValueError if the origin is unknown, RunError if the RAM differs.
+    Raises ValueError if the origin is unknown, RunError if the RAM differs.
     """
     header, blob = unpack(state, game=env.game)
     result = header.get("origin")
@@ -136,7 +137,8 @@ def replay(env: Replayable, state: bytes) -> None:
         raise RunError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
 
 
-_walked: dict[tuple[Any, ...], list[Any]] = {}  # by backend, game and switches: consoles after 0, 16, 32 .. resets
+# For each backend, game and switches: the consoles after 0, 16, 32 .. resets.
+_walked: dict[tuple[Any, ...], list[Any]] = {}
 
 
 def _walk(env: Replayable, resets: int) -> None:
@@ -158,7 +160,8 @@ def _walk(env: Replayable, resets: int) -> None:
 
 
 def has_origin(state: bytes) -> bool:
-    """Whether the other backend can continue from this state of an environment, or of a batch of environments."""
+    """Return whether the other backend can continue from this state of an environment, or of a batch of
+    environments."""
     header, blob = unpack(state)
     if header["kind"] == "batch":
         return has_origin(blob)
@@ -168,7 +171,7 @@ def has_origin(state: bytes) -> bool:
 
 
 def is_foreign(state: bytes, backend: str) -> bool:
-    """Whether a state is one of an Atari game on another backend than `backend`."""
+    """Return whether a state belongs to an Atari game on another backend than `backend`."""
     return unpack(state)[0].get("kind") in {kind for name, kind in KINDS.items() if name != backend}
 
 

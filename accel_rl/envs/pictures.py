@@ -1,4 +1,4 @@
-"""Which observations of a Gymnasium environment are pictures, and where their channels are."""
+"""This module determines which observations of a Gymnasium environment are pictures, and where their channels are."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ LARGE = 32  # a matrix of at least this height and width counts as a picture
 
 @dataclass(frozen=True, slots=True)
 class PictureLayout:
-    """The layout of a uint8 picture. channel_axis: 0, 2, or None without channels."""
+    """The layout of a uint8 picture. `channel_axis` is 0, 2, or None without channels."""
 
     shape: tuple[int, ...]
     channel_axis: int | None
@@ -36,7 +36,7 @@ class PictureLayout:
 
 
 def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
-    """Return the layout of a picture space, uint8 [H, W], [H, W, C] or [C, H, W]; None for other spaces.
+    """Return the layout of a picture space, uint8 [H, W], [H, W, C] or [C, H, W], or None for other spaces.
 
     The channels are the last or the first axis, whichever is smaller.
     """
@@ -60,7 +60,7 @@ def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
 
 
 def _picture_in(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box | None:
-    """Return the space, or its first subspace, that has the shape and dtype of a picture; None if there is none."""
+    """Return the space, or its first subspace, that has the shape and dtype of a picture, or None if there is none."""
     if isinstance(space, gymnasium.spaces.Box):
         tall = len(space.shape) == 2 and min(space.shape) >= LARGE
         small_integers = len(space.shape) == 2 and space.dtype == np.uint8

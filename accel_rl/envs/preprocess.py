@@ -1,7 +1,7 @@
-"""Preprocessing: computes an observation, in place, from the screens of an agent step's last two frames.
+"""Preprocessing computes an observation, in place, from the screens of an agent step's last two frames.
 
-ale-py returns a screen as palette indices 16 times faster than as grayscale. So the luminance is looked up here; when
-subsampling, only for the pixels that are used.
+ale-py returns a screen as palette indices 16 times faster than as grayscale. So the luminance is looked up in this
+module. Subsampling looks it up only for the pixels that are used.
 """
 
 import sys
@@ -31,18 +31,19 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
 
     Sets OpenCV to one thread in this process.
     """
-    cv2.setNumThreads(1)  # an environment has one core
+    cv2.setNumThreads(1)  # an environment uses one core
     if kind == "104x80":
         return Subsample(rows, columns)
-    # cropped by a row on each side, a screen of 210 rows is halved: the mean of 2x2 pixels, a half rounded up
+    # One row is cropped at the top and at the bottom of a screen of 210 rows. The screen is then halved by the mean of
+    # 2x2 pixels, where a half is rounded up.
     crop = slice(1, rows - 1) if kind == "104x80-mean" else slice(0, rows)
     return Area(rows, columns, crop, FRAMES[kind])
 
 
 class Subsample:
-    """104x80: rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section 5.1).
+    """Frames of 104x80: rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section 5.1).
 
-    Of a screen with another number of rows, 104 rows evenly spaced between the first and the last.
+    A screen with another number of rows contributes 104 rows, evenly spaced between the first and the last.
     """
 
     def __init__(self, rows: int, columns: int) -> None:
@@ -73,7 +74,8 @@ class Subsample:
 
 
 class Area:
-    """The maximum of the luminance at full size, resized by OpenCV's INTER_AREA, as in ale-py's vector environment."""
+    """Compute the maximum of the luminance at full size, resized by OpenCV's INTER_AREA, as in ale-py's vector
+    environment."""
 
     def __init__(self, rows: int, columns: int, crop: slice, shape: tuple[int, int]) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
@@ -87,7 +89,7 @@ class Area:
     def _resize(self, frame: np.ndarray) -> None:
         if frame.flags.c_contiguous:
             cv2.resize(self._cropped, self._size, frame, interpolation=cv2.INTER_AREA)
-        else:  # OpenCV would write to a new array
+        else:  # OpenCV would write to a new array.
             np.copyto(frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA))
 
     def last(self, frame: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Atari protocols: the rules that a score belongs to. Every run records its protocol."""
+"""An Atari protocol is the set of rules under which a score was reached. Every run records its protocol."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -8,7 +8,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 FRAMES = {"104x80": (104, 80), "104x80-mean": (104, 80), "84x84": (84, 84)}
 FIRE_RESETS = ("none", "frame", "steps")
-FIRE = 1  # of the 18 actions
+FIRE = 1  # number of FIRE among the 18 actions
 
 
 def _check_int(name: str, value: object, low: int, high: int) -> None:
@@ -18,23 +18,23 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """One set of rules. Raises ConfigError (one line) for a value out of its range.
+    """One set of rules of Atari. Raises ConfigError (one line) for a value out of its range.
 
     An agent step is `frame_skip` emulated frames (60 a second) with the same action.
     """
 
     name: str
-    frame_skip: int = 4  # emulated frames an action is held for, 1-60; Mnih 2015, Methods
-    repeat_action_probability: float = 0.0  # sticky actions, drawn anew each emulated frame, 0-1
-    noop_min: int = 0  # uniformly noop_min..noop_max emulated frames of no-op after a reset, 0-1000
+    frame_skip: int = 4  # number of emulated frames that an action is held, 1-60; Mnih 2015, Methods
+    repeat_action_probability: float = 0.0  # probability of a sticky action, drawn for each emulated frame, 0-1
+    noop_min: int = 0  # A reset is followed by noop_min to noop_max emulated frames of no-op (uniform), each 0-1000.
     noop_max: int = 30
-    fire_reset: str = "none"  # one of FIRE_RESETS; see `presses`
-    life_loss_ends_return: bool = True  # applies in training only; the episode continues
-    max_episode_steps: int = 27_000  # agent steps in training; truncation
-    max_evaluation_steps: int = 27_000  # agent steps in evaluation; truncation
-    full_action_set: bool = False  # all 18 joystick actions instead of those the game uses
+    fire_reset: str = "none"  # one of FIRE_RESETS, see `presses`
+    life_loss_ends_return: bool = True  # A lost life ends the return in training only. The episode continues.
+    max_episode_steps: int = 27_000  # An episode is truncated after this number of agent steps in training.
+    max_evaluation_steps: int = 27_000  # An episode is truncated after this number of agent steps in evaluation.
+    full_action_set: bool = False  # The agent has all 18 joystick actions instead of the actions that the game uses.
     frame: str = "104x80"  # one of FRAMES
-    stack: int = 4  # newest frames in an observation, 1-32
+    stack: int = 4  # an observation contains this number of newest frames, 1-32
     mode: int | None = None  # the game's mode switch; None means the game's default
     difficulty: int | None = None  # the game's difficulty switch; None means the game's default
 
@@ -62,17 +62,18 @@ class Protocol:
                 _check_int(field, getattr(self, field), 0, 255)
 
     def for_evaluation(self) -> "Protocol":
-        """Return the rules under which scores are reported: a lost life does not end the return, and the evaluation's
-        time limit."""
+        """Return the rules under which scores are reported: a lost life does not end the return, and the time limit is
+        that of evaluations."""
         return replace(self, life_loss_ends_return=False, max_episode_steps=self.max_evaluation_steps)
 
     def presses(self, codes: Sequence[int], after_life: bool) -> list[tuple[int, int]]:
         """Return the (action of the 18, emulated frames) that are played before the agent acts, for actions `codes`.
 
-        none: nothing. frame: FIRE for one frame after a reset (EnvPool). steps: FIRE and the third action, one agent
-        step each, after a reset. If a lost life ends the return, also after the loss, with a no-op step before them.
-        These are the wrappers FireReset and EpisodicLife of OpenAI baselines. The steps count toward the time limit;
-        their rewards are discarded. In a game without FIRE only the no-op step is played.
+        `none` plays nothing. `frame` presses FIRE for one frame after a reset (EnvPool). `steps` plays FIRE and the
+        third action, one agent step each, after a reset. If a lost life ends the return, `steps` also plays the two
+        actions after the loss, with a no-op step before them. These are the wrappers FireReset and EpisodicLife of
+        OpenAI baselines. The steps count toward the time limit. Their rewards are discarded. In a game without FIRE
+        only the no-op step is played.
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":
@@ -87,18 +88,20 @@ class Protocol:
 PROTOCOLS = {
     p.name: p
     for p in (
-        # Stooke & Abbeel 2018, arXiv:1803.02811, section 5: two rows cropped (in this project the first and the last),
-        # downsized by 2 to 104x80, otherwise Mnih 2015; paths of at most 27,000 steps (30 minutes).
+        # Stooke & Abbeel 2018, arXiv:1803.02811, section 5. Two rows are cropped (in this project the first and the
+        # last), and the screen is halved to 104x80. Paths have at most 27,000 steps (30 minutes). The rest follows Mnih
+        # 2015.
         Protocol(name="stooke2018"),
-        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1: frame skip 4, history 4, no-op max 30, 84x84,
-        # a lost life ends the return in training. Evaluation: 5 minutes = 18,000 frames = 4,500 steps. The paper gives
-        # no time limit for training; later papers use 27,000 steps (30 minutes).
+        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1. The frame skip is 4, the history has 4
+        # frames, at most 30 no-ops follow a reset, frames are 84x84, and a lost life ends the return in training. An
+        # evaluation's episode lasts 5 minutes = 18,000 frames = 4,500 steps. The paper gives no time limit for
+        # training; later papers use 27,000 steps (30 minutes).
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
-        # Nair et al. 2015, arXiv:1507.04296, section 5: as Mnih et al. 2015, except that episodes from human starts end
-        # after 30 minutes (--evaluation.starts saved).
+        # Nair et al. 2015, arXiv:1507.04296, section 5, follows Mnih et al. 2015. Episodes from human starts end after
+        # 30 minutes (--evaluation.starts saved).
         Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
-        # Machado et al. 2018, JAIR 61, section 5: sticky 0.25, all 18 actions, frame skip 5, no no-ops, no use
-        # of lives, 18,000 frames (5 minutes).
+        # Machado et al. 2018, JAIR 61, section 5. Actions are sticky with probability 0.25, all 18 actions are used,
+        # the frame skip is 5, resets have no no-ops, lives are ignored, and an episode has 18,000 frames (5 minutes).
         Protocol(
             name="machado2018",
             frame="84x84",
@@ -110,8 +113,9 @@ PROTOCOLS = {
             max_episode_steps=3_600,
             max_evaluation_steps=3_600,
         ),
-        # Castro et al. 2018, arXiv:1812.06110; dopamine/discrete_domains/atari_lib.py: sticky 0.25, the game's own
-        # actions, no no-ops, no use of lives, 108,000 frames.
+        # Castro et al. 2018, arXiv:1812.06110; dopamine/discrete_domains/atari_lib.py. Actions are sticky with
+        # probability 0.25, the game's own actions are used, resets have no no-ops, lives are ignored, and an episode
+        # has 108,000 frames.
         Protocol(
             name="dopamine2018",
             frame="84x84",
@@ -119,16 +123,17 @@ PROTOCOLS = {
             noop_max=0,
             life_loss_ends_return=False,
         ),
-        # Espeholt et al. 2018, arXiv:1802.01561, appendix: no-op max 30, a lost life ends the return, 108,000 frames.
+        # Espeholt et al. 2018, arXiv:1802.01561, appendix. At most 30 no-ops follow a reset, a lost life ends the
+        # return, and an episode has 108,000 frames.
         Protocol(name="impala2018", frame="84x84"),
-        # Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py: 1 to 30 no-ops, discount 0 at a lost life, 108,000
-        # frames, in evaluations too.
+        # Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py. A reset has 1 to 30 no-ops, the discount is 0 at a lost life,
+        # and an episode has 108,000 frames, in evaluations too.
         Protocol(name="dqn_zoo2020", frame="84x84", noop_min=1),
-        # Huang et al. 2022, CleanRL, ppo_atari.py: the wrappers of OpenAI baselines: 1 to 30 no-ops, FIRE after a
-        # reset and a lost life, 108,000 frames.
+        # Huang et al. 2022, CleanRL, ppo_atari.py, with the wrappers of OpenAI baselines. A reset has 1 to 30 no-ops,
+        # FIRE is pressed after a reset and a lost life, and an episode has 108,000 frames.
         Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
-        # Huang et al. 2023, Cleanba, on EnvPool: sticky 0.25, all 18 actions, no use of lives, 27,000 steps; of
-        # its one no-op frame EnvPool makes one of FIRE.
+        # Huang et al. 2023, Cleanba, on EnvPool. Actions are sticky with probability 0.25, all 18 actions are used,
+        # lives are ignored, and an episode has 27,000 steps. EnvPool presses FIRE instead of the single no-op.
         Protocol(
             name="cleanba2023",
             frame="84x84",

@@ -1,4 +1,4 @@
-"""An environment with a reserve instance, so that the next episode begins without a reset."""
+"""A reserve instance lets the next episode of an environment begin without a reset."""
 
 import numpy as np
 
@@ -8,20 +8,21 @@ from accel_rl.envs.state import pack, unpack
 
 
 class ReservedEnv:
-    """An `Env` of two instances with one seed: one instance plays while the other, the reserve, is at the start of the
-    next episode.
+    """An environment of two instances with one seed. One instance plays while the other, the reserve, is at the start
+    of the next episode.
 
     `reset` switches to the reserve and leaves the ended instance to `refill`, which resets it later (mode `swap`: in
     the optimisation pause). If an episode ends before the reserve was refilled, an ordinary reset follows, counted in
-    `late_resets`. An episode's randomness follows from its number, so it does not matter which instance plays it,
-    except in games whose reset does not clear all state of the previous episode.
+    `late_resets`. An episode's randomness follows from its number, so both instances play the same episode, except in
+    games whose reset does not clear all state of the previous episode.
     """
 
     def __init__(self, playing: Env, reserve: Env) -> None:
         self.spec: EnvSpec = playing.spec
         self.late_resets = 0
         self._playing, self._reserve = playing, reserve
-        self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)  # the reserve's
+        # The first frame of the reserve environment
+        self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         self._ready = False
         self._episode = 0  # number of the next episode
 
@@ -39,7 +40,7 @@ class ReservedEnv:
 
     @property
     def playing(self) -> Env:
-        """The active instance."""
+        """The environment instance that currently plays."""
         return self._playing
 
     @property
@@ -74,7 +75,8 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # A reserve that is not deterministic is in another state. It is reset again, since its episode has not begun.
+        # A reserve environment that is not deterministic has another state now. The reserve is reset again, since its
+        # episode has not begun.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]
         self.late_resets = header["late_resets"]

@@ -1,4 +1,4 @@
-"""n environments of one process stepped one after another, as a batch."""
+"""A batch of n environments of one process, stepped one after another."""
 
 from collections.abc import Sequence
 
@@ -22,22 +22,23 @@ def decorrelation_rng(seed: int) -> np.random.Generator:
 
 
 def decorrelation_actions(rng: np.random.Generator, n_actions: int, most: int) -> np.ndarray:
-    """Draw 0..most uniform-random actions [n] of an environment's start (Stooke & Abbeel 2018, section 5.3)."""
+    """Draw 0..most uniform-random actions [n] for an environment's start (Stooke & Abbeel 2018, section 5.3)."""
     return rng.integers(n_actions, size=rng.integers(most + 1))
 
 
 class SequentialEnv:
-    """A `BatchEnv` over `envs`, which share one spec.
+    """A batch of the environments `envs`, which share one spec.
 
-    reset: when an environment is reset after its episode has ended. "immediate": within the same step, whose `frame` is
-    the new episode's first. "wait": at the next `reset_waiting`; until then the environment is skipped, with `valid`
-    False, reward 0, flags False, age 0 and frame zero. "swap": as `immediate`, with environments that are
-    `ReservedEnv`s, which `reset_waiting` refills. "cached": as `immediate`, with environments that restore a stored
-    start. `make.make_batch` creates the environments that each mode needs. Given the same actions, an environment's
-    k-th episode is the same in `immediate`, `wait` and `swap`, except in the games of `unclean_resets` with `swap`.
+    `reset` determines when an environment is reset after its episode has ended. "immediate" resets within the same
+    step, whose `frame` is the new episode's first. "wait" resets at the next `reset_waiting`; until then the
+    environment is skipped, with `valid` False, reward 0, flags False, age 0 and frame zero. "swap" is like `immediate`,
+    with environments that are `ReservedEnv`s, which `reset_waiting` refills. "cached" is like `immediate`, with
+    environments that restore a stored start. `make.make_batch` creates the environments that each mode needs. Given the
+    same actions, an environment's k-th episode is the same in `immediate`, `wait` and `swap`, except in the games of
+    `unclean_resets` with `swap`.
 
-    An action below 0 skips an environment for one step. decorrelation_steps: after `reset` each environment first plays
-    0..decorrelation_steps uniform-random actions; their number and the actions are drawn from `seeds` (Stooke & Abbeel
+    An action below 0 skips an environment for one step. After `reset` each environment first plays
+    0..decorrelation_steps uniform-random actions. Their number and the actions are drawn from `seeds` (Stooke & Abbeel
     2018, section 5.3). Raises ConfigError.
     """
 
@@ -67,10 +68,10 @@ class SequentialEnv:
         self._action: np.ndarray | None = None
 
     def reset(self, out: Step) -> None:
-        """Start all, decorrelated; writes frame and age, clears the rest.
+        """Start all environments, decorrelated. Frame and age are written, and the other fields are cleared.
 
-        Age is 0 after the random actions too: the observation starts with the current frame, since those
-        before it are nowhere to be seen.
+        Age is 0 after the random actions too, because the observation starts with the current frame and earlier frames
+        are not visible.
         """
         for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
             env.reset(frame)
@@ -80,7 +81,7 @@ class SequentialEnv:
                         env.reset(frame)
         for reserved in self._reserved:
             reserved.refill()
-            reserved.late_resets = 0  # late resets during the random actions are not counted
+            reserved.late_resets = 0  # Late resets during the random actions are not counted.
         self._age[:] = 0
         self._waiting[:] = self._any_waiting = False
         out.age[:] = 0
@@ -130,7 +131,7 @@ class SequentialEnv:
                 _SKIPPED if skip else step(a, frame)
                 for skip, step, a, frame in zip(skipped.tolist(), steps, action.tolist(), out.frame, strict=True)
             ]
-            out.frame[skipped] = 0  # overwrite old frames
+            out.frame[skipped] = 0  # Skipped cells are filled with 0, because they hold old frames.
         out.reward[:], out.terminated[:], out.truncated[:], out.ended[:] = zip(*results, strict=True)
 
     def reset_waiting(self, out: Step) -> None:
@@ -146,7 +147,7 @@ class SequentialEnv:
         return sum(reserved.late_resets for reserved in self._reserved)
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment. Set it between a recv and the next send."""
+        """Return the state of each environment. Restore the state only between a recv and the next send."""
         return [
             pack(
                 {"kind": "batch", "waiting": bool(waiting), "age": int(age), "rng": rng.bit_generator.state},
@@ -156,7 +157,7 @@ class SequentialEnv:
         ]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the states. ValueError for a different number of states, or a foreign or corrupt state."""
+        """Restore the states. Raises ValueError for a different number of states, or a foreign or corrupt state."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for i, (env, state) in enumerate(zip(self.envs, states, strict=True)):

@@ -1,4 +1,4 @@
-"""Start points of evaluation episodes: recorded games, and moments in them.
+"""Evaluation episodes can begin at start points, which are moments of recorded games.
 
 Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play, which are not public. A file of
 this project contains its own points: the actions of a few recorded games, and the moments at which episodes begin. A
@@ -25,8 +25,8 @@ NOTE = "our start points, not the paper's: those are not public"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A moment of a recorded game. steps: number of recorded steps before it. ram: CRC-32 of the console's RAM at this
-    moment."""
+    """A moment of a recorded game. `steps` is the number of recorded steps before it. `ram` is the CRC-32 of the
+    console's RAM at this moment."""
 
     game: int
     steps: int
@@ -37,9 +37,9 @@ class Point:
 class StartPoints:
     """Start points of one Atari game.
 
-    policy: description of the player. frame_skip: number of emulated frames per recorded action. mode, difficulty: the
-    game's switches; None means the default. games: the actions of each recorded game, one byte per step, as indices of
-    ale-py's 18 actions.
+    `policy` describes the player. `frame_skip` is the number of emulated frames per recorded action. `mode` and
+    `difficulty` are the game's switches; None means the default. `games` has the actions of each recorded game, one
+    byte per step, as indices of ale-py's 18 actions.
     """
 
     game: str
@@ -96,7 +96,7 @@ class StartPoints:
 
     @cached_property
     def checksum(self) -> str:
-        """The sha256 of all contents."""
+        """Return the sha256 of all contents."""
         return _checksum(self.to_dict())
 
     def save(self, path: Path) -> None:
@@ -109,7 +109,8 @@ def _checksum(contents: dict[str, Any]) -> str:
 
 
 def load_starts(path: Path) -> StartPoints:
-    """Read and verify a file of start points. ConfigError, one line, if the file is missing or damaged."""
+    """Read and verify a file of start points. Raises ConfigError, with a message of one line, if the file is missing or
+    damaged."""
     try:
         result = json.loads(path.read_text())
         if not isinstance(result, dict) or result.get("format") != FORMAT:
@@ -132,8 +133,8 @@ def load_starts(path: Path) -> StartPoints:
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
     """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of these lengths.
 
-    A game's first moment is a reset and its last moment is its end, so both are excluded. ConfigError if there are
-    fewer than n.
+    A game's first moment is a reset and its last moment is its end, so both are excluded. Raises ConfigError if there
+    are fewer than n moments.
     """
     moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
     if n < 1 or n > len(moments):

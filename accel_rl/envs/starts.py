@@ -1,4 +1,4 @@
-"""Episodes that begin at saved start points, and the replay that brings a console to such a point."""
+"""Episodes begin at saved start points. A replay brings a console to such a point."""
 
 import zlib
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from accel_rl.system.errors import RunError
 class StartOrder:
     """The order in which the environments of a batch use the points of a file.
 
-    first: index of the batch's first environment among all. environments: number of all. Environment b of B begins its
-    episodes at points b, b + B, b + 2 B ..., so that B environments use each point once.
+    `first` is the index of the batch's first environment among all environments, and `environments` is their number.
+    Environment b of B begins its episodes at points b, b + B, b + 2 B ..., so that B environments use each point once.
     """
 
     file: str
@@ -38,9 +38,9 @@ class SavedStarts:
     B: int
 
     def place(self, env: Replayable, episode: int) -> tuple[int, int]:
-        """Bring the console of `env` to the start of an episode; returns (emulated frames before it, last action).
+        """Bring the console of `env` to the start of an episode. Return (emulated frames before it, last action).
 
-        The screen is drawn. RunError if the console is not in the recorded state.
+        The screen is drawn. Raises RunError if the console is not in the recorded state.
         """
         points = self.points
         i = (self.b + episode * self.B) % len(points)
@@ -59,13 +59,14 @@ class SavedStarts:
         return points.frames(i), codes[point.steps - 1]
 
 
-_consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # {(backend, checksum, game): {point: console}}
+_consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # maps (backend, checksum, game) to {point: console}
 
 
 def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
     """Return {point: console one recorded step before it} of a recorded game, which is played once per process.
 
-    One step before: ale-py draws a screen only with a frame after a restore, and the first may lack some pixels.
+    The console is one step earlier, because ale-py draws a screen only with a frame after a restore, and the first may
+    lack some pixels.
     """
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:

@@ -1,22 +1,23 @@
-"""The bytes of a saved environment: magic, JSON header, blob, checksum. No pickle."""
+"""A saved environment consists of magic bytes, a JSON header, a blob and a checksum. No pickle."""
 
 import json
 import zlib
 from typing import Any
 
-MAGIC = b"accel_rl.env.1\n"  # the version is in the magic
-_LENGTH = 4  # bytes of the header's length and of the checksum, little-endian
+MAGIC = b"accel_rl.env.1\n"  # the format's version is part of the magic bytes
+_LENGTH = 4  # bytes of the header's length and of the checksum, each little-endian
 
 
 def pack(header: dict[str, Any], blob: bytes = b"") -> bytes:
-    """magic | header length | header (JSON) | blob | CRC-32 of all before."""
+    """Return magic | header length | header (JSON) | blob | CRC-32 of all before."""
     text = json.dumps(header).encode()
     body = MAGIC + len(text).to_bytes(_LENGTH, "little") + text + blob
     return body + zlib.crc32(body).to_bytes(_LENGTH, "little")
 
 
 def unpack(state: bytes, **expected: Any) -> tuple[dict[str, Any], bytes]:
-    """Header and blob; ValueError for foreign or corrupt bytes, or a header that differs from `expected`."""
+    """Return header and blob. Raises ValueError for foreign or corrupt bytes, or a header that differs from
+    `expected`."""
     state = bytes(state)
     start = len(MAGIC) + _LENGTH
     if not state.startswith(MAGIC) or len(state) < start + _LENGTH:

@@ -1,1 +1,1 @@
-"""Parts of a run that Ray starts. Ray (extra `cluster`) is imported only in this folder."""
+"""Ray starts these parts of a run. Ray (extra `cluster`) is imported only in this folder."""

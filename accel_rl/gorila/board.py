@@ -1,6 +1,7 @@
-"""The board of a cluster run: its members report their work, and the driver reads it and ends the run.
+"""The board of a cluster run collects the members' reports. The driver reads the board and ends the run.
 
-member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver"""
+member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver
+"""
 
 import logging
 import time
@@ -17,26 +18,26 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of one process of a member since the process began."""
+    """Env steps, updates and other counts of one process of a member, since the process began."""
 
     env_steps: int = 0
     episodes: int = 0
     updates: int = 0
     """Number of updates that the learner computed, including updates that the shards discarded."""
     skipped: int = 0
-    """Updates that were not finite."""
+    """Number of updates that were not finite."""
     outliers: int = 0
-    """Gradients that the learner discarded for the loss of their batch."""
+    """Number of gradients that the learner discarded because of the loss of their batch."""
     lost: int = 0
-    """Pushes without an answer."""
+    """Number of pushes without an answer."""
     moved: int = 0
     """Bytes of gradients pushed and parameters pulled."""
     ranks_replaced: int = 0
-    """Killed ranks of a bundle that were replaced."""
+    """Number of killed ranks of a bundle that were replaced."""
     outliers_won: int = 0
     """Number of discarded gradients whose batch has a reward above 0."""
     batches_won: int = 0
-    """Batches with a reward above 0, where learners discard outliers."""
+    """Number of batches with a reward above 0, where learners discard outliers."""
 
     def __add__(self, other: "Work") -> "Work":
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -50,20 +51,20 @@ class Answer:
     """The board's answer to a report."""
 
     env_steps: int
-    """Env steps of the run, by all members."""
+    """Whether the run must end."""
     stop: bool
     """Whether the run ends."""
     silent_s: float
-    """Seconds since the driver was last heard of."""
+    """Seconds since the driver's last request to the board."""
 
 
 @dataclass(slots=True)
 class MemberCount:
-    """The total work of all processes of a member."""
+    """The total counts of all processes of a member."""
 
-    life: int = -1  # number of its last process that has reported
-    before: Work = field(default_factory=Work)  # by earlier processes
-    now: Work = field(default_factory=Work)  # by this one
+    life: int = -1  # number of the member's last process that has reported
+    before: Work = field(default_factory=Work)  # counts by earlier processes of the member
+    now: Work = field(default_factory=Work)  # counts by the current process
     recent: list[tuple[float, int]] = field(default_factory=list)
 
     @property
@@ -79,20 +80,20 @@ class MemberCount:
 
 
 class Board:
-    """Adds up the reports of all members. Members report, and the driver reads.
+    """Add up the reports of all members. Members report, and the driver reads.
 
-    A report contains all work of a process so far, so a lost or repeated report does no harm.
+    A report contains all counts of a process so far, so a lost or repeated report does no harm.
     """
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
-        """members: the work of each member so far. window: number of recent episodes in the online score. stop: whether
-        the run ends."""
+        """`members` has each member's counts so far. `window` is the number of recent episodes in the online score.
+        `stop` means that the run must end."""
         self._members = list(members)
         self._each = share(window, max(1, len(self._members)))
         self._stop, self._heard = stop, time.monotonic()
 
     def report(self, member: int, life: int, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Record the work of a member's process number `life`. recent: (score, length) of its last episodes."""
+        """Record the counts of a member's process number `life`. `recent` has (score, length) of its last episodes."""
         m = self._members[member]
         if life > m.life:
             m.before = m.work
@@ -105,8 +106,8 @@ class Board:
         return Answer(env_steps, self._stop, time.monotonic() - self._heard)
 
     def read(self, stop: bool) -> list[MemberCount]:
-        """Return the work of each member. The call also serves as the driver's heartbeat. stop: whether members should
-        end."""
+        """Return the counts of each member. The call also serves as the driver's heartbeat. `stop` means that members
+        must end."""
         self._heard, self._stop = time.monotonic(), stop or self._stop
         return self._members
 
@@ -115,12 +116,12 @@ class BoardKeeper:
     """The board as a Ray actor, with the last counts that were read from it."""
 
     def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
-        """members: the work of each member before this run of the driver."""
+        """`members` has each member's counts before this run of the driver."""
         self._ray = ray
         self._name = name
         self._window = window
         self.members = members
-        self.replaced = 0  # number of times
+        self.replaced = 0  # number of times that the process was replaced
         self._stop = False
         self._actor = self._start()
 
@@ -128,8 +129,8 @@ class BoardKeeper:
         return start_named(self._ray, Board, self._name, self.members, self._window, self._stop)
 
     def read(self, stop: bool, timeout_s: float) -> None:
-        """Read the board, and send whether the run ends. A board that is lost, or silent for timeout_s, is replaced;
-        members then report again."""
+        """Read the board, and send whether the run must end. A board that is lost, or silent for timeout_s, is
+        replaced. Members then report again."""
         self._stop = stop
         errors = self._ray.exceptions
         try:
@@ -142,12 +143,12 @@ class BoardKeeper:
 
     @property
     def total(self) -> Work:
-        """The total work of all members."""
+        """Return the total counts of all members."""
         return sum((m.work for m in self.members), Work())
 
     @property
     def recent(self) -> list[tuple[float, int]]:
-        """(score, length) of the recent episodes of all members."""
+        """Return (score, length) of the recent episodes of all members."""
         return [e for m in self.members for e in m.recent]
 
     def close(self) -> None:
@@ -155,13 +156,14 @@ class BoardKeeper:
         self._ray.kill(self._actor)
 
 
-INTERVAL_S = 0.2  # between two reports
-LOST_S = 30.0  # after this many seconds without a sign of the driver, the driver counts as lost
+INTERVAL_S = 0.2  # seconds between two reports to the driver
+LOST_S = 30.0  # The driver counts as lost after this number of seconds without an answer.
 LOOK_S = 0.1
 
 
 class BoardLine:
-    """Reports the work of one process of a member. If the board is lost, the process keeps trying to find a new one."""
+    """Report the counts of one process of a member. If the board is lost, the process searches for a new board
+    repeatedly."""
 
     def __init__(self, ray: Any, name: str, member: int, life: int):
         self._ray = ray
@@ -169,15 +171,15 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # the report that is not answered yet
+        self._asked: Any = None  # the report that the driver has not answered yet
         self._sent_at, self._heard_at = 0.0, time.monotonic()
-        self.answer = Answer(0, False, 0.0)  # the last one
-        self.answered = Work()  # the work that it includes
+        self.answer = Answer(0, False, 0.0)  # the driver's last answer
+        self.answered = Work()  # the counts that the last answered report includes
         self._reported = Work()
 
     @property
     def lost(self) -> bool:
-        """Whether the driver has not been heard of for LOST_S."""
+        """Whether the driver has been silent for LOST_S."""
         return time.monotonic() - self._heard_at > LOST_S
 
     def tell(self, work: Work, recent: list[tuple[float, int]]) -> None:
@@ -191,8 +193,8 @@ class BoardLine:
             self._send(work, recent)
 
     def ask(self, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Report and wait for the answer. RunError if the driver is gone."""
-        self._asked = None  # this report has all that an earlier one has
+        """Send a report and wait for the answer. Raises RunError if the driver has ended."""
+        self._asked = None  # The next report contains everything that the lost report contained.
         while True:
             self._send(work, recent)
             if self._asked is not None and self._take():

@@ -1,4 +1,4 @@
-"""The driver of a cluster run: starts its processes, replaces those that die, and owns the run folder."""
+"""The driver of a cluster run starts the run's processes, replaces those that die, and owns the run folder."""
 
 import logging
 import secrets
@@ -32,16 +32,16 @@ from accel_rl.system.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 0.1  # poll interval of all processes
-ANSWER_S = 10.0  # the longest wait of the driver for one process: members end if the driver is silent for 30 s
-END_S = 120.0  # time for members to end a cycle and write a checkpoint
+LOOK_S = 0.1  # seconds between two polls by any process
+ANSWER_S = 10.0  # The longest time that the driver waits for one process. Members end if the driver is silent for 30 s.
+END_S = 120.0  # seconds in which members end a cycle and write a checkpoint
 
 
 class Driver:
     """Starts the shards, the board, the members and the evaluator, and supervises them until the run ends."""
 
     def __init__(self, ray: Any, config: Resolved, run: RunFolder, state: dict[str, Any] | None = None):
-        """state: the state of the checkpoint to continue from."""
+        """`state` is the state of the checkpoint to continue from."""
         self.config = config
         self.run_folder = run
         g = config.gorila
@@ -68,10 +68,10 @@ class Driver:
         self.members = Members(ray, self.setup, self.roles, counts, self.nodes.share(config))
         self.evaluator = RemoteEvaluator(ray, self.setup, config.seed)
         self.pushes = PushReport()
-        self.evaluation: Evaluation | None = None  # the last one
+        self.evaluation: Evaluation | None = None  # the last evaluation
         self.best = BestAgent(run.path)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # since when fewer than min_bundles run
+        self._short_since: float | None = None  # time since which fewer than min_bundles bundles run
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
         at = self.at
@@ -90,7 +90,7 @@ class Driver:
         return self.shards.status[0][0].updates
 
     def train(self) -> Result:
-        """Train to the end, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
+        """Train to the end, or until SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
         try:
             with StopRequest() as stop, events.written(self.run_folder.event, self.reporter.event):
                 self.reporter.begin(self.at.env_steps)
@@ -131,7 +131,7 @@ class Driver:
         self.reporter.progress(self.updates if g.updates else self.at.env_steps, self.board.recent)
 
     def _require_members(self) -> None:
-        """RunError if too few members have been running for too long."""
+        """Raise RunError if too few members have been running for too long."""
         g, now = self.config.gorila, time.monotonic()
         if self.members.running + sum(seat.ended for seat in self.members.seats) >= g.min_bundles:
             self._short_since = None
@@ -145,7 +145,7 @@ class Driver:
             )
 
     def _housekeeping(self) -> None:
-        """Snapshot, evaluate, report and save, as far as each is due."""
+        """Take a snapshot, evaluate, report and save, as far as each is due."""
         at, config = self.at, self.config
         if self.updates // config.gorila.snapshot_updates > self._snapshot_at // config.gorila.snapshot_updates:
             self._snapshot()
@@ -165,7 +165,7 @@ class Driver:
         at.evaluated_at = at.env_steps
 
     def _finish_evaluation(self) -> None:
-        """Wait for the running evaluation, then evaluate the last parameters unless that evaluation did."""
+        """Wait for the running evaluation. Then evaluate the last parameters, unless that evaluation did."""
         self.reporter.pause("evaluating")
         self._await_evaluation()
         if self.at.env_steps != self.at.evaluated_at:
@@ -264,7 +264,7 @@ FEWEST_PUSHES = 1_000
 
 
 class PushReport:
-    """Computes a row from the counts of shards and members, with the differences from the last row."""
+    """Compute a row from the counts of shards and members, with the differences from the last row."""
 
     def __init__(self) -> None:
         self._at = time.monotonic()
@@ -273,11 +273,11 @@ class PushReport:
         self._said = False
 
     def since_last(self, shards: Sequence[ShardCounts], work: Work) -> Row:
-        """Return numbers since the beginning of the run, and rates and the mean delay since the last row.
+        """Return the run's total counts, and push rates and mean delay since the last row.
 
-        A push is counted once for each shard. push_delay: mean number of other pushes that a shard took between the
-        parameters of an accepted push and its arrival. outlier_share_won: share of the batches with a reward above 0
-        that learners discarded as outliers; compare it with gradients_outlier of all.
+        A push is counted once for each shard. `push_delay` is the mean number of other pushes that a shard received
+        between the parameters of an accepted push and its arrival. `outlier_share_won` is the share of batches with a
+        reward above 0 that learners discarded as outliers; compare it with gradients_outlier of all.
         """
         now = ShardCounts(*(sum(getattr(s, name) for s in shards) for name in ShardCounts.__slots__))
         at, last = time.monotonic(), self._last
@@ -302,9 +302,9 @@ class PushReport:
         return row
 
     def stale(self, limit: int) -> str:
-        """Return a line, once, when more than STALE_SHARE of the pushes so far were too old; else "".
+        """Return a line, once, when more than STALE_SHARE of the pushes so far were too old, and otherwise "".
 
-        limit: their maximum age.
+        `limit` is the maximum age of a push.
         """
         pushes = self._last.accepted + self._last.stale
         if self._said or pushes < FEWEST_PUSHES or self._last.stale <= STALE_SHARE * pushes:
@@ -317,7 +317,8 @@ class PushReport:
 
 
 def check(config: Resolved) -> None:
-    """Raise ConfigError, one line, for settings that are impossible on this machine, before any process starts.
+    """Raise ConfigError, with a message of one line, for settings that are impossible on this machine, before any
+    process starts.
 
     On the machines of a running cluster each member checks its own memory.
     """
@@ -364,6 +365,6 @@ def _check_network(config: Resolved) -> None:
 
 
 def launch(config: Resolved, run: RunFolder, state: dict[str, Any] | None) -> Result:
-    """Train from a checkpoint's state, or from the beginning (None). ConfigError, RunError."""
+    """Train from a checkpoint's state, or from the beginning if it is None. ConfigError, RunError."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
         return Driver(ray, config, run, state).train()

@@ -1,6 +1,7 @@
-"""The global replay (Nair et al. 2015, section 4): steps of all actors in one process, for all learners.
+"""The global replay stores steps of all actors in one process, for all learners (Nair et al. 2015, section 4).
 
-member --RemoteReplay--> GlobalReplay (a Ray actor) <--ReplayKeeper-- driver, which replaces it"""
+member --RemoteReplay--> GlobalReplay (a Ray actor) <--ReplayKeeper-- driver, which replaces it
+"""
 
 import logging
 import time
@@ -28,13 +29,15 @@ logger = logging.getLogger(__name__)
 
 
 class GlobalReplay:
-    """The contents of the global replay's process. Every member that samples has an equal part of its memory.
+    """The part of the global replay that runs in its own process. Every member that samples has an equal part of the
+    replay's memory.
 
     Batches are drawn uniformly from the transitions of all members.
     """
 
     def __init__(self, setup: Setup, sources: int, life: int):
-        """sources: number of members that sample. life: number of this process among the replay's processes."""
+        """`sources` is the number of members that sample. `life` is the number of this process among the replay's
+        processes."""
         self.config = setup.enter()
         tune_torch(1)
         assert isinstance(self.config.algo, ReplayAlgorithmConfig)
@@ -46,10 +49,10 @@ class GlobalReplay:
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
-        self._parts: dict[int, tuple[int, Replay]] = {}  # of each member: (number of its process, its steps)
+        self._parts: dict[int, tuple[int, Replay]] = {}  # for each member: the number of its process, and its steps
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
-        """Append a rollout of a member's process number `life`; return the number of transitions.
+        """Append a rollout of a member's process number `life`, and return the number of transitions.
 
         Steps of a new process do not continue those of the previous process, whose last steps are dropped.
         """
@@ -65,7 +68,7 @@ class GlobalReplay:
         return sum(len(replay) for _, replay in self._parts.values())
 
     def sample(self, N: int) -> tuple[int, dict[str, Any]]:
-        """Return the number of transitions and a batch of N of them; an empty batch if there are no transitions."""
+        """Return the number of transitions and a batch of N of them, or an empty batch if there are no transitions."""
         replays = [replay for _, replay in self._parts.values() if len(replay)]
         if not replays:
             return 0, {}
@@ -78,7 +81,7 @@ class GlobalReplay:
 
 
 def tensor_over(array: Any) -> Tensor:
-    """Return a tensor over an array of Ray's, which is read-only. Shards and learners only read it."""
+    """Return a tensor over an array of Ray's, which is read-only. Shards and learners only read the array."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -95,7 +98,7 @@ def to_message(rollout: Rollout) -> dict[str, Any]:
 
 
 def from_message(message: dict[str, Any]) -> Rollout:
-    """The inverse of `to_message`; where no episode ended, the final frames are zeros."""
+    """Invert `to_message`. Where no episode ended, the final frames are zeros."""
     arrays: dict[str, Any] = {name: tensor_over(message[name]) for name in _FIELDS}
     final = tensor_over(message["final"])
     T, B = arrays["action"].shape
@@ -104,20 +107,20 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # rollouts that are not stored yet, and batches that are drawn ahead
+IN_FLIGHT = 2  # largest number of rollouts not yet stored, and of batches drawn ahead
 LOOK_S = 0.05
-SIZE_S = 0.5  # poll interval of the size of a replay that is too small
+SIZE_S = 0.5  # seconds between two polls of the size of a replay that is too small
 
 
 class RemoteReplay(Replay):
-    """Sends rollouts, and fetches batches before they are used. If the replay's process is lost, a new one is searched
-    for.
+    """A replay that sends rollouts to the global replay, and fetches batches before they are used. If the replay's
+    process is lost, a new one is searched for.
 
-    Its steps are not part of checkpoints.
+    The steps of the replay are not part of checkpoints.
     """
 
     def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
-        """start: number of transitions from which on batches are drawn. device: device of the batches."""
+        """`start` is the least number of transitions for drawing batches. `device` is the device of the batches."""
         self._ray = ray
         self._name = name
         self._member = member
@@ -127,11 +130,11 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # (N, call)
+        self._drawn: deque[tuple[int, Any]] = deque()  # pairs of the batch size N and the call
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
-        """Return the actor. RunError if it has been gone for too long."""
+        """Return the actor. Raises RunError if the actor has been missing for too long."""
         deadline = time.monotonic() + self._timeout_s
         while self._actor is None:
             try:
@@ -143,7 +146,7 @@ class RemoteReplay(Replay):
         return self._actor
 
     def _answer(self, call: Any) -> Any:
-        """Wait for an answer; None if the replay is lost. RunError if it does not answer."""
+        """Wait for an answer; None if the replay is lost. Raises RunError if the replay does not answer."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(call, timeout=self._timeout_s)
@@ -158,7 +161,7 @@ class RemoteReplay(Replay):
             return None
 
     def append(self, rollout: Rollout) -> None:
-        """Send a rollout. Waits while IN_FLIGHT earlier rollouts are not stored yet."""
+        """Send a rollout. The call waits while IN_FLIGHT earlier rollouts are not stored yet."""
         while len(self._sent) >= IN_FLIGHT:
             self._size = self._answer(self._sent.popleft()) or 0
         message = to_message(rollout)
@@ -178,7 +181,7 @@ class RemoteReplay(Replay):
             time.sleep(LOOK_S)
 
     def __len__(self) -> int:
-        """Number of transitions; 0 if there are fewer than `start`."""
+        """Number of transitions, or 0 if there are fewer than `start`."""
         if self._size < self._start and time.monotonic() - self._looked_at > SIZE_S:
             self._looked_at = time.monotonic()
             self._size = self._answer(self._replay().size.remote()) or 0
@@ -197,7 +200,7 @@ class RemoteReplay(Replay):
         raise AssertionError("batches are drawn in another process")
 
     def join(self, communicator: Communicator) -> None:
-        """The replay belongs to all members."""
+        """Do nothing, because the replay belongs to all members."""
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
         """Do nothing, because batches are drawn uniformly, without priorities."""
@@ -209,20 +212,20 @@ class RemoteReplay(Replay):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Do nothing, because the replay's own process keeps its steps."""
+        """Do nothing, because the replay's own process stores its steps."""
 
 
 class ReplayKeeper:
-    """The global replay as a Ray actor. A new process begins empty; the learners wait until it has filled."""
+    """The global replay as a Ray actor. A new process begins empty, and the learners wait until it has filled."""
 
     def __init__(self, ray: Any, setup: Setup, sources: int):
-        """sources: number of members that sample."""
+        """`sources` is the number of members that sample."""
         self._ray = ray
         self._setup = setup
         self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = None  # time.monotonic() of the next start; None while a process runs
+        self._starts_at: float | None = None  # time.monotonic() of the next start, or None while a process runs
         self._start()
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""A member of a cluster run: a process that samples, learns, or both, of one rank or several."""
+"""A member of a cluster run is a process that samples, learns, or does both. It has one rank or several."""
 
 import os
 import shutil
@@ -41,22 +41,23 @@ from accel_rl.system.errors import ConfigError, RunError
 
 
 class Member:
-    """The contents of a member's process: a `Trainer` with the context of a cluster, or `BundleRanks`."""
+    """The part of a member that runs in its process: a `Trainer` with the rank context of a cluster, or
+    `BundleRanks`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
-        """life: number of this process among the member's processes, from 0."""
+        """`life` is the number of this process among the member's processes, from 0."""
         self._setup = setup
         self._index = index
         self._life = life
         self._role = role
 
     def place(self) -> Place:
-        """Return where this process runs."""
+        """Return the place where this process runs."""
         return Place.here(load_ray())
 
     def run(self, slot: int, slots: int) -> int:
-        """Run to the end; returns the env steps of the run. slot, slots: see `member_config`."""
-        warnings.simplefilter("ignore")  # the driver prints the warnings
+        """Run to the end, and return the env steps of the run. For `slot` and `slots` see `member_config`."""
+        warnings.simplefilter("ignore")  # The driver prints the warnings, so members suppress them.
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
         folder = self._folder()
@@ -77,16 +78,17 @@ class Member:
         )  # fmt: skip
 
     def _folder(self) -> RunFolder:
-        """Return this member's folder. It has no config.json, because it is a part of a run."""
+        """Return this member's folder. The folder has no config.json, because it belongs to a part of a run."""
         path = self._setup.member_folder(self._index)
         path.mkdir(parents=True, exist_ok=True)
         return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
-        """Load this member's newest checkpoint. A damaged one is skipped, and the member's replay is filled again.
+        """Load this member's newest checkpoint. A damaged checkpoint is skipped, and the member's replay is filled
+        again.
 
-        env_steps: current env steps of the run. The checkpoint is renumbered to them, even if the run continues from an
-        earlier point.
+        `env_steps` is the current number of env steps of the run. The checkpoint is renumbered to this number, even if
+        the run continues from an earlier point.
         """
         checkpoints = Checkpoints(folder.path / "checkpoints")
         bring_back(checkpoints, env_steps)
@@ -104,7 +106,7 @@ class Member:
 def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
     """Renumber the newest checkpoint to `env_steps` if it is later, and remove other later ones.
 
-    env_steps: env steps of the run, which may continue from an earlier checkpoint of the driver.
+    `env_steps` is the number of env steps of the run, which may continue from an earlier checkpoint of the driver.
     """
     later = [steps for steps in checkpoints.steps() if steps > env_steps]
     for i, steps in enumerate(reversed(later)):
@@ -115,7 +117,8 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 
 class ServerUpdates(SingleProcess):
-    """The communicator of a member. It does not share its batches; schedules of updates follow the shards' updates."""
+    """The communicator of a member. A member does not share its batches. Schedules of updates follow the shards'
+    updates."""
 
     sync: ShardedSync | None = None
 
@@ -124,7 +127,7 @@ class ServerUpdates(SingleProcess):
 
 
 class MemberExchange(Exchange):
-    """Connects a member's learner to the shards, and to the global replay if there is one."""
+    """Connect a member's learner to the shards, and to the global replay if there is one."""
 
     communicator: ServerUpdates
     captures_updates = False
@@ -137,8 +140,8 @@ class MemberExchange(Exchange):
         transport: Transport,
         replay: Callable[[Algorithm], RemoteReplay] | None = None,
     ):
-        """rank: number of the member. transport: connection to the shards. replay: builds the client of the global
-        replay; None for a local replay."""
+        """`rank` is the number of the member. `transport` is the connection to the shards. `replay` builds the client
+        of the global replay, or is None for a local replay."""
         self._rank = rank
         self._config = config
         self._transport = transport
@@ -167,7 +170,7 @@ class MemberExchange(Exchange):
         self.sync.connect(self._transport, publish=False)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
-        """Pull before a rollout, unless an update has just done so (Nair et al. 2015, algorithm 1)."""
+        """Pull before a rollout, unless an update has just pulled (Nair et al. 2015, algorithm 1)."""
         if self.sync.refreshed == self._refreshed:
             self.sync.pull_now()
         self._refreshed = self.sync.refreshed
@@ -175,17 +178,17 @@ class MemberExchange(Exchange):
 
 
 class MemberClock(Clock):
-    """Sends the member's work to the board, and receives the work of all members in the answers."""
+    """Send the member's counts to the board, and receive the counts of all members in the answers."""
 
     def __init__(
         self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None = None
     ):
-        """state: state of the checkpoint that this process continues from."""
+        """`state` is the state of the checkpoint from which this process continues."""
         self._exchange = exchange
         self._config = config
         self._line = line
-        self._env_steps = 0  # by this process
-        # work of earlier processes of this member, which is part of its counts
+        self._env_steps = 0  # env steps by this process
+        # Env steps and updates by earlier processes of this member are part of its counts.
         self._earlier = Work()
         if state is not None:
             sync = state["learner"]["gradient_sync"]
@@ -195,7 +198,7 @@ class MemberClock(Clock):
                 outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
             )  # fmt: skip
         self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
-        """The work, and the recent episodes, that were sent last."""
+        """The counts and the recent episodes of the last report."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken
@@ -231,11 +234,11 @@ class MemberBarrier(Barrier):
         self._clock, self._line = clock, line
 
     def agreed(self, done: bool) -> bool:
-        return True  # the driver evaluates
+        return True  # only the driver evaluates
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context of a save, before which the board receives all work that the checkpoint contains."""
+        """Context manager of a save. Before the save, the board receives all counts that the checkpoint contains."""
         if not self._line.lost:
             self._line.ask(*self._clock.last)
         yield
@@ -250,10 +253,10 @@ def member_context(
     role: Role = "bundle",
     replay: Callable[[Algorithm], RemoteReplay] | None = None,
 ) -> RankContext:
-    """Return the context of a member. The driver evaluates and reports progress, so a member does neither.
+    """Return the rank context of a member. The driver evaluates and reports progress, so a member does neither.
 
-    rank: number of the member, which determines its seeds. state: see `MemberClock`. transport, replay: see
-    `MemberExchange`.
+    `rank` is the number of the member, which determines its seeds. For `state` see `MemberClock`, and for `transport`
+    and `replay` see `MemberExchange`.
     """
     exchange = MemberExchange(rank, config, transport, replay)
     clock = MemberClock(exchange, config, line, state)
@@ -274,12 +277,12 @@ class _Central(Exchange):
 
 
 class BundleRanks:
-    """Starts the ranks of a bundle, and connects them to the cluster: it pushes their updates to the shards (`Uplink`),
-    reports their work to the board, and forwards the counts of the other machines to them."""
+    """Start the ranks of a bundle, and connect them to the cluster. The class pushes the ranks' updates to the shards
+    (`Uplink`), reports their counts to the board, and forwards the counts of the other machines to the ranks."""
 
     def __init__(self, config: Resolved, run: RunFolder, transport: Transport, line: BoardLine, index: int):
-        """config, run: those of this bundle. transport: connection to the shards. index: number of this bundle, which
-        determines its seeds."""
+        """`config` and `run` are those of this bundle. `transport` is the connection to the shards. `index` is the
+        number of this bundle, which determines its seeds."""
         torch.set_num_threads(1)
         config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
         self._config = config
@@ -301,7 +304,8 @@ class BundleRanks:
         self._look()
 
     def run(self) -> int:
-        """Run all ranks to their end; return the env steps of the run. Raises the RunError or ConfigError of a rank."""
+        """Run all ranks to their end, and return the env steps of the run. Raises the RunError or ConfigError of a
+        rank."""
         with self._group as group:
             env_steps = group.train(self._look).env_steps
             self._uplink.flush()

@@ -1,4 +1,4 @@
-"""The processes that the driver starts and replaces: members on shares of their machines, and the evaluator."""
+"""The driver starts and replaces these processes: members on shares of their machines, and the evaluator."""
 
 import logging
 import time
@@ -26,25 +26,25 @@ from accel_rl.system.process import tune_torch
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 60.0  # time without any work of a member, in addition to MOST failed starts of each, after which the run fails
-PLACING_S = 30.0  # time within which placed members begin
+IDLE_S = 60.0  # The run fails after MOST failed starts of each member and this time without any progress.
+PLACING_S = 30.0  # seconds within which placed members begin
 
 
 @dataclass(slots=True)
 class Seat:
-    """One member, and its present process."""
+    """One member, and its current process."""
 
     index: int
     role: Role
     life: int
     actor: Any = None
-    placing: Any = None  # the request for the place of the process; None after its answer
+    placing: Any = None  # The request to place the process, or None after its answer.
     place: Place | None = None
     slot: int = 0
     running: Any = None  # the call that runs the member
     done_at_start: int = 0  # env steps and updates of this member when its process was started
-    failed_starts: int = 0  # number of consecutive processes that did no work
-    starts_at: float | None = None  # time.monotonic() of its next start; None while it has a process
+    failed_starts: int = 0  # number of consecutive processes that made no env step or update
+    starts_at: float | None = None  # time.monotonic() of the member's next start, or None while its process runs
     ended: bool = False
 
     @property
@@ -57,7 +57,7 @@ def _done(count: MemberCount) -> int:
 
 
 class Members:
-    """Starts all members, assigns each a share of its machine's cores, and replaces members whose process dies."""
+    """Start all members, assign each a share of its machine's cores, and replace members whose process dies."""
 
     def __init__(
         self,
@@ -67,15 +67,16 @@ class Members:
         counts: Sequence[MemberCount],
         resources: dict[str, float],
     ):
-        """counts: previous work of each member. resources: Ray's resources for each member."""
+        """`counts` has the previous counts of each member. `resources` are Ray's resources for each member."""
         self._ray = ray
         self._setup = setup
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        self._failed_starts, self._done = 0, 0  # of all members, since this much was done
-        self._done_at = time.monotonic()  # when it had grown last
-        self._slots: dict[str, int] = {}  # number of shares that a machine's cores are divided into
+        # Failed starts of all members since the last progress, and the counts at that time
+        self._failed_starts, self._done = 0, 0
+        self._done_at = time.monotonic()  # time of the last progress
+        self._slots: dict[str, int] = {}  # Each machine's cores are divided into this number of shares.
         for seat in self.seats:
             self._start(seat)
         self._placing_until = time.monotonic() + PLACING_S
@@ -101,10 +102,10 @@ class Members:
         return all(seat.ended for seat in self.seats)
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
-        """Start the work of members that have been placed, and replace members that have died. RunError, or the error
-        of a member.
+        """Start training or sampling on members that have been placed, and replace members that have died. Raises
+        RunError, or the error of a member.
 
-        counts: work of each member. ending: whether the run ends, so that no member is replaced.
+        `counts` has the counts of each member. `ending` means that the run ends, so that no member is replaced.
         """
         for seat in self.seats:
             if ending and seat.running is None:
@@ -189,7 +190,7 @@ class Members:
 
 
 class Nodes:
-    """Logs nodes that join or leave the cluster."""
+    """Log nodes that join or leave the cluster."""
 
     def __init__(self, ray: Any):
         self._ray = ray
@@ -211,7 +212,7 @@ class Nodes:
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:
-        """Return the resources that Ray reserves for each member. ConfigError if the members do not fit."""
+        """Return the resources that Ray reserves for each member. Raises ConfigError if the members do not fit."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
         wants_gpu = config.device != "cpu" and sum(gpus) > 0
@@ -224,7 +225,7 @@ class Nodes:
 def fitting_share(nodes: Sequence[float], members: int) -> float:
     """Return the largest share of a node that each of `members` members can have: a whole number, or 1/k.
 
-    nodes: cores (or GPUs) of each node. Returns 0 if the cluster has none.
+    `nodes` has the number of cores (or GPUs) of each node. Return 0 if the cluster has none.
     """
     if not sum(nodes):
         return 0.0
@@ -238,8 +239,8 @@ def fitting_share(nodes: Sequence[float], members: int) -> float:
 
 
 def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, what: str) -> float:
-    """Return the share of each member: `wanted`, or, if that is 0, the largest share that fits. ConfigError if it does
-    not fit."""
+    """Return the share of each member, which is `wanted`, or the largest share that fits if `wanted` is 0. Raises
+    ConfigError if the share does not fit."""
     if not wanted:
         return fitting_share(nodes, members)
     fit = sum(int(n // wanted) if wanted >= 1 else int(int(n) / wanted) for n in nodes)
@@ -253,7 +254,7 @@ def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, wha
 
 
 class EvaluatorActor:
-    """The contents of the evaluator's process."""
+    """The part of the evaluator that runs in its process."""
 
     def __init__(self, setup: Setup):
         ray, self.config = load_ray(), replace(setup.enter(), device="cpu")
@@ -261,14 +262,15 @@ class EvaluatorActor:
         tune_torch(plan.placement.torch_threads)
         multiply_in("float32", plan.device)
         reader = Reader("evaluator", self.config.gorila)
-        seed = derived_seed(self.config.seed, Stream.MODEL)  # all processes have the same frozen parameters
+        seed = derived_seed(self.config.seed, Stream.MODEL)  # All processes have the same frozen parameters.
         self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
         self._sync.connect(transport_to(ray, setup.shards), publish=False)
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:
-        """Pull the parameters and play an evaluation; returns it, as `Evaluation.to_dict`, and the parameters [P]."""
+        """Pull the parameters and play an evaluation. Return the evaluation, as `Evaluation.to_dict`, and the
+        parameters [P]."""
         self._sync.pull_now()
         agent = self._learner.algo.agent.evaluating(self.config.evaluation.greedy)
         evaluation = self._evaluator.evaluate(agent, steps=steps, seed=seed)
@@ -285,16 +287,17 @@ class Evaluated(NamedTuple):
 
 
 class RemoteEvaluator:
-    """The driver's side: one evaluation at a time. If its process dies, another process plays the evaluation again."""
+    """The driver's handle of the evaluator, for one evaluation at a time. If the evaluator's process dies, another
+    process plays the evaluation again."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
-        """seed: the run's seed."""
+        """`seed` is the run's seed."""
         self._ray = ray
         self._setup = setup
         self._seed = seed
         self._actor: Any = None
-        self._asked: tuple[int, int] | None = None  # (env_steps, steps)
-        self._call: Any = None  # the call that plays the evaluation; None until it starts at _starts_at
+        self._asked: tuple[int, int] | None = None  # the requested evaluation: (env_steps, steps)
+        self._call: Any = None  # The call that plays the evaluation, or None until it starts at _starts_at.
         self._starts_at = 0.0  # time.monotonic()
         self._deaths = Deaths()
         self.replaced = 0
@@ -304,7 +307,7 @@ class RemoteEvaluator:
         return self._asked is not None
 
     def begin(self, env_steps: int, steps: int) -> None:
-        """Request an evaluation of `steps` env steps. env_steps: env steps of the run."""
+        """Request an evaluation of `steps` env steps. `env_steps` is the number of env steps of the run."""
         assert not self.busy
         self._asked = env_steps, steps
         self._deaths.worked()
@@ -319,7 +322,7 @@ class RemoteEvaluator:
         self._call = self._actor.evaluate.remote(steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
 
     def look(self, wait_s: float = 0.0) -> Evaluated | None:
-        """Return the requested evaluation when it is complete, otherwise None. RunError if its process dies
+        """Return the requested evaluation when it is complete, otherwise None. Raises RunError if its process dies
         repeatedly."""
         if self._asked is None:
             return None

@@ -1,4 +1,4 @@
-"""Ranks of a synchronous run on a Ray cluster (`--cluster ray`): their actors, and the driver that starts them."""
+"""Ranks of a synchronous run on a Ray cluster (`--cluster ray`) run in actors, which the driver starts."""
 
 import contextlib
 import os
@@ -20,19 +20,19 @@ from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, RunError
 
 Strategy = Literal["PACK", "SPREAD"]
-PLACE_S = 60.0  # time in which the cluster must have room
-START_S = 120.0  # time in which the actors must have started
-POLL_S = 0.1  # between two polls of a rank
-SETTLE_S = 40.0  # Ray finds a lost node by its heartbeats
+PLACE_S = 60.0  # seconds in which the cluster must have room
+START_S = 120.0  # seconds in which the actors must have started
+POLL_S = 0.1  # seconds between two polls of a rank
+SETTLE_S = 40.0  # Ray detects a lost node by its heartbeats, within this number of seconds.
 
 
 def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
     """Train from the run's newest checkpoint, or from the beginning. ConfigError, RunError naming the rank at fault.
 
-    ray: Ray's module, connected to a cluster. run: an existing folder that is the same on all nodes. strategy: fill one
-    node after another, or distribute the ranks over all nodes. Each rank has its own GPU if the cluster has enough
-    GPUs. If a rank is lost, all ranks end; up to --distributed.max-restarts times all ranks restart from the
-    checkpoint.
+    `ray` is Ray's module, connected to a cluster. `run` is an existing folder that is the same on all nodes. `strategy`
+    fills one node after another, or distributes the ranks over all nodes. Each rank has its own GPU if the cluster has
+    enough GPUs. If a rank is lost, all ranks end. All ranks restart from the checkpoint up to
+    --distributed.max-restarts times.
     """
     check(config)
     size = config.distributed.size
@@ -57,7 +57,7 @@ def check(config: Resolved) -> None:
 
 
 class RayStarter:
-    """Places a rank's actor on each bundle of a placement group. If a rank is lost, all ranks end, and none is
+    """Place a rank's actor on each bundle of a placement group. If a rank is lost, all ranks end, and none is
     replaced."""
 
     settle_s = SETTLE_S
@@ -109,7 +109,7 @@ class RayStarter:
         return [RayRank(self._ray, r, self._actors[r], pid, places[r][1]) for r, pid in started]
 
     def _gpus(self) -> int:
-        """Return the number of GPUs of each rank, 0 or 1. ConfigError if the cluster is too small."""
+        """Return the number of GPUs of each rank, 0 or 1. Raises ConfigError if the cluster is too small."""
         has = self._ray.cluster_resources()
         if has.get("CPU", 0) < self._size:
             raise ConfigError(f"--ranks {self._size}: the Ray cluster has {has.get('CPU', 0):g} CPUs, a rank needs one")
@@ -119,7 +119,7 @@ class RayStarter:
         return int(self._config.device != "cpu" and has.get("GPU", 0) >= self._size)
 
     def _placed(self, gpus: int) -> list[tuple[str, str]]:
-        """Start an actor for each rank; returns the (id, address) of their nodes. Ranks of a node are neighbours."""
+        """Start an actor for each rank, and return the (id, address) of their nodes. Ranks of a node are neighbours."""
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         bundle = {"CPU": 1.0, **({"GPU": 1.0} if gpus else {})}
@@ -141,34 +141,34 @@ class RayStarter:
 class RankState:
     """The output and exit code of a rank's process since the last poll."""
 
-    code: int | None  # its exit code, negative for a signal; None while it runs
+    code: int | None  # exit code of the process, negative for a signal, or None while it runs
     output: bytes
-    ending: str  # one line, once it has ended
+    ending: str  # one line about how the rank ended
     reply: dict[str, Any] = field(default_factory=dict)
 
 
 class RankActor:
-    """The contents of an actor's process: it starts a process for one rank, which ends with the actor.
+    """An actor's process starts a process for one rank, which ends with the actor.
 
-    The rank needs a process of its own, because it needs a main thread for signals and may hang in a collective.
+    The rank needs a separate process, because it needs a main thread for signals and may hang in a collective.
     """
 
     def __init__(self, address: str):
-        """address: address of the actor's node."""
+        """`address` is the address of the actor's node."""
         self._address = address
         self._socket: socket.socket | None = None
 
     def listen(self) -> tuple[str, int]:
-        """Open the port of the ranks' store on this node's address only; return (address, port)."""
+        """Open the port of the ranks' store on this node's address only, and return (address, port)."""
         self._socket = socket.create_server((self._address, 0))
         return self._address, self._socket.getsockname()[1]
 
     def start(self, setup: dict[str, Any], environment: dict[str, str]) -> int:
-        """Start the rank; returns its process."""
+        """Start the rank, and return its process."""
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         listening = None if self._socket is None else self._socket.fileno()
-        # Ray sets one thread per CPU of an actor, but a rank plans its own threads
+        # Ray sets one thread per CPU of an actor, but a rank plans its own threads.
         own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         fds = () if listening is None else (listening,)
         try:
@@ -189,7 +189,7 @@ class RankActor:
         return RankState(code, output, self._rank.ending(), self._rank.reply())
 
     def stop(self) -> None:
-        """Request the rank to save and end."""
+        """Request that the rank saves and ends."""
         if self._rank.code() is None:
             self._rank.stop()
 
@@ -198,7 +198,7 @@ class RayRank:
     """The driver's handle of a rank. The driver prints the rank's output, which is its progress, on stderr."""
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
-        """actor: a `RankActor` whose rank has started. address: address of its node."""
+        """`actor` is a `RankActor` whose rank has started. `address` is the address of its node."""
         self.index = index
         self.pid = pid
         self._ray = ray
@@ -226,7 +226,7 @@ class RayRank:
             self._read(0.0)
 
     def settle(self, timeout_s: float) -> None:
-        for _ in range(2):  # the first answer may be older than the failure
+        for _ in range(2):  # The first answer may be older than the failure, so the rank is polled twice.
             if self.code() is None:
                 self._read(timeout_s)
 

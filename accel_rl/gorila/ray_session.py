@@ -1,8 +1,8 @@
-"""A Ray session, on this machine or of a running cluster, and named actors in it.
+"""A Ray session runs on this machine, or is that of a running cluster. Actors in it are named.
 
-A separate process watches a session of this machine. It outlives the driver, and ends the remaining processes of the
-session, because not all of Ray's processes end with a killed driver: agents stay for a minute, and files are never
-removed.
+A separate process watches a session of this machine. The watcher process outlives the driver, and ends the remaining
+processes of the session. Not all of Ray's processes end with a killed driver: agents stay for a minute, and files are
+never removed.
 """
 
 import contextlib
@@ -30,18 +30,18 @@ from accel_rl.system.errors import ConfigError, RunError
 INSTALL = "pip install 'accel_rl[cluster]'"
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "accel_rl"
-# without "clusters", Ray uses the loopback address as the machine's address
+# Without the setting "clusters", Ray uses the loopback address as the machine's address.
 _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 
 
 def check_ray() -> None:
-    """Raise ConfigError, one line, where Ray is not installed. Does not import it."""
+    """Raise ConfigError, with a message of one line, if Ray is not installed. The function does not import Ray."""
     if importlib.util.find_spec("ray") is None:
         raise ConfigError(f"Ray is not installed: {INSTALL}")
 
 
 def load_ray() -> Any:
-    """Import Ray. ConfigError, one line, if it is not installed."""
+    """Import Ray. Raises ConfigError, with a message of one line, if it is not installed."""
     try:
         import ray
     except ImportError as e:
@@ -50,17 +50,18 @@ def load_ray() -> Any:
 
 
 def _load_confined() -> Any:
-    """Import Ray with the loopback address as the machine's address, and with a token. Ray reads both during its
-    import."""
+    """Import Ray with the loopback address as the machine's address, and with a token. Ray reads the address and the
+    token during its import."""
     if not _CONFINED.items() <= os.environ.items():
         if sys.modules.get("ray") is not None:
             raise RunError("Ray was imported before its session was confined to this machine; start a new process")
         os.environ.update(_CONFINED)
     os.environ.setdefault(
         "RAY_AUTH_TOKEN", secrets.token_hex(32)
-    )  # Ray keeps the first token for the lifetime of the process
+    )  # Ray keeps the first token for the lifetime of the process.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's default of 15 lets all other programs go first
+    # With Ray's default niceness of 15, all other programs would run first.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     return load_ray()
 
 
@@ -72,14 +73,15 @@ def connected(address: str, cores: Sequence[int]) -> AbstractContextManager[Any]
 
 @contextmanager
 def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[Any]:
-    """Start Ray and yield its module; end it and remove its files afterwards. ConfigError, RunError.
+    """Start Ray, yield its module, and end Ray and remove its files afterwards. ConfigError, RunError.
 
     All of Ray's ports listen on loopback, and every call needs a random token, which this process and Ray's own
-    processes have in their environment. cpus: number of cores that Ray may plan with. object_store_bytes: size of the
-    memory through which processes exchange large arrays; it holds those in flight and those not freed yet, and calls
-    stall for a second or more while it is full.
+    processes have in their environment. `cpus` is the number of cores that Ray may plan with. `object_store_bytes` is
+    the size of the memory through which processes exchange large arrays. Calls stall for a second or more while this
+    memory is full.
 
-    If this process is killed, a watcher process kills what is left of Ray within seconds, and removes its files.
+    If this process is killed, a watcher process kills Ray's remaining processes within seconds, and removes Ray's
+    files.
     """
     with session(cpus, object_store_bytes) as (ray, _):
         yield ray
@@ -87,7 +89,7 @@ def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[An
 
 @contextmanager
 def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
-    """Like `local_ray`; also yields the session's folder."""
+    """Start Ray as `local_ray` does, and also yield the session's folder."""
     ray = _load_confined()
     if ray.is_initialized():
         raise RunError("Ray runs in this process already")
@@ -112,7 +114,7 @@ def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
 
 AUTO = "auto"
 ALLOWED = f"{AUTO} (RAY_ADDRESS, or the cluster of this machine) or HOST:PORT"
-CONNECT_S = 10.0  # time in which a host must accept a connection
+CONNECT_S = 10.0  # seconds in which a host must accept a connection
 
 
 def check_address(address: str) -> None:
@@ -125,8 +127,9 @@ def check_address(address: str) -> None:
 def cluster_ray(address: str) -> Iterator[Any]:
     """Connect to a running Ray cluster and yield Ray's module; disconnect afterwards. ConfigError, RunError.
 
-    address: "auto", or "HOST:PORT" of the head node. The cluster goes on afterwards, without this process's actors.
-    Whether calls need a token is the cluster's choice. Ray reads the token from RAY_AUTH_MODE and RAY_AUTH_TOKEN.
+    `address` is "auto", or "HOST:PORT" of the head node. The cluster continues afterwards, without this process's
+    actors. The cluster determines whether calls need a token. Ray reads the token from RAY_AUTH_MODE and
+    RAY_AUTH_TOKEN.
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -138,7 +141,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     _check_token(ray, address, result)
     try:
         ray.init(result, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-    except (RuntimeError, OSError) as e:  # also another version of Ray or Python
+    except (RuntimeError, OSError) as e:  # The cause may also be another version of Ray or Python.
         ray.shutdown()
         raise _no(address, str(e)) from e
     try:
@@ -173,7 +176,7 @@ def _check_host(address: str, found: str) -> None:
 def _check_token(ray: Any, address: str, found: str) -> None:
     """Raise ConfigError if the cluster refuses this process's token, or does not answer."""
     try:
-        with _without_stderr():  # suppresses the output of Ray's C++ library
+        with _without_stderr():  # This suppresses the output of Ray's C++ library.
             ray._raylet.GcsClient(address=found)
     except ray.exceptions.AuthenticationError as e:
         given = "RAY_AUTH_TOKEN is not the cluster's" if os.environ.get("RAY_AUTH_MODE") == "token" else "none is given"
@@ -195,13 +198,13 @@ def _without_stderr() -> Iterator[None]:
         os.close(null)
 
 
-FREE_S = 30.0  # a dead actor's name is free within moments
+FREE_S = 30.0  # The name of a dead actor becomes free within this number of seconds.
 
 
 def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> Any:
-    """Start an actor. Ray neither restarts it nor repeats its calls. RunError if the name stays in use.
+    """Start an actor. Ray neither restarts the actor nor repeats its calls. Raises RunError if the name stays in use.
 
-    options: Ray's options, such as num_cpus, by default 0 cores.
+    `options` are Ray's options, such as num_cpus, whose default is 0 cores.
     """
     actor = ray.remote(cls).options(
         name=name, namespace=NAMESPACE, max_restarts=0, max_task_retries=0, **{"num_cpus": 0, **options}
@@ -210,7 +213,7 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
     while True:
         try:
             return actor.remote(*arguments)
-        except ValueError as e:  # the name of a dead actor is not free yet
+        except ValueError as e:  # The name of a dead actor is not free yet.
             if time.monotonic() > deadline:
                 raise RunError(f"{name} cannot start: {e}") from e
             time.sleep(0.05)
@@ -219,14 +222,15 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
 MARK = "ACCEL_RL_RAY_FOLDER"
 """Environment variable of all processes of a session: the session's folder."""
 DRIVER_LOG = "python-core-driver-"
-NODE_S = 60  # time in which a node of a local cluster must have joined
-GRACE_S = 1.0  # time in which processes may end by themselves
-KILL_S = 20.0  # time in which killed processes must have ended
+NODE_S = 60  # seconds in which a node of a local cluster must have joined
+GRACE_S = 1.0  # seconds in which processes may end by themselves
+KILL_S = 20.0  # seconds in which killed processes must have ended
 
 
 @contextmanager
 def marked(folder: str) -> Iterator[None]:
-    """Context in which processes that Ray starts belong to the session of a folder, and import this accel_rl."""
+    """Context manager in which processes that Ray starts belong to the session of a folder, and import this
+    accel_rl."""
     kept = {name: os.environ.get(name) for name in (MARK, "PYTHONPATH")}
     os.environ[MARK] = folder
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (child.linked(folder), kept["PYTHONPATH"])))
@@ -241,7 +245,8 @@ def marked(folder: str) -> Iterator[None]:
 
 @contextmanager
 def watched(folder: str) -> Iterator[None]:
-    """Watch this process until the end of the context, or its death. Then end the session and remove its folder."""
+    """Watch this process until the end of the `with` block, or its death. Then end the session and remove its
+    folder."""
     read, write = os.pipe()
     try:
         process = subprocess.Popen(
@@ -251,7 +256,7 @@ def watched(folder: str) -> Iterator[None]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=child.environment(),
-            start_new_session=True,  # Ctrl-C does not reach the watcher
+            start_new_session=True,  # Ctrl-C does not reach the watcher process
             cwd="/",
         )
     finally:
@@ -282,10 +287,11 @@ def members(folder: str) -> set[psutil.Process]:
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
-    """Whether a process has the session's mark, or is one of Ray's processes that write a log in the session's folder.
+    """Return whether a process has the session's mark, or is one of Ray's processes that write a log in the session's
+    folder.
 
-    A process of Ray that sets its title overwrites its environment, and with it the mark. A driver writes a log, too,
-    but does not belong to the session.
+    A Ray process that sets its title overwrites its environment, including the mark. A driver also writes a log, but
+    does not belong to the session.
     """
     if process.environ().get(MARK) == folder:
         return True
@@ -306,7 +312,8 @@ def _lives(process: psutil.Process) -> bool:
 
 def end_session(folder: str) -> None:
     """Wait briefly for the session's processes to end, kill the remaining ones, and remove the folder."""
-    known = members(folder)  # collected first, because descendants of an ended process cannot be found later
+    # Descendants are collected first, because they cannot be found after their parent has ended.
+    known = members(folder)
     deadline = time.monotonic() + GRACE_S
     while any(map(_lives, known)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -322,10 +329,10 @@ def end_session(folder: str) -> None:
 
 
 def wait_for_end(parent: int, fd: int) -> None:
-    """Return when the parent has closed its end of the pipe `fd`, or has died."""
+    """Wait until the parent has closed its end of the pipe `fd`, or has died."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
-    # a forked child of the parent may hold its end of the pipe
+    # A forked child of the parent may hold the parent's end of the pipe.
     if hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):
             poll.register(os.pidfd_open(parent), select.POLLIN)
@@ -334,7 +341,7 @@ def wait_for_end(parent: int, fd: int) -> None:
 
 
 def main(folder: str, parent: str, fd: str) -> None:
-    # the watcher must survive these signals to end the session
+    # The watcher process must survive these signals to end the session.
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, signal.SIG_IGN)
     wait_for_end(int(parent), int(fd))
@@ -342,7 +349,8 @@ def main(folder: str, parent: str, fd: str) -> None:
 
 
 class LocalCluster:
-    """Nodes with their own object stores and processes. Node 0 is the head, to which this process is connected."""
+    """A cluster of nodes with their own object stores and processes. Node 0 is the head, to which this process is
+    connected."""
 
     def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
         self.ray = ray
@@ -356,7 +364,7 @@ class LocalCluster:
         return str(self._nodes[i].node_id)
 
     def add_node(self) -> int:
-        """Start a node and wait until it has joined; returns its index."""
+        """Start a node, wait until it has joined, and return its index."""
         private = self.ray._private
         with marked(self._folder):
             node = private.node.Node(
@@ -392,7 +400,7 @@ class LocalCluster:
         return [info.process for info in self._nodes[i].all_processes.get("raylet", ())]
 
     def kill_node(self, i: int) -> None:
-        """Kill all processes of a node together, as if its machine had lost power. Not possible for node 0."""
+        """Kill all processes of a node together, as if its machine had lost power. Node 0 cannot be killed."""
         if i == 0:
             raise ValueError("node 0 is this process's own")
         for pid in self.pids(i):
@@ -403,9 +411,10 @@ class LocalCluster:
 
 @contextmanager
 def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
-    """Start several nodes on loopback and yield them; end them afterwards. ConfigError, RunError.
+    """Start several nodes on loopback, yield them, and end them afterwards. ConfigError, RunError.
 
-    cpus, object_store_bytes: of each node. See `local_ray`, whose confinement and watcher hold here too.
+    `cpus` and `object_store_bytes` are those of each node. The confinement and the watcher of `local_ray` apply here
+    too.
     """
     with session(cpus, object_store_bytes) as (ray, folder):
         cluster = LocalCluster(ray, folder, cpus, object_store_bytes)
@@ -414,7 +423,7 @@ def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 <<
                 cluster.add_node()
             yield cluster
         finally:
-            ray.shutdown()  # first: it would report each node as lost
+            ray.shutdown()  # Ray is shut down first, because it would report each node as lost.
             for i in range(1, len(cluster._nodes)):
                 cluster.kill_node(i)
 

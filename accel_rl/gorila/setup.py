@@ -1,4 +1,4 @@
-"""Shared parts of the processes of a cluster run: names, places, reading of parameters, and handling of deaths."""
+"""Processes of a cluster run share these parts: names, places, reading of parameters, and handling of deaths."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from accel_rl.system.placement import share_of_cores
 from accel_rl.system.process import before_torch
 
 Role = Literal["bundle", "actor", "learner"]
-"""bundle: samples and learns. actor: samples. learner: learns."""
+"""A `bundle` samples and learns, an `actor` samples, and a `learner` learns."""
 
 ENDLESS = 2**62
 """Env steps of a run that ends after a number of updates."""
@@ -36,7 +36,7 @@ class Setup:
     """The run folder. Each member has a subfolder in it, on its own machine if the machine does not share the run
     folder."""
     name: str
-    """Begins the names of all actors of the run."""
+    """Prefix of the names of all actors of the run."""
     sys_path: list[str] = field(default_factory=lambda: [p or os.getcwd() for p in sys.path])
 
     @property
@@ -65,9 +65,9 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs."""
+    """The place where a process runs."""
 
-    node: str  # Ray's
+    node: str  # Ray's identifier of the node
     machine: str  # nodes of one machine share its cores
     pid: int
 
@@ -79,7 +79,7 @@ class Place:
 
 
 def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
-    """Return the settings of a member, which uses share number `slot` of `slots` of its machine's cores.
+    """Return the settings of a member, which uses share number `slot` of the `slots` shares of its machine's cores.
 
     The driver evaluates, and writes to Weights & Biases and TensorBoard.
     """
@@ -96,13 +96,13 @@ def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
 
 
 class Reader(Exchange):
-    """Loads the shards' parameters into a `Learner`."""
+    """Load the shards' parameters into a `Learner`."""
 
     captures_updates = False
     sync: ShardedSync
 
     def __init__(self, name: str, config: GorilaConfig, saves_shards: bool = False):
-        """name: this process's name at the shards. saves_shards: see `ShardedSync`."""
+        """`name` is this process's name at the shards. For `saves_shards` see `ShardedSync`."""
         self._name = name
         self._config = config
         self._saves_shards = saves_shards
@@ -114,20 +114,20 @@ class Reader(Exchange):
         return self.sync
 
 
-MOST = 3  # in a row
-OVER_S = 300.0  # seconds without any work after which repeated deaths end the run
-MAX_PAUSE_S = 30.0  # before another process starts
+MOST = 3  # largest number of consecutive failed starts
+OVER_S = 300.0  # Repeated deaths end the run after this number of seconds without progress.
+MAX_PAUSE_S = 30.0  # longest pause in seconds before another process starts
 
 
 def pause_after(deaths: int) -> float:
-    """Return the seconds to wait before the next process starts, after this many consecutive deaths."""
+    """Return the seconds to wait before the next process starts, from the number of consecutive deaths."""
     return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
 
 
 class Deaths:
-    """The consecutive deaths of one role's processes, since one of them last did its work.
+    """Count the consecutive deaths of one role's processes, since one of these processes last made progress.
 
-    Several deaths may be caused by a temporary fault of a node. A process that can never work dies each time.
+    Several deaths may be caused by a temporary fault of a node. A process that can never make progress dies each time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -135,11 +135,11 @@ class Deaths:
         self.worked()
 
     def worked(self) -> None:
-        """Forget the deaths."""
+        """Reset the count of deaths."""
         self.in_a_row, self._since = 0, self._clock()
 
     def died(self) -> float | None:
-        """Count a death; returns the seconds to wait before another process starts, or None if the run must end."""
+        """Count a death. Return the seconds to wait before another process starts, or None if the run must end."""
         self.in_a_row += 1
         if self.in_a_row > MOST and self._clock() - self._since > OVER_S:
             return None

@@ -1,7 +1,8 @@
-"""A shard of the parameter server: one slice of the parameters, the state of its optimizer, and its messages.
+"""A shard of the parameter server has one slice of the parameters, the state of the slice's optimizer, and messages.
 
 Nair et al. 2015, section 4, "Parameter server": each machine applies gradients to its part of the parameter vector.
-Section 4.2: the server discards gradients that are older than a threshold."""
+Section 4.2: the server discards gradients that are older than a threshold.
+"""
 
 import math
 import secrets
@@ -15,10 +16,11 @@ from accel_rl.optim.accumulated import Accumulated, Point, add_
 from accel_rl.optim.optimizer import Optimizer
 
 Answer = Literal["accepted", "stale", "duplicate", "not finite"]
-"""A shard's answer to a push; it updates its parameters only if the push is accepted.
+"""A shard's answer to a push. The shard updates its parameters only if the push is accepted.
 
-stale: the gradient's parameters are too old, or of another epoch. duplicate: this push, or a later one of the same
-learner, has been answered before. not finite: the gradient or the learning rate is not finite.
+`stale` means that the gradient's parameters are too old, or of another epoch. `duplicate` means that this push, or a
+later one of the same learner, has been answered before. `not finite` means that the gradient or the learning rate is
+not finite.
 """
 
 
@@ -26,7 +28,7 @@ class Version(NamedTuple):
     """A version of a shard's parameters."""
 
     epoch: int
-    """Identifies one life of the shard. Versions of different epochs cannot be compared."""
+    """The epoch identifies one life of the shard. Versions of different epochs cannot be compared."""
     updates: int
     """Number of updates that the parameters contain."""
     pushes: int
@@ -36,11 +38,11 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A learner's gradient of one slice. A shard makes one update from it."""
+    """A learner's gradient of one slice. A shard makes one update from each push."""
 
     learner: str
     sequence: int
-    """Number of the push, from 1. A learner's pushes to a shard must arrive in this order."""
+    """Number of the push, counted from 1. A learner's pushes to a shard must arrive in this order."""
     version: Version
     """Version of the parameters at which the gradient was computed."""
     learning_rate: float
@@ -58,12 +60,12 @@ class Push:
 class AccumulatedPush:
     """The updates that the learners of one machine have made to one slice since the machine's last push."""
 
-    learner: str  # the machine
+    learner: str  # name of the learner's machine
     sequence: int
     version: Version
     """Version of the parameters from which the updates began."""
     parts: list[Accumulated]
-    """The updates of consecutive parts of the slice. Their numbers of updates can differ."""
+    """The updates of consecutive parts of the slice. The parts can have different numbers of updates."""
 
     @property
     def size(self) -> int:
@@ -78,29 +80,29 @@ class Pulled:
     """A shard's answer to a pull."""
 
     version: Version
-    parameters: Tensor | None  # [n], a copy on the host; None if the learner has this version
-    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if requested
+    parameters: Tensor | None  # [n], a copy on the host, or None if the learner has this version
+    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if it was requested
 
 
 @dataclass(slots=True)
 class ShardCounts:
-    """Numbers of pushes to a shard, by its answer."""
+    """Numbers of pushes to a shard, by the shard's answer."""
 
     accepted: int = 0
     stale: int = 0
     duplicates: int = 0
     refused: int = 0
-    """Pushes that were not finite."""
+    """Number of pushes that were not finite."""
     delay: int = 0
     """Sum, over all accepted pushes, of the number of other pushes since the version of the push."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All state of a shard, as copies."""
+    """All state of a shard, in copies."""
 
     parameters: Tensor  # [n]
-    optimizer: dict[str, Any]  # `Optimizer.state_dict`
+    optimizer: dict[str, Any]  # `Optimizer.state_dict` of the shard
     updates: int
     sequences: dict[str, int]  # the last sequence number of each learner
     counts: ShardCounts
@@ -117,7 +119,7 @@ _NAMES: dict[Answer | None, str] = {
 
 @dataclass(slots=True)
 class PushCounts:
-    """Numbers of a learner's pushes by the shards' answers; an update is one push to each shard."""
+    """Numbers of a learner's pushes by the shards' answers. An update is one push to each shard."""
 
     accepted: int = 0
     stale: int = 0
@@ -127,14 +129,15 @@ class PushCounts:
     lost: int = 0
     """Number of pushes without an answer. Whether the shard applied them is unknown."""
     outliers: int = 0
-    """Number of gradients that the learner discarded because of the loss of their batch. They are not pushed."""
+    """Number of gradients that the learner discarded because of the loss of their batch. Such gradients are not
+    pushed."""
     outliers_won: int = 0
     """Number of discarded gradients whose batch has a reward above 0."""
     batches_won: int = 0
-    """Batches with a reward above 0, as far as the guard is on."""
+    """Number of batches with a reward above 0, counted while the outlier guard is on."""
 
     def note(self, answer: Answer | None) -> None:
-        """Count a push by its answer; None if it was not answered."""
+        """Count a push by its answer. None means that the push was not answered."""
         name = _NAMES[answer]
         setattr(self, name, getattr(self, name) + 1)
 
@@ -148,16 +151,17 @@ def _host_copy(x: Tensor) -> Tensor:
 
 
 class Shard:
-    """Applies the pushes of all learners to its slice, one after another. It is not thread-safe.
+    """Apply the pushes of all learners to this shard's slice, one after another. The class is not thread-safe.
 
     A shard starts a new epoch when it is built and when it is restored. Epochs are random numbers, so that a process
-    that replaces a dead one never repeats an epoch. They do not affect learning.
+    that replaces a dead one never repeats an epoch. Epochs do not affect learning.
     """
 
     def __init__(self, parameters: Tensor, optimizer: Optimizer, max_delay: int):
-        """parameters [n] float32: initial values, which are copied. optimizer: for n parameters, on the same device.
+        """parameters [n] float32 are the initial values, which are copied. `optimizer` is for n parameters, on the same
+        device.
 
-        max_delay: maximum age of a push, in other pushes to this shard since the version of the push.
+        `max_delay` is the maximum age of a push, in other pushes to this shard since the version of the push.
         """
         self.optimizer, self.max_delay = optimizer, max_delay
         self._parameters = parameters.detach().clone()
@@ -167,7 +171,7 @@ class Shard:
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """Device of the parameters."""
         return self._parameters.device
 
     def join(self, learner: str) -> int:
@@ -176,7 +180,8 @@ class Shard:
         return self._sequences.get(learner, 0)
 
     def push(self, push: Push | AccumulatedPush) -> Answer:
-        """Make the updates of a push, unless it is a duplicate, stale or not finite. ValueError: wrong size."""
+        """Make the updates of a push, unless it is a duplicate, stale or not finite. Raises ValueError for a wrong
+        size."""
         if push.size != len(self._parameters):
             raise ValueError(f"a push of {push.size} elements for {len(self._parameters)} parameters")
         if push.sequence <= self.join(push.learner):
@@ -201,7 +206,7 @@ class Shard:
         return "accepted"
 
     def _add(self, parts: list[Accumulated]) -> int:
-        """Make the updates of an accumulated push; return their number, which is the number of the first part."""
+        """Make the updates of an accumulated push. Return their number, which is the number of the first part."""
         decay = cast(dict[str, float], self.optimizer.decay)  # type: ignore[attr-defined]
         complete = Point(self._parameters, self.optimizer.state_dict())
         begin = 0
@@ -217,7 +222,7 @@ class Shard:
     def pull(self, since: Version | None, with_optimizer: bool = False) -> Pulled:
         """Return the current version, and the parameters if they are not those of the version `since`.
 
-        with_optimizer: return the optimizer's state, too.
+        With `with_optimizer`, also return the optimizer's state.
         """
         if since == self.version:
             return Pulled(self.version, None)
@@ -239,9 +244,9 @@ class Shard:
         )
 
     def restore(self, snapshot: Snapshot) -> Version:
-        """Continue from a snapshot in a new epoch: all learners pull, and gradients of earlier epochs are stale.
+        """Continue from a snapshot in a new epoch. All learners then pull, and gradients of earlier epochs are stale.
 
-        Returns the new version.
+        Return the new version.
         """
         self._parameters.copy_(snapshot.parameters)
         self.optimizer.load_state_dict(snapshot.optimizer)
@@ -269,7 +274,7 @@ def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
 
 
 def to_snapshots(state: dict[str, Any], parts: list[slice]) -> list[Snapshot]:
-    """Cut a state into the snapshots of the slices `parts`. ValueError if the number of shards differs."""
+    """Cut a state into the snapshots of the slices `parts`. Raises ValueError if the number of shards differs."""
     shards = state["shards"]
     if len(shards) != len(parts):
         raise ValueError(f"the checkpoint has {len(shards)} shards, the run {len(parts)}")

@@ -1,4 +1,4 @@
-"""The shards of a parameter server as Ray actors, which the driver starts, saves and replaces."""
+"""The shards of a parameter server are Ray actors, which the driver starts, saves and replaces."""
 
 import os
 import time
@@ -19,12 +19,12 @@ LOCATE_S = 10.0
 
 
 class ShardActor:
-    """The contents of an actor's process: a shard, which serves one call after another, by Ray or through sockets."""
+    """An actor's process holds one shard, which serves one call after another, by Ray or through sockets."""
 
     def __init__(self, shard: Shard, threads: int):
         import ray
 
-        before_torch()  # so that freed memory of messages stays with the process
+        before_torch()  # Set before torch is imported, so that freed memory of messages stays with the process.
         torch.set_num_threads(threads)
         self._server = ShardServer(shard, ray.util.get_node_ip_address())
 
@@ -32,7 +32,7 @@ class ShardActor:
         return self._server.call(method, *arguments)
 
     def endpoint(self) -> Endpoint:
-        """Return where the shard is called through sockets."""
+        """Return the endpoint at which the shard is called through sockets."""
         return self._server.endpoint
 
     def pid(self) -> int:
@@ -51,11 +51,11 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
     try:
         return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
     except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-        return None  # no actor of this name, or not any more
+        return None  # no actor has this name, or the actor has ended
 
 
 class ActorCall:
-    """A call of the driver that is sent through Ray, because Ray reports the loss of an actor immediately."""
+    """A driver's call that is sent through Ray, because Ray reports the loss of an actor immediately."""
 
     def __init__(self, ray: Any, name: str, ref: Any):
         self._ray = ray
@@ -80,7 +80,7 @@ class ActorCall:
 
 
 class RayShards:
-    """Starts an actor for each shard. The driver keeps the last snapshot of each shard, to restore a shard whose
+    """Start an actor for each shard. The driver stores the last snapshot of each shard, to restore a shard whose
     process dies.
 
     Ray neither repeats a call nor restarts an actor. A repeated push would be a second update, and a restarted actor
@@ -88,8 +88,8 @@ class RayShards:
     """
 
     def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run", threads: int = 1):
-        """shards: shards with parameters on the host, which are copied to the actors. run: prefix of the actors' names.
-        threads: number of torch's threads in each actor."""
+        """`shards` have parameters on the host, which are copied to the actors. `run` is the prefix of the actors'
+        names. `threads` is the number of torch's threads in each actor."""
         if any(shard.device.type != "cpu" for shard in shards):
             raise ValueError("shards in other processes have their parameters on the host")
         self._ray = ray
@@ -100,7 +100,7 @@ class RayShards:
             self.names
         )  # (request, time of the request), see `look`
         self.status = [shard.status() for shard in shards]
-        """(version, counts) of each shard, as it answered last."""
+        """The (version, counts) of each shard in its last answer."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
 
@@ -113,16 +113,16 @@ class RayShards:
         return ActorCall(self._ray, self.names[i], self._actors[i].call.remote(method))
 
     def transport(self) -> Transport:
-        """Return a transport to the shards, for this process. Others call `transport_to` with `names`."""
+        """Return a transport to the shards, for this process. Other processes call `transport_to` with `names`."""
         return transport_to(self._ray, self.names)
 
     def pids(self) -> list[int]:
-        """Return the process of each shard."""
+        """Return the process id of each shard."""
         return self._ray.get([actor.pid.remote() for actor in self._actors])
 
     def save(self, timeout_s: float) -> list[Snapshot]:
-        """Take a snapshot of each shard; return the last snapshot of each. A shard that is lost, or has not answered
-        within timeout_s, keeps its previous snapshot."""
+        """Take a snapshot of each shard, and return the last snapshot of each. A shard that is lost, or has not
+        answered within timeout_s, keeps its previous snapshot."""
         deadline = time.monotonic() + timeout_s
         calls = [self._call(i, "snapshot") for i in range(len(self.names))]
         for i, call in enumerate(calls):
@@ -133,8 +133,8 @@ class RayShards:
         return list(self._snapshots)
 
     def look(self, timeout_s: float) -> list[int]:
-        """Read the answers to the last requests for `status`, send new requests, and replace each shard that is lost or
-        has not answered for timeout_s; return the replaced ones. Does not wait."""
+        """Read the answers to the last requests for `status`, and send new requests. Replace each shard that is lost or
+        has not answered for timeout_s, and return the replaced shards. The call does not wait."""
         dead, now = [], time.monotonic()
         for i in range(len(self.names)):
             asked = self._asked[i]
@@ -154,7 +154,7 @@ class RayShards:
 
     def refresh(self, timeout_s: float) -> None:
         """Wait for the current `status` of each living shard."""
-        self._asked = [None] * len(self.names)  # their answers are older
+        self._asked = [None] * len(self.names)  # The outstanding answers are older than the restored state.
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):
@@ -163,7 +163,8 @@ class RayShards:
     def _replace(self, i: int) -> None:
         """Start a new actor from the last snapshot, in a new epoch."""
         self._ray.kill(self._actors[i])
-        self._shards[i].restore(self._snapshots[i])  # before it starts: no push comes between
+        # The shard is restored before it starts, so that no push comes between.
+        self._shards[i].restore(self._snapshots[i])
         self._actors[i] = self._start(i)
 
     def close(self) -> None:

@@ -21,15 +21,17 @@ from accel_rl.optim.optimizer import Optimizer, Rate
 
 
 class _Pull(NamedTuple):
-    number: int  # calls are carried out in their order, so that a later pull brings the newer parameters
+    number: int  # Calls are carried out in order, so a pull with a higher number brings newer parameters.
     future: Future
 
 
 class ShardedSync(GradientSync):
-    """Pushes each shard's slice of the gradient to it, and pulls parameters. Call `connect` before the first update.
+    """Push each shard's slice of the gradient to the shard, and pull parameters. Call `connect` before the first
+    update.
 
-    An update computes the gradient at the parameters pulled last, clips it by the norm of all slices, and pushes the
-    slices with the versions of their parameters. A gradient that is not finite, or of an outlier loss, is not pushed.
+    An update computes the gradient at the last pulled parameters, clips the gradient by the norm of all slices, and
+    pushes the slices with the versions of their parameters. A gradient that is not finite, or whose loss is an outlier,
+    is not pushed.
 
         in_flight 0:  backward | push | answers, new parameters | backward | push ...
         in_flight 1:  backward | push | backward | push | backward ...
@@ -48,34 +50,35 @@ class ShardedSync(GradientSync):
         usual_loss: float = 0.0,
         rewards: Callable[[], Tensor | None] = lambda: None,
     ):
-        """build_optimizer(n): builds an optimizer for n parameters on this device; called for shards in this process.
-        learner: name of this learner; the shards know its pushes by it. saves_shards: whether the state of the shards
-        is part of this learner's checkpoints. usual_loss: see `OutlierGuard`. rewards: returns those of the current
-        batch [N], or None, to count which batches the guard discards.
-        """
-        # no GuardedStep: the shards step the optimizer
+        """`build_optimizer(n)` builds an optimizer for n parameters on this device, and is called for shards in this
+        process. `learner` is the name by which the shards know this learner's pushes. `saves_shards` means that the
+        state of the shards is part of this learner's checkpoints. For `usual_loss` see `OutlierGuard`. `rewards`
+        returns those of the current batch [N], or None, to count which batches the guard discards."""
+        # Updates need no GuardedStep, because the shards step the optimizer.
         self.flat = flat
         self.max_norm = max_norm
         self.config = config
         self.learner = learner
         self.parts = chunks(len(flat.data), config.shards)
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
-        self._versions: list[Version | None] = [None] * len(self.parts)  # of this learner's parameters
-        self._sequence = 0  # of the last push
-        self._pulls, self._taken = 0, [0] * len(self.parts)  # number of pulls; of each shard's last one with parameters
-        self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()  # (push, pull) of each shard, oldest update first
-        self._snapshots: list[Snapshot] | None = None  # of a state that was loaded and not yet published
+        self._versions: list[Version | None] = [None] * len(self.parts)  # versions of this learner's parameters
+        self._sequence = 0  # sequence number of the last push
+        # Number of pulls, and for each shard the number of the last pull that brought parameters
+        # The (push, pull) of each shard, with the oldest update first.
+        self._pulls, self._taken = 0, [0] * len(self.parts)
+        self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
+        self._snapshots: list[Snapshot] | None = None  # snapshots of a loaded state that is not yet published
         self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
         self.skips = SkippedUpdates(torch.device("cpu"))
         self.counts = PushCounts()
-        self.refreshed = 0  # number of pulls
+        self.refreshed = 0  # number of times that parameters were pulled
         self._bytes = 0
         self.times = {"sync_s": 0.0}
 
     # -- the shards ------------------------------------------------------------
 
     def build_shards(self) -> list[Shard]:
-        """Build the shards of these parameters. They continue from the state that was loaded, if there is one."""
+        """Build the shards of these parameters. The shards continue from the loaded state, if a state was loaded."""
         shards = [
             Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.delay_limit)
             for p in self.parts
@@ -85,8 +88,8 @@ class ShardedSync(GradientSync):
         return shards
 
     def connect(self, transport: Transport, publish: bool) -> None:
-        """Connect to shards, and pull all parameters. publish: first restore the shards from the state that was loaded,
-        if there is one. ValueError if the number of shards differs."""
+        """Connect to shards, and pull all parameters. With `publish`, first restore the shards from the loaded state,
+        if a state was loaded. Raises ValueError if the number of shards differs."""
         if transport.shards != len(self.parts):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self.parts)} slices")
         self._calls = ShardCalls(transport, self.config.timeout_s)
@@ -103,14 +106,14 @@ class ShardedSync(GradientSync):
         self.refreshed += 1
 
     def pull(self) -> None:
-        """With in_flight 0, wait for the newest parameters; otherwise use the parameters that have arrived."""
+        """With in_flight 0, wait for the newest parameters. Otherwise use the parameters that have arrived."""
         if self.config.in_flight:
             self._collect()
         else:
             self.pull_now()
 
     def pull_now(self) -> bool:
-        """Wait for the newest parameters of all shards; returns whether any had changed."""
+        """Wait for the newest parameters of all shards, and return whether any had changed."""
         began, before = time.monotonic(), list(self._versions)
         for shard, answer in enumerate([self._pull(shard) for shard in range(len(self.parts))]):
             self._take(shard, answer)
@@ -120,7 +123,7 @@ class ShardedSync(GradientSync):
 
     @property
     def server_updates(self) -> int:
-        """Number of updates of the parameters that were pulled last, in the first shard."""
+        """Number of updates in the last pulled parameters, in the first shard."""
         version = self._versions[0]
         return version.updates if version is not None else 0
 
@@ -151,7 +154,7 @@ class ShardedSync(GradientSync):
 
     def _push(self, learning_rate: float) -> None:
         began = time.monotonic()
-        # a copy, since the next gradient is written while this one is sent
+        # A copy is sent, because the next gradient is written during the transfer.
         gradient = self.flat.grad.detach().to("cpu", copy=True)
         self._sequence += 1
         sent = []
@@ -184,7 +187,7 @@ class ShardedSync(GradientSync):
         return _Pull(self._pulls, self._calls.call(shard, "pull", self._versions[shard]))
 
     def _take(self, shard: int, pull: _Pull) -> None:
-        """Copy the parameters of an answer to a pull, unless those of a later pull have arrived."""
+        """Copy the parameters of an answer to a pull, unless the parameters of a later pull have arrived."""
         pulled: Pulled | None = self._calls.answer(shard, pull.future)
         if pulled is not None and pulled.parameters is not None and pull.number >= self._taken[shard]:
             self._copy(shard, pulled, pull.number)
@@ -206,7 +209,7 @@ class ShardedSync(GradientSync):
         return self.state_of([self._calls.ask(shard, "snapshot") for shard in shards])
 
     def state_of(self, snapshots: list[Snapshot]) -> dict[str, Any]:
-        """Return the state of this learner and of the shards. snapshots: snapshots of all shards, or an empty list."""
+        """Return the state of this learner and of the shards. `snapshots` has one snapshot per shard, or is empty."""
         shards = from_snapshots(snapshots) if snapshots else {"parameters": self.flat.data}
         return {
             **shards,
@@ -217,7 +220,8 @@ class ShardedSync(GradientSync):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state into this learner; only `connect` writes it to the shards. ValueError: other shards."""
+        """Load a state into this learner. Only `connect` writes the state to the shards. Raises ValueError for other
+        shards."""
         self._snapshots = to_snapshots(state, self.parts) if self._saves_shards else None
         self.flat.data.copy_(state["parameters"])
         self._sequence = state["sequence"]
@@ -227,27 +231,27 @@ class ShardedSync(GradientSync):
 
 
 WARM_UP = 100
-"""Number of losses before any is an outlier."""
+"""Number of initial losses of which none counts as an outlier."""
 SHARE = 0.001
 """Weight of a loss in the running mean and deviation."""
 
 
 class OutlierGuard:
-    """Detects outliers by a running mean and standard deviation of |loss| (Nair et al. 2015, section 4.2).
+    """Detect outliers by a running mean and standard deviation of |loss| (Nair et al. 2015, section 4.2).
 
         |loss| > mean + max(k deviation, usual)
 
-    The paper computes both over all data that a learner sees, and gives neither k ("several") nor the window. Here the
-    first losses are averaged evenly; after 1 / SHARE losses, older ones are forgotten exponentially. Outliers are
-    included, so that the guard adapts to a lasting change.
+    The paper computes both over all data that a learner sees, and gives neither the number of deviations k ("several")
+    nor the window. In this project, the first losses are averaged evenly. After 1 / SHARE losses, the weight of older
+    losses decays exponentially. Outliers are included, so that the guard adapts to a lasting change.
 
-    `usual` was added by this project: the amount that one surprising reward adds to a loss. Without it the guard
-    discards rewards if they are rare. In Pong with batches of 8, after 20,000 updates, it discarded 26 % of the batches
-    with a won point, and 0.6 % of the batches with lost points only.
+    The amount `usual`, which one surprising reward adds to a loss, was added by this project. Without this amount, the
+    guard discards rewards if they are rare. In Pong with batches of 8, after 20,000 updates, the guard then discarded
+    26 % of the batches with a won point, and 0.6 % of the batches with lost points only.
     """
 
     def __init__(self, deviations: float, usual: float = 0.0):
-        """deviations: k; with 0 no loss is an outlier."""
+        """`deviations` is the paper's k. With 0 no loss is an outlier."""
         self.deviations, self.usual = deviations, usual
         self._seen = 0
         self._mean = 0.0
@@ -255,11 +259,11 @@ class OutlierGuard:
 
     @property
     def bound(self) -> float:
-        """The |loss| above which the next loss is an outlier."""
+        """Return the |loss| above which the next loss is an outlier."""
         return self._mean + max(self.deviations * math.sqrt(self._variance), self.usual)
 
     def is_outlier(self, loss: float) -> bool:
-        """Record a finite loss; return whether it exceeds the bound computed from earlier losses."""
+        """Record a finite loss. Return whether the loss exceeds the bound computed from earlier losses."""
         x = abs(loss)
         result = self.deviations > 0 and self._seen >= WARM_UP and x > self.bound
         self._seen += 1

@@ -1,6 +1,7 @@
-"""Calls to shards through sockets: the format of messages, the server of a shard, and the transport of a learner.
+"""Learners call shards through sockets. This module has the format of messages, the server of a shard, and the
+transport of a learner.
 
-A message is JSON, then the bytes of its tensors. No pickle.
+A message consists of JSON, then the bytes of its tensors. No pickle.
 
 8 bytes: length of the JSON | JSON of the message, with each tensor's type and shape | all tensors' bytes, in order
 """
@@ -37,8 +38,8 @@ from accel_rl.optim.accumulated import Accumulated
 _MESSAGES = (Version, Push, Accumulated, AccumulatedPush, Pulled, ShardCounts, Snapshot)
 _TYPES: dict[str, Any] = {t.__name__: t for t in _MESSAGES}
 _LENGTH = struct.Struct("<Q")
-_JOINED = 1 << 16  # bytes up to which a message is one packet
-_NONCE = 32  # bytes
+_JOINED = 1 << 16  # a message of at most this number of bytes is sent as one packet
+_NONCE = 32  # bytes of the random challenge
 
 
 def _plain(x: Any, tensors: list[Any]) -> Any:
@@ -59,7 +60,7 @@ def _plain(x: Any, tensors: list[Any]) -> Any:
 
 
 def _built(x: Any, s: socket.socket) -> Any:
-    """The inverse of `_plain`. Tensors are received in the order of the JSON."""
+    """Invert `_plain`. Tensors are received in the order of the JSON."""
     if isinstance(x, list):
         return [_built(y, s) for y in x]
     if not isinstance(x, dict):
@@ -87,7 +88,7 @@ def send(s: socket.socket, message: Any) -> None:
 
 
 def receive(s: socket.socket) -> Any:
-    """Wait for a message and return it; tuples arrive as lists. OSError, also at the end of the connection."""
+    """Wait for a message, and return it. Tuples arrive as lists. Raises OSError, also at the end of the connection."""
     length = _LENGTH.unpack(_receive(s, _LENGTH.size))[0]
     return _built(json.loads(_receive(s, length)), s)
 
@@ -122,23 +123,23 @@ def _proof(token: str, nonce: bytes) -> bytes:
 
 
 METHODS = get_args(Method)
-TOKEN_S = 10.0  # time in which a new connection must prove that it knows the token
+TOKEN_S = 10.0  # seconds in which a new connection must prove that it knows the token
 
 
 class Endpoint(NamedTuple):
-    """Where a shard is called."""
+    """The address and token with which a shard is called."""
 
     host: str
     port: int
     token: str
-    """Secret that callers must know."""
+    """Callers must know this secret."""
 
 
 class ShardServer:
-    """Executes calls one after another: the calls of each connection in their order, and the calls of this process."""
+    """Execute calls one after another: the calls of each connection in their order, and the calls of this process."""
 
     def __init__(self, shard: Shard, address: str):
-        """address: address of the network interface to listen on; the server does not listen on other interfaces."""
+        """`address` is the address of the only network interface on which the server listens."""
         self._shard, self._lock = shard, threading.Lock()
         self._socket = socket.create_server((address, 0), backlog=128)
         self.endpoint = Endpoint(address, self._socket.getsockname()[1], secrets.token_hex(32))
@@ -155,13 +156,13 @@ class ShardServer:
         self._socket.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # closed
+        with contextlib.suppress(OSError):  # the socket is already closed
             while True:
                 connection, _ = self._socket.accept()
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):  # the caller has gone
+        with connection, contextlib.suppress(OSError):  # The caller has closed the connection.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.settimeout(TOKEN_S)
             if not challenge(connection, self.endpoint.token):
@@ -182,15 +183,15 @@ class ShardServer:
 
 
 Locate = Callable[[str], Endpoint | None]
-"""A function that returns the address of the server of the shard with this name; None while there is none."""
+"""A function that returns the address of the server of the shard with this name, or None while there is none."""
 CONNECT_S = 10.0
-SILENT_S = 20  # seconds without data or acknowledgements after which a host counts as lost
+SILENT_S = 20  # A host counts as lost after this number of seconds without data or acknowledgements.
 
 
 class SocketTransport:
-    """Calls shards through one connection per shard. A thread for each shard sends a call and waits for its answer.
+    """Call shards through one connection per shard. A thread for each shard sends a call and waits for its answer.
 
-    If a connection is lost, its current call is lost; the next call locates the shard and connects again.
+    If a connection is lost, its current call is lost. The next call locates the shard and connects again.
     """
 
     def __init__(self, names: Sequence[str], locate: Locate):
@@ -238,7 +239,7 @@ class _Request(NamedTuple):
 
 
 class _Caller:
-    """The connection to one shard, and its thread."""
+    """The connection to one shard, and the connection's thread."""
 
     def __init__(self, name: str, locate: Locate):
         self.name, self._locate = name, locate
@@ -262,14 +263,14 @@ class _Caller:
                 self._disconnect()
                 request.call.end(error=ShardUnavailable(f"{self.name} is gone: {e}"))
             except Exception as e:
-                self._disconnect()  # the remaining bytes on the connection are unknown
+                self._disconnect()  # The remaining bytes on the connection are unknown.
                 request.call.end(error=e)
             else:
                 if kind == "answer":
                     request.call.end(answer)
                 else:
                     request.call.end(error=ValueError(answer) if kind == "ValueError" else RuntimeError(answer))
-            del request  # its tensors
+            del request  # The request's tensors are freed.
         self._disconnect()
 
     def _asked(self, message: list[Any]) -> Any:

@@ -1,5 +1,5 @@
-"""Calls of learners to shards: the protocol, shards in the learner's process, and calls that are repeated if they are
-lost."""
+"""Learners call shards by a protocol. This module also has shards in the learner's process, and calls that are repeated
+if they are lost."""
 
 import time
 from collections.abc import Sequence
@@ -13,29 +13,31 @@ Method = Literal["join", "push", "pull", "status", "snapshot", "restore"]
 
 
 class ShardUnavailable(RunError):
-    """A call was not answered: the shard is gone, or too slow. It may have carried out the call."""
+    """A call was not answered, because the shard has ended or is too slow. The shard may have carried out the call."""
 
 
 class Future(Protocol):
-    """The answer to a call, which may still be on its way."""
+    """The answer to a call, which may not have arrived yet."""
 
     def done(self) -> bool:
-        """Whether `result` returns or raises without waiting."""
+        """Return whether `result` returns or raises without waiting."""
 
     def result(self, timeout_s: float) -> Any:
-        """Wait for the answer and return it. ShardUnavailable, naming the shard, if there is none within timeout_s."""
+        """Wait for the answer, and return it. Raises ShardUnavailable, with the shard's name, if no answer arrives
+        within timeout_s."""
 
 
 class Transport(Protocol):
-    """Calls to shards. Calls of one process to one shard are carried out in their order, and never repeated."""
+    """Transport of calls to shards. Calls from one process to one shard are carried out in their order, and never
+    repeated."""
 
     @property
     def shards(self) -> int:
         """Number of shards."""
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
-        """Call a method of a shard without waiting for the answer. Tensors of the call must not be changed before it
-        has arrived."""
+        """Call a method of a shard without waiting for the answer. Tensors of the call must not be changed before the
+        call has arrived."""
 
 
 class Answered:
@@ -65,32 +67,33 @@ class InProcess:
         return Answered(getattr(self._shards[shard], method)(*arguments))
 
 
-RETRY_S = 0.05  # pause before a lost call is repeated
+RETRY_S = 0.05  # seconds before a lost call is repeated
 
 
 class ShardCalls:
-    """Calls shards through a transport. A shard that has not answered for timeout_s ends the run."""
+    """Call shards through a transport. A shard that has not answered for timeout_s ends the run."""
 
     def __init__(self, transport: Transport, timeout_s: float):
         self.transport, self._timeout_s = transport, timeout_s
         self._silent_since: list[float | None] = [
             None
-        ] * transport.shards  # time.monotonic() of the first lost call; None while the shard answers
+        ] * transport.shards  # time.monotonic() of the first lost call, or None while the shard answers
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
-        """Call a shard; does not wait."""
+        """Call a shard without waiting."""
         return self.transport.call(shard, method, *arguments)
 
     def ask(self, shard: int, method: Method, *arguments: Any) -> Any:
         """Call a shard and wait for its answer. A lost call is repeated, which is harmless for all methods except
-        "push". RunError if the shard has not answered for timeout_s."""
+        "push". Raises RunError if the shard has not answered for timeout_s."""
         assert method != "push"
         while (answer := self.answer(shard, self.call(shard, method, *arguments))) is None:
             time.sleep(RETRY_S)
         return answer
 
     def answer(self, shard: int, future: Future) -> Any:
-        """Wait for an answer; None if the call was lost. RunError if the shard has not answered for timeout_s."""
+        """Wait for an answer. Return None if the call was lost. Raises RunError if the shard has not answered for
+        timeout_s."""
         began = time.monotonic()
         try:
             answer = future.result(self._timeout_s)

@@ -1,7 +1,7 @@
-"""The central parameters of one machine as a learner on the shards of a parameter server.
+"""The central parameters of one machine act as one learner on the shards of a parameter server.
 
-Asynchronous ranks of a machine update its central parameters in locked chunks (Stooke & Abbeel 2018, section 4.3).
-The machine pushes their updates to the shards together, as a rank that makes several local updates pushes its own
+Asynchronous ranks of a machine update its central parameters in locked chunks (Stooke & Abbeel 2018, section 4.3). The
+machine pushes its ranks' updates to the shards together, as a rank that makes several local updates pushes its own
 (appendix A). So a machine sends one message for all its ranks, and the shards hold the optimizer's state of all
 machines.
 """
@@ -28,7 +28,7 @@ class _Piece(NamedTuple):
 
     chunk: int
     shard: int
-    whole: slice  # of all parameters
+    whole: slice  # the slice of all parameters
     in_chunk: slice
 
 
@@ -36,8 +36,9 @@ class _State:
     """All parameters and the optimizer's state at nearly one moment, which differs slightly between chunks."""
 
     def __init__(self, size: int, names: list[str], pieces: int):
-        self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}  # [P] each
-        self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # of the optimizer's state
+        # Vectors [P] of the parameters and of the optimizer's state
+        self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}
+        self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # the scalars of the optimizer's state
 
     def point(self, i: int, piece: _Piece) -> Point:
         """Return piece number i, as views."""
@@ -54,7 +55,7 @@ class _State:
 
 
 class Uplink:
-    """Pushes the updates of a machine's central parameters to the shards, and pulls the updates of other machines.
+    """Push the updates of a machine's central parameters to the shards, and pull the updates of other machines.
 
         central parameters   o--- updates of the ranks ---o--- more of them ---o--- ...
                              |                            |                    ^
@@ -62,14 +63,15 @@ class Uplink:
                                                           | taken - base       |
         shards               ----------------------------> push -> pull -------/
 
-    Ranks continue while a push is being sent. The updates that they make in this time are added to the parameters that
-    the shards return, and are part of the next push. If a shard discards a push, the updates of that push are lost.
+    Ranks continue while a push is being sent. The ranks' updates during a push are added to the parameters that the
+    shards return, and are part of the next push. If a shard discards a push, the updates of that push are lost.
     """
 
     def __init__(self, central: Central, optimizer: Optimizer, config: ParameterServerConfig, learner: str):
-        """optimizer: one of those that the ranks use, of any size. learner: name of this machine for the shards.
+        """`optimizer` is one of the ranks' optimizers, of any size. `learner` is the name of this machine for the
+        shards.
 
-        ConfigError if the optimizer's updates cannot be accumulated.
+        Raises ConfigError if the optimizer's updates cannot be accumulated.
         """
         decay = getattr(optimizer, "decay", None)
         if decay is None:
@@ -85,19 +87,19 @@ class Uplink:
         self._slices = chunks(size, config.shards)
         self._pieces = list(_pieces(central.parts, self._slices))
         self._base, self._taken, self._pulled = (_State(size, list(decay), len(self._pieces)) for _ in range(3))
-        self._base_updates = [0] * len(central.parts)  # of each chunk
+        self._base_updates = [0] * len(central.parts)  # number of updates in the base values of each chunk
         self._taken_updates = [0] * len(central.parts)
-        self._versions: list[Version] = []  # of the base, for each shard
-        self._sequence = 0  # of the last push
+        self._versions: list[Version] = []  # version of the base values of each shard
+        self._sequence = 0  # sequence number of the last push
         self._sent: list[tuple[Future, Future]] | None = (
-            None  # (push, pull) of each shard; None if no push is being sent
+            None  # (push, pull) of each shard, or None if no push is in flight
         )
         self.counts = PushCounts()
         self.bytes_moved = 0
 
     def connect(self, transport: Transport) -> None:
-        """Connect to the shards. Their parameters and optimizer state become the central ones. ValueError if the number
-        of shards differs."""
+        """Connect to the shards. The shards' parameters and optimizer state become the central ones. Raises ValueError
+        if the number of shards differs."""
         if transport.shards != len(self._slices):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self._slices)} slices")
         self._calls = ShardCalls(transport, self._config.timeout_s)
@@ -112,14 +114,15 @@ class Uplink:
 
     @property
     def updates(self) -> int:
-        """Number of updates of the parameters: those of the shards, and those of the machine that are not pushed
+        """Number of updates of the parameters: the updates in the shards, and the machine's updates that are not pushed
         yet."""
         return self._versions[0].updates + self._central.updates(0) - self._base_updates[0]
 
     def look(self) -> None:
-        """Process the answers to the last push if they have arrived. Then push if there are enough new updates.
+        """Process the answers to the last push if they have arrived. Then push, if the machine has made enough new
+        updates.
 
-        Waits only for a shard that is lost. RunError if it does not return.
+        The call waits only for a shard that is lost. Raises RunError if that shard does not return.
         """
         if self._sent is not None and all(push.done() and pull.done() for push, pull in self._sent):
             self._take_answers()
@@ -127,7 +130,7 @@ class Uplink:
             self._push()
 
     def flush(self) -> None:
-        """Push all updates, and wait for the answers. Call it when the ranks have ended."""
+        """Push all updates, and wait for the answers. Call this method when the ranks have ended."""
         if self._sent is not None:
             self._take_answers()
         if self._new_updates():
@@ -156,13 +159,13 @@ class Uplink:
             self.bytes_moved += self._bytes_of(push.size)
 
     def _take_answers(self) -> None:
-        """Wait for the shards' answers, and replace the central parameters by theirs."""
+        """Wait for the shards' answers, and replace the central parameters by those of the shards."""
         sent, self._sent = self._sent or [], None
         pulled, keeps = [], []
         for shard, (push, pull) in enumerate(sent):
             answer = self._calls.answer(shard, push)
             self.counts.note(answer)
-            keeps.append(answer != "not finite")  # else later updates are not finite either
+            keeps.append(answer != "not finite")  # A gradient that is not finite would spoil later updates.
             pulled.append(self._calls.answer(shard, pull) or self._calls.ask(shard, "pull", None, True))
         self._note_pulled(pulled)
         for k in range(len(self._central.parts)):
@@ -180,8 +183,8 @@ class Uplink:
         self.bytes_moved += self._bytes_of(self._slices[-1].stop)
 
     def _publish(self, k: int, keeps: list[bool]) -> None:
-        """Write the shards' state to chunk k, with the updates made since the last push was prepared; call with the
-        chunk's lock held. keeps: for each shard, whether to keep those updates."""
+        """Write the shards' state to chunk k, with the updates made since the last push was prepared. Call with the
+        chunk's lock held. `keeps` determines for each shard whether those updates are kept."""
         updates = self._central.updates(k) - self._taken_updates[k]
         spare, numbers = self._central.spare(k), dict[str, float]()
         for i, piece in self._pieces_of(k):
@@ -201,7 +204,7 @@ class Uplink:
         return 4 * parameters * (1 + len(self._decay))
 
     def _rebase(self) -> None:
-        """The shards' state becomes the base of the next push."""
+        """Make the shards' state the base of the next push."""
         self._base, self._pulled = self._pulled, self._base
         self._base_updates = list(self._taken_updates)
 
@@ -209,7 +212,7 @@ class Uplink:
         return ((i, piece) for i, piece in enumerate(self._pieces) if piece.chunk == k)
 
     def _current(self, piece: _Piece) -> Point:
-        """Return views of the central state of a piece; call it with the chunk's lock held."""
+        """Return views of the central state of a piece. Call with the chunk's lock held."""
         return Point(*self._central.read(piece.chunk)).part(piece.in_chunk)
 
 

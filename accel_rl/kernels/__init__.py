@@ -1,1 +1,1 @@
-"""Compiled CPU kernels behind one dispatch. If they are not built, torch computes the same results."""
+"""Compiled CPU kernels are behind one dispatch. If the kernels are not compiled, torch computes the same results."""

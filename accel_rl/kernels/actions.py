@@ -1,4 +1,4 @@
-"""Actions drawn from a network's outputs, in one compiled call if the extension is built."""
+"""Actions are drawn from a network's outputs, in one compiled call if the extension is built."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Calls of compiled kernels, with tensors as addresses."""
+"""Compiled kernels are called with tensors as addresses."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
 
 @contextmanager
 def observed(observe: Observe) -> Iterator[None]:
-    """Context in which `observe` is called after each call of a kernel by this thread."""
+    """Context manager in which `observe` is called after each call of a kernel by this thread."""
     _thread.observe = observe
     try:
         yield

@@ -28,8 +28,7 @@ def conv2d(
     """conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`; with `of_bytes`, x is divided by 255.
 
     x [N, C, H, W], or stacks of uint8 frames that are not gathered; weight [D, C, k, k]; bias [D] -> [N, D, rows,
-    columns], channels-last in memory. The factor 1/255 is multiplied into the weights, since they are fewer than the
-    pixels.
+    columns], channels-last in memory. The weights are multiplied by 1/255, since there are fewer weights than pixels.
     """
     if conv_u8.supports(x, weight, stride, padding):
         return conv_u8.conv_u8(x, weight, bias, relu)
@@ -47,7 +46,7 @@ def conv2d(
 def _conv2d_by_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     if not weight.is_cpu:
         return conv2d_on_gpu(x, weight, bias, stride, padding)
-    if x.dtype == torch.uint8:  # convolutions train 1.4 times as fast on channels-last memory
+    if x.dtype == torch.uint8:  # Convolutions train 1.4 times as fast on channels-last memory.
         x = x.to(_input_dtype(weight), memory_format=torch.channels_last)
     return F.conv2d(x, weight, bias, stride, padding)
 
@@ -69,8 +68,8 @@ def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding:
 
 
 def pixel_blocks(x: Tensor) -> Tensor:
-    """x [N, C, H, W] uint8 -> [N, 16 C, H / 4, W / 4], channels-last in memory. Channel 16 c + 4 i + j is pixel (i, j)
-    of the blocks of channel c. Four pixels of a row are copied as one word."""
+    """Rearrange pixels into blocks: x [N, C, H, W] uint8 -> [N, 16 C, H / 4, W / 4], channels-last in memory. Channel
+    16 c + 4 i + j is pixel (i, j) of the blocks of channel c. Four pixels of a row are copied as one word."""
     N, C, H, W = x.shape
     words = x.contiguous().view(torch.int32).view(N, C, H // BLOCK, BLOCK, W // BLOCK)
     blocks = words.permute(0, 2, 4, 1, 3).contiguous().view(torch.uint8)
@@ -78,13 +77,13 @@ def pixel_blocks(x: Tensor) -> Tensor:
 
 
 def weight_blocks(weight: Tensor) -> Tensor:
-    """weight [D, C, k, k] -> [D, 16 C, k / 4, k / 4], channels-last in memory, for `pixel_blocks`."""
+    """Rearrange weights for `pixel_blocks`: weight [D, C, k, k] -> [D, 16 C, k / 4, k / 4], channels-last in memory."""
     D, C, k, _ = weight.shape
     blocks = weight.view(D, C, k // BLOCK, BLOCK, k // BLOCK, BLOCK).permute(0, 2, 4, 1, 3, 5)
     return blocks.reshape(D, k // BLOCK, k // BLOCK, C * BLOCK**2).permute(0, 3, 1, 2)
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:
-    """Return the dtype that uint8 frames are converted to. The numbers 0 to 255 are exact in bfloat16, too."""
+    """Return the dtype to which uint8 frames are converted. The numbers 0 to 255 are exact in bfloat16, too."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

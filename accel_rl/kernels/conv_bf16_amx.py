@@ -14,14 +14,14 @@ from accel_rl.kernels.conv_u8 import in_planes
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether the CPU's autocast converts the factors of products to bfloat16."""
+    """Return whether the CPU's autocast converts the factors of products to bfloat16."""
     return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Whether `conv_bf16_amx` supports these arguments. It needs bfloat16 autocast, a CPU with AMX, an input of 4 uint8
-    frames with stride 4 or of channels-last bfloat16, a square kernel divisible by its stride, and channels in
-    multiples of 16."""
+    """Return whether `conv_bf16_amx` supports these arguments. The kernel needs bfloat16 autocast and a CPU with AMX.
+    The input has 4 uint8 frames with stride 4, or is channels-last bfloat16. The convolution is square, its size is
+    divisible by its stride, and channels are multiples of 16."""
     if not multiplies_bfloat16():
         return False
     if x.device.type != "cpu" or weight.dtype != torch.float32:
@@ -43,7 +43,7 @@ def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding:
     """conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`. uint8 inputs are divided by 255.
 
     x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
-    bfloat16, channels-last in memory. Factors are rounded to bfloat16; sums and the weight's gradient are float32.
+    bfloat16, channels-last in memory. Factors are rounded to bfloat16. Sums and the weight's gradient are float32.
     """
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
     result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding, relu)
@@ -85,21 +85,21 @@ class _ConvBF16(torch.autograd.Function):
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
 
 
-_last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # by a weight's address
+_last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # cached weights, by the address of the original weight
 
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
-    """Return the weight in bfloat16 in two orders: the weight's own, and that of tile registers. The result is cached,
-    since the weight stays the same over the steps of a rollout; comparing weights takes a tenth of the time of packing
-    them."""
+    """Return the weight in bfloat16 in two orders: that of the weight, and that of tile registers. The result is
+    cached, since the weight stays the same over the steps of a rollout. Comparing weights takes a tenth of the time of
+    packing them."""
     D, C, k, _ = weight.shape
     kept = _last.get(weight.data_ptr())
     if kept is not None and torch.equal(kept[0], weight):
         return kept[1]
-    # 1/255 is the weights', which are few
+    # The factor 1/255 is applied to the weights, because there are fewer weights than pixels.
     numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
     packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
-    if len(_last) >= 32:  # entries of networks that no longer exist
+    if len(_last) >= 32:  # The oldest entries may belong to networks that no longer exist.
         _last.clear()
     _last[weight.data_ptr()] = weight.detach().clone(), packed
     return packed
@@ -107,8 +107,8 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class _Order:
-    """Positions of the numbers of a weight [D, C, k, k] in tile registers. A cell of s x s pixels has `inner` numbers:
-    [C, s, s] for planes of bytes, otherwise [s, s, C]."""
+    """Positions of a weight's numbers [D, C, k, k] in tile registers. A cell of s x s pixels has `inner` numbers: [C,
+    s, s] for planes of bytes, otherwise [s, s, C]."""
 
     forward: Tensor
     """Index into the weight, in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2]: the right operand of a
@@ -116,7 +116,8 @@ class _Order:
     back: Tensor
     """The same index for the transpose of each tap; empty for byte inputs, which have no gradient."""
     gradient: Tensor
-    """Where, in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of inner], a number of the weight has its gradient."""
+    """Position of the gradient of each number of the weight, in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
+    inner]."""
     sums: int
 
     @staticmethod
@@ -137,6 +138,6 @@ class _Order:
 
 
 def _tiles(matrices: Tensor) -> Tensor:
-    """[n, K, M] -> [n, K / 32, M / 16, 16 pairs of K, 16 of M, 2], flat."""
+    """Reorder matrices for tile registers: [n, K, M] -> [n, K / 32, M / 16, 16 pairs of K, 16 of M, 2], flat."""
     n, K, M = matrices.shape
     return matrices.reshape(n, K // 32, 16, 2, M // 16, 16).permute(0, 1, 4, 2, 5, 3).flatten()

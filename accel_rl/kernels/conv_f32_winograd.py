@@ -14,8 +14,8 @@ from accel_rl.kernels.call import call
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Whether `conv_f32_winograd` supports these arguments: float32 on a CPU with AVX-512, a square kernel of two or
-    three strides, channels in multiples of 16."""
+    """Return whether `conv_f32_winograd` supports these arguments: float32 on a CPU with AVX-512, a square kernel of
+    two or three strides, channels in multiples of 16."""
     if torch.is_autocast_enabled("cpu"):
         return False
     out, channels, k, width = weight.shape
@@ -57,7 +57,8 @@ class _ConvF32(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight, out = ctx.saved_tensors
         C, H, W, D, _, _, _ = ctx.geometry
-        grad = grad.permute(0, 2, 3, 1).contiguous()  # no copy if the next layer works on channels-last memory
+        # The result is not copied if the next layer works on channels-last memory.
+        grad = grad.permute(0, 2, 3, 1).contiguous()
         d_x = torch.empty(len(x), H, W, C) if ctx.needs_input_grad[0] else None
         d_weight, d_bias = torch.empty(weight.shape), torch.empty(D)
         tensors = x, grad, out, weight, d_x, d_weight, d_bias

@@ -12,8 +12,8 @@ from accel_rl.kernels.frames import FrameStacks
 
 
 def in_planes(pictures: Tensor) -> Tensor:
-    """Return pictures [N, S, H, W], each contiguous. The pictures need not be adjacent in memory, as windows of a
-    replay are not."""
+    """Return pictures [N, S, H, W], each contiguous. The pictures need not be adjacent in memory, for example in
+    windows of a replay."""
     return pictures if _has_planes(pictures) else pictures.contiguous()
 
 
@@ -26,8 +26,9 @@ KERNEL, STRIDE = 8, 4
 
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
-    """Whether `conv_u8` supports these arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with stride 4,
-    and output channels in multiples of 16. Stacks that are not gathered are supported only without gradients."""
+    """Return whether `conv_u8` supports these arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with
+    stride 4, and output channels in multiples of 16. Stacks that are not gathered are supported only without
+    gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
         return False
@@ -79,7 +80,8 @@ class _ConvU8(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         obs, out = ctx.saved_tensors
         _, stack, _, _, channels = ctx.size
-        grad = grad.permute(0, 2, 3, 1).contiguous()  # no copy if the next layer works on channels-last memory
+        # The result is not copied if the next layer works on channels-last memory.
+        grad = grad.permute(0, 2, 3, 1).contiguous()
         d_weight, d_bias = grad.new_empty(channels, stack, KERNEL, KERNEL), grad.new_empty(channels)
         tensors = obs, obs.stride(0), grad, out, d_weight, d_bias
         call(native.required(), "conv_u8_back", *ctx.size, *tensors, torch.get_num_threads())

@@ -1,4 +1,4 @@
-"""Stacks of frames, by index arithmetic over a sequence in which each frame is stored once."""
+"""Stacks of frames are computed by index arithmetic over a sequence in which each frame is stored once."""
 
 import functools
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from torch import Tensor
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call
 
-WORD = 8  # bytes
+WORD = 8  # bytes of a machine word
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameStacks:
     """Observations whose frames are not gathered yet, described by the positions of their frames.
 
-    frames [R, B, *frame_shape]; t, b [N] int64; age [N] uint8: see `gather_stacks`. Some layers read the frames in
-    place and accept this object instead of a tensor [N, stack, *frame_shape]; all other layers call `gather`.
+    frames [R, B, *frame_shape]; t, b [N] int64; age [N] uint8, as in `gather_stacks`. Some layers read the frames in
+    place, and accept this object instead of a tensor [N, stack, *frame_shape]. All other layers call `gather`.
     """
 
     frames: Tensor
@@ -27,7 +27,7 @@ class FrameStacks:
     stack: int
 
     def gather(self) -> Tensor:
-        """The observations [N, stack, *frame_shape]."""
+        """Return the observations [N, stack, *frame_shape]."""
         return gather_stacks(self.frames, self.t, self.b, self.age, self.stack)
 
     def __len__(self) -> int:
@@ -39,11 +39,12 @@ class FrameStacks:
 
     @property
     def has_whole_frames(self) -> bool:
-        """Whether each frame is contiguous in host memory."""
+        """Return whether each frame is contiguous in host memory."""
         return self.frames.device.type == "cpu" and self.frames[0, 0].is_contiguous()
 
     def arguments(self) -> tuple[Tensor | int, ...]:
-        """Arguments by which a kernel reads the frames: frames, the strides of R and B in bytes, t, b, age."""
+        """Return the arguments by which a kernel reads the frames: frames, the strides of R and B in bytes, t, b,
+        age."""
         size = self.frames.element_size()
         return self.frames, self.frames.stride(0) * size, self.frames.stride(1) * size, self.t, self.b, self.age
 
@@ -52,8 +53,8 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
     """Return the observation at each cell: the `stack` newest frames, oldest first.
 
     frames [R, B, *frame_shape]. The newest frame of cell (t [N], b [N]) is in row t + stack - 1. age [N] uint8 is the
-    number of steps since the episode's first frame (saturating). Returns [N, stack, *frame_shape], in which frames from
-    before the episode are zeros; with stack 1, [N, *frame_shape].
+    number of steps since the episode's first frame (saturating). Return observations [N, stack, *frame_shape], in which
+    frames from before the episode are zeros. With stack 1, the shape is [N, *frame_shape].
     """
     if stack == 1:
         return frames[t, b]
@@ -68,14 +69,14 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 
 
 def _gather(stacks: FrameStacks) -> Tensor:
-    """Compute `gather_stacks` by torch operations. Does not synchronise.
+    """Compute `gather_stacks` by torch operations. The call does not synchronise with a GPU.
 
-    A GPU copies index by index, one element each, so frames whose size is a multiple of a word are copied by words.
+    A GPU copies one element per index, so frames whose size is a multiple of a word are copied by words.
     """
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
-    lags = torch.arange(S, device=frames.device)  # lag S - 1 is the newest frame
+    lags = torch.arange(S, device=frames.device)  # The newest frame has lag S - 1.
     before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
     words = _words(frames)
     if words is None:
@@ -87,8 +88,8 @@ def _gather(stacks: FrameStacks) -> Tensor:
 
 
 def _words(frames: Tensor) -> Tensor | None:
-    """View frames [R, B, *frame_shape] as words [R * B, words of a frame]; None if their memory does not allow a
-    view."""
+    """View frames [R, B, *frame_shape] as words [R * B, words of a frame], or return None if their memory does not
+    allow a view."""
     size = frames[0, 0].nbytes
     if not frames.is_contiguous() or size % WORD or frames.storage_offset() * frames.element_size() % WORD:
         return None
@@ -96,16 +97,18 @@ def _words(frames: Tensor) -> Tensor | None:
 
 
 def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> FrameStacks:
-    """The observations of T successive steps of neighbouring environments, time-major.
+    """Return the observations of T successive steps of neighbouring environments, time-major.
 
-    frames [R, B, *frame_shape], age [.., B]; steps t .. t + T - 1 of environments b -> [T * n, stack, *frame_shape].
+    frames [R, B, *frame_shape], age [.., B], and steps t .. t + T - 1 of environments b -> [T * n, stack,
+    *frame_shape].
     """
     cells = _cells(T, *b.indices(frames.shape[1]), frames.device)
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
 
-@functools.lru_cache(1024)  # every rollout needs the same cells, and building them takes as long as copying some stacks
+# Every rollout needs the same cells, and building the cells takes as long as copying some stacks.
+@functools.lru_cache(1024)
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """(t, b) [T * n] each, of the first T steps."""
+    """Return the cells (t, b), [T * n] each, of the first T steps."""
     rows, columns = torch.arange(T, device=device), torch.arange(start, stop, step, device=device)
     return rows.repeat_interleave(len(columns)), columns.repeat(T)

@@ -7,9 +7,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class GpuSource:
-    """A kernel and one set of arguments.
+    """A kernel and one set of its arguments.
 
-    signature: Triton's type of each argument in order, such as "*u8" or "i32"; "constexpr" for those in `constants`.
+    `signature` has Triton's type of each argument in order, such as "*u8" or "i32", or "constexpr" for those in
+    `constants`.
     """
 
     module: str
@@ -18,7 +19,7 @@ class GpuSource:
     constants: dict[str, Any] = field(default_factory=dict)
 
     def load(self) -> tuple[Any, dict[str, Any]]:
-        """Import the kernel; return the kernel and its launch options. Requires Triton."""
+        """Import the kernel. Return the kernel and its launch options. The call requires Triton."""
         module = importlib.import_module(self.module)
         return getattr(module, self.kernel), module.OPTIONS
 
@@ -38,5 +39,5 @@ def _gather(word: str, words: int, stack: int, steps: int, action: str = "*u8") 
 SOURCES = (
     _gather("*i64", 84 * 84 // 8, stack=4, steps=1),
     _gather("*i64", 104 * 80 // 8, stack=4, steps=3),
-    _gather("*i32", 27, stack=1, steps=3, action="*i16"),  # vectors of 27 floats
+    _gather("*i32", 27, stack=1, steps=3, action="*i16"),  # observations are vectors of 27 floats
 )

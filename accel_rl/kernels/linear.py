@@ -1,4 +1,4 @@
-"""Fully connected layers: which implementation computes one, and where its gradient is written."""
+"""Fully connected layers choose an implementation, and the memory of the gradient."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from torch.autograd.function import once_differentiable
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call
 
-MAX_ROWS = 64  # src/nn/linear_small_batch.h
-MIN_COLUMNS = 256  # for narrower layers a library is as fast
+MAX_ROWS = 64  # limit of src/nn/linear_small_batch.h
+MIN_COLUMNS = 256  # for narrower layers, a library is as fast
 
 
 def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
-    """x [N, F] weight [G, F]' + bias [G] -> [N, G].
+    """Compute x [N, F] weight [G, F]' + bias [G] -> [N, G].
 
-    Each output row is bitwise identical for any batch size and number of threads. Returns None without computing
-    anything unless N is at most 64, F a large multiple of 16, all tensors are contiguous float32 on a CPU with AVX-512,
-    and no gradient is required.
+    Each output row is bitwise identical for any batch size and number of threads. Return None without computing, except
+    if N is at most 64, F a large multiple of 16, all tensors are contiguous float32 on a CPU with AVX-512, and no
+    gradient is required.
     """
     if len(x) > MAX_ROWS or x.shape[1] < MIN_COLUMNS or x.shape[1] % 16:
         return None
@@ -39,12 +39,13 @@ def _is_plain(x: Tensor) -> bool:
 
 
 FEW = range(16, 48)
-"""Batch sizes for which a CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x W', whose
+"""For these batch sizes, a CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x W', whose
 rows are bitwise identical for any batch size and number of threads."""
 
 
 def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x [N, F], weight [G, F], bias [G] -> [N, G]: a wide layer, which holds most parameters of a small network.
+    """Compute a wide layer, which holds most parameters of a small network: x [N, F], weight [G, F], bias [G] -> [N,
+    G].
 
     If the weight has the attribute `flat_grad` (set by `FlatParameters`), backward writes the gradient there, and
     autograd uses this memory as `weight.grad` without a copy. If a loss uses a weight twice, autograd allocates its
@@ -61,9 +62,9 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def head_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x [N, F], weight [G, F], bias [G] -> [N, G]: the last layer of a network.
+    """Compute the last layer of a network: x [N, F], weight [G, F], bias [G] -> [N, G].
 
-    While acting, each output row is bitwise identical for any batch size.
+    During acting, each output row is bitwise identical for any batch size.
     """
     out = None if x.dim() != 2 or native.is_left_out() else linear_small_batch(x, weight, bias)
     return F.linear(x, weight, bias) if out is None else out
@@ -81,7 +82,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 class _GradInPlace(torch.autograd.Function):
     """A linear layer whose backward writes the weight's gradient in place.
 
-    parameter: the weight a second time, inside a tuple, so that autograd does not track this reference.
+    `parameter` is the same weight inside a tuple, so that autograd does not track this reference.
     """
 
     @staticmethod
@@ -96,7 +97,7 @@ class _GradInPlace(torch.autograd.Function):
         (x, weight), (parameter,) = ctx.saved_tensors, ctx.parameter
         is_only_use = parameter.pending_uses == 1 and parameter.grad is None
         parameter.pending_uses = max(parameter.pending_uses - 1, 0)
-        # autograd uses a view without other references directly, instead of copying it
+        # autograd stores a view without other references directly, instead of copying the view.
         d_weight = parameter.flat_grad.view_as(weight) if is_only_use else torch.empty_like(weight)
         torch.mm(grad.t(), x, out=d_weight)
         return grad.mm(weight) if ctx.needs_input_grad[0] else None, d_weight, grad.sum(0), None

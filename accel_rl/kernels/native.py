@@ -1,4 +1,4 @@
-"""The compiled extension of the CPU kernels (kernels/src)."""
+"""The compiled extension has the CPU kernels (kernels/src)."""
 
 import contextlib
 import ctypes
@@ -19,8 +19,8 @@ _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
 
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
-    """Context without compiled kernels: torch computes every layer in the same way for all batch sizes. Used to export
-    a network that consists of torch operations only."""
+    """Context manager without compiled kernels, in which torch computes every layer in the same way for all batch
+    sizes. The export of a network uses this, so that the network consists of torch operations only."""
     token = _left_out.set(True)
     try:
         yield
@@ -33,7 +33,7 @@ def is_left_out() -> bool:
 
 
 def compiled() -> ModuleType | None:
-    """Return the extension module; None inside `left_out`, or if it was not built, which is logged once."""
+    """Return the extension module, or None inside `left_out`, or if it was not built, which is logged once."""
     if _left_out.get():
         return None
     try:
@@ -49,7 +49,7 @@ def compiled() -> ModuleType | None:
 
 
 def required() -> ModuleType:
-    """Return the extension module; for kernels whose `supports` has confirmed that it exists."""
+    """Return the extension module, for kernels whose `supports` has confirmed that it exists."""
     module = compiled()
     assert module is not None
     return module

@@ -1,7 +1,8 @@
 """The Triton kernel that gathers a batch of transitions. Import it only for a CUDA device, or to compile it.
 
-One program copies one frame of one observation: sample i, frame j of obs_tm1 (j < STACK) or of obs_t. Each program
-walks the n steps of its sample; the first one also stores the return, the discount and the action.
+One program copies one frame of one observation of sample i. The frame is frame j of obs_tm1 (j < STACK) or of obs_t.
+Each program iterates over the n steps of its sample. The first program also stores the return, the discount and the
+action.
 """
 
 import torch
@@ -14,8 +15,8 @@ from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty
 
 TERMINATED = tl.constexpr(ring_arrays.TERMINATED)
 STOPS = tl.constexpr(ring_arrays.TERMINATED | ring_arrays.ENDED)
-BLOCK = 1024  # words copied at a time by one program
-# Fusing a multiplication and an addition would round once instead of twice; results must equal those of torch.
+BLOCK = 1024  # number of words that one program copies at a time
+# A fused multiply-add would round once instead of twice, but results must equal those of torch.
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
 
@@ -25,14 +26,15 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     size, B, gamma, clip,
     STACK: tl.constexpr, STEPS: tl.constexpr, CLIPS: tl.constexpr, WORDS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """frames, finals: arrays of words, with WORDS words per frame. size: number of cells. B: cells per row."""
+    """`frames` and `finals` are arrays of words, with WORDS words per frame. `size` is the number of cells. B is the
+    number of cells per row."""
     i = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1)
     first = tl.load(cell + i)
     last = first  # the step after which the transition ends
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
-    if CLIPS:  # written so that NaN stays NaN
+    if CLIPS:  # The comparison is written so that NaN stays NaN.
         total = tl.where(total > clip, clip, tl.where(total < -clip, -clip, total))
     discount = tl.where((flag & TERMINATED) != 0, 0.0, gamma)
     goes_on = (flag & STOPS) == 0
@@ -51,8 +53,8 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     tl.store(discount_t + i, discount, mask=j == 0)
     tl.store(a_tm1 + i, tl.load(action + first % size).to(tl.int64), mask=j == 0)
 
-    is_next = j >= STACK  # a frame of obs_t
-    lag = STACK - 1 - j % STACK  # 0: the newest frame
+    is_next = j >= STACK  # whether j is a frame of obs_t
+    lag = STACK - 1 - j % STACK  # the newest frame has lag 0
     known = tl.load(age + tl.where(is_next, last, first) % size).to(tl.int32) + is_next.to(tl.int32)
     shown = lag <= known
     slot = tl.load(final + last % size).to(tl.int64)
@@ -87,7 +89,7 @@ def launch(ring: RingArrays, cell: Tensor) -> Gathered:
 
 
 def word_dtype(frame_bytes: int) -> torch.dtype:
-    """Return the widest integer dtype whose size divides a frame's size: wide words need fewer loads."""
+    """Return the widest integer dtype whose size divides a frame's size, because wide words need fewer loads."""
     for dtype in (torch.int64, torch.int32, torch.int16):
         if frame_bytes % dtype.itemsize == 0:
             return dtype

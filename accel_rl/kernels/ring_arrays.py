@@ -1,35 +1,35 @@
-"""The arrays of a frame ring, and a gather of transitions from them by torch operations."""
+"""A frame ring consists of these arrays. Torch operations gather transitions from the arrays."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # bits of `flags`
+TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # meaning of the bits of `flags`
 Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-"""obs_tm1, obs_t, r_t, discount_t, a_tm1, as in a `ReplayBatch`."""
+"""The fields obs_tm1, obs_t, r_t, discount_t, a_tm1 of a `ReplayBatch`."""
 
 
 class RingArrays(NamedTuple):
-    """The arrays of `size` cells, B cells per row, and the settings of n-step returns (`replays.returns`).
+    """The arrays of `size` cells, with B cells per row, and the settings of n-step returns (`replays.returns`).
 
     Cell c is stored at index c modulo size. The next step of the same environment is cell c + B.
     """
 
     frames: Tensor
-    """[size, *frame_shape]: newest frame of the observation before the step."""
+    """[size, *frame_shape] is the newest frame of the observation before the step."""
     finals: Tensor
-    """[slots, *frame_shape]: last frames of episodes."""
+    """[slots, *frame_shape] are the last frames of episodes."""
     age: Tensor
-    """[size] uint8: steps since the episode's first frame, saturating."""
+    """[size] uint8 is the number of steps since the episode's first frame, saturating."""
     action: Tensor
     """[size] uint8 or int16."""
     reward: Tensor
     """[size] float32, raw."""
     flags: Tensor
-    """[size] uint8: TERMINATED, ENDED, VALID, SAMPLEABLE."""
+    """[size] uint8 has the bits TERMINATED, ENDED, VALID, SAMPLEABLE."""
     final: Tensor
-    """[size] int32: slot in `finals` of the episode that ended at this cell; negative if no episode ended."""
+    """[size] int32 is the slot in `finals` of the episode that ended at this cell, or negative if no episode ended."""
     B: int
     stack: int
     n: int
@@ -42,16 +42,17 @@ class RingArrays(NamedTuple):
 
 
 def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathered:
-    """Gather the n-step transitions that begin at cells [N], which must be sampleable. Does not wait for a GPU.
+    """Gather the n-step transitions that begin at cells [N], which must be sampleable. The call does not wait for a
+    GPU.
 
-    may_overlap: the two observations may be views of the same memory, which is faster.
+    With `may_overlap`, the two observations may be views of the same memory, which is faster.
     """
     r_t, discount, goes_on = _step(ring, cell)
     last = cell  # the step after which the transition ends
     for k in range(1, ring.n):
         step = cell + k * ring.B
         reward, more, then_goes_on = _step(ring, step)
-        # torch.where, not a product: a cell after the episode may hold NaN
+        # torch.where is used, not a product, because a cell after the episode may hold NaN.
         r_t = r_t + torch.where(goes_on, discount * reward, 0)
         last = torch.where(goes_on, step, last)
         discount = torch.where(goes_on, discount * more, discount)
@@ -79,9 +80,9 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
         _show_finals(ring, obs_t, final)
         return obs_tm1, obs_t
     age = ring.age[ring.at(cell)]
-    lags = torch.arange(S - 1, -1, -1, device=cell.device)  # oldest frame of a stack first
+    lags = torch.arange(S - 1, -1, -1, device=cell.device)  # The oldest frame of a stack comes first.
     back = lags * B
-    if may_overlap and ring.n == 1:  # both observations lie in one window of S + 1 frames
+    if may_overlap and ring.n == 1:  # Both observations are parts of one window of S + 1 frames.
         window = _take(ring, torch.cat([cell[:, None] - back, (cell + B)[:, None]], 1))
         _forget(window[:, :S], lags, age)
         obs_tm1, obs_t = window[:, :S], window[:, 1:]
@@ -95,14 +96,14 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
 
 def _take(ring: RingArrays, cell: Tensor) -> Tensor:
     """Return the frames [..., *frame_shape] of cells [...]."""
-    # index_select copies whole frames; indexing with a tensor copies single bytes
+    # index_select copies whole frames, whereas indexing with a tensor copies single bytes.
     return ring.frames.index_select(0, ring.at(cell).flatten()).view(*cell.shape, *ring.frames.shape[1:])
 
 
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
     """Set, in place, the frames from before the episode to zero. obs [N, S, ...], lags [S], age [N]."""
     before = lags > age[:, None]
-    if not obs.is_cpu:  # without nonzero, which would wait
+    if not obs.is_cpu:  # nonzero is avoided, because it would wait for the GPU.
         obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
         return
     n, lag = before.nonzero(as_tuple=True)
@@ -113,7 +114,7 @@ def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
 def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
     """Replace, in place, the next episode's first frame by the last frame of the ended episode.
 
-    newest [N, *frame_shape]: newest frames; final [N]: slots of the last frames.
+    newest [N, *frame_shape] are the newest frames, and final [N] the slots of the last frames.
     """
     ended = final >= 0
     if not newest.is_cpu:

@@ -1,1 +1,1 @@
-"""Collects rows of metrics from updates and episodes, and writes them to sinks."""
+"""Rows of metrics are collected from updates and episodes, and written to sinks."""

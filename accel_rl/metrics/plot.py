@@ -1,4 +1,4 @@
-"""Learning curves as PNG: one curve for each setting, with the spread over seeds."""
+"""Learning curves are written as PNG, with one curve for each setting and the spread over seeds."""
 
 import csv
 import io
@@ -17,15 +17,15 @@ from accel_rl.system.errors import ConfigError, nearest
 def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int, list[int]]:
     """Return {index of a run that counts: indexes of runs with the same key that do not count}, in order.
 
-    keys: settings, game and seed of each run. lengths: env steps of each run. The longest run counts, or the first of
-    several longest.
+    `keys` has settings, game and seed of each run. `lengths` has the env steps of each run. The longest run counts, or
+    the first of several longest.
     """
     groups: dict[Hashable, list[int]] = {}
     for i, key in enumerate(keys):
         groups.setdefault(key, []).append(i)
     result = {}
     for same in groups.values():
-        kept = max(same, key=lambda i: lengths[i])  # the first of several
+        kept = max(same, key=lambda i: lengths[i])  # the first of several equally long curves
         result[kept] = [i for i in same if i != kept]
     return dict(sorted(result.items()))
 
@@ -35,16 +35,16 @@ def repeated(kept: str, others: Sequence[str], seed: object) -> str:
     return f"seed {seed} counts once, from {kept}; {counted(len(others), 'more run')} of it: {', '.join(others)}"
 
 
-Column = tuple[np.ndarray, np.ndarray]  # x and y
-MINUTES = "minutes"  # a column of none of the files: wall_s / 60
-COLUMNS = 3  # panels per row
+Column = tuple[np.ndarray, np.ndarray]  # values of the x axis and the y axis
+MINUTES = "minutes"  # Minutes are not a column of any file, but computed as wall_s / 60.
+COLUMNS = 3  # number of panels per row
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
 
 
 def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return x, mean, minimum and maximum of several columns over their common range of x; None if they have no common
-    range."""
+    """Return x, mean, minimum and maximum of several columns over their common range of x, or None if they have no
+    common range."""
     low, high = max(x[0] for x, _ in columns), min(x[-1] for x, _ in columns)
     if low > high:
         return None
@@ -55,9 +55,9 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
 
 @dataclass(slots=True)
 class Curve:
-    """Runs that differ only by their seed: x and values, one pair of arrays per run. `name`: the label without the
-    game. `kind`: the name shared by runs that differ only by seed and game. `repeated`: lines about runs that do not
-    count, because another run has the same seed."""
+    """A curve has runs that differ only by their seed, with one pair of arrays (x, values) per run. `name` is the label
+    without the game. `kind` is the name shared by runs that differ only by seed and game. `repeated` has lines about
+    runs that do not count, because another run has the same seed."""
 
     label: str
     x: list[np.ndarray] = field(default_factory=list)
@@ -81,8 +81,8 @@ class Curve:
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
-    """Read columns of a run's metrics.csv against another column, at rows that have both; empty if there are no such
-    rows yet."""
+    """Read columns of a run's metrics.csv against another column, at rows that have both. The result is empty if no row
+    has both yet."""
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         with open(run / "metrics.csv", newline="") as f:
@@ -99,8 +99,8 @@ def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
 
 
 def read_column(run: Path, x: str, y: str) -> Column:
-    """Read two columns of a run's metrics.csv, at rows that have both; `x` may be MINUTES. ConfigError if a column is
-    missing."""
+    """Read two columns of a run's metrics.csv, at rows that have both. `x` may be MINUTES. Raises ConfigError if a
+    column is missing."""
     file = run / "metrics.csv"
     if not file.exists():
         raise ConfigError(f"{run} holds no run with metrics (no metrics.csv)")
@@ -117,7 +117,7 @@ def read_column(run: Path, x: str, y: str) -> Column:
 
 
 def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
-    """Return (the settings except seed and folder, the seed, an empty curve for runs of these settings)."""
+    """Return the settings except seed and folder, the seed, and an empty curve for runs of these settings."""
     config = dict(settings)
     env = config.get("env", {})
     game, name = str(env.get("game") or env.get("id")), str(config.get("algorithm"))
@@ -130,12 +130,12 @@ def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
 
 
 def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve]:
-    """Group runs whose settings differ only by the seed. Of several runs with the same seed the longest counts.
+    """Group runs whose settings differ only by the seed. Of several runs with the same seed, the longest counts.
 
-    runs: settings of each run, by its folder.
+    `runs` maps each run's folder to its settings.
     """
     curves: dict[str, Curve] = {}
-    folders: dict[str, list[str]] = {}  # of each curve, and of each kind
+    folders: dict[str, list[str]] = {}  # folders of each curve, and of each kind of curve
     paths, found_runs = list(runs), [_curve(settings) for settings in runs.values()]
     columns = [read_column(run, x, y) for run in paths]
     once = counted_once([(key, seed) for key, seed, _ in found_runs], [c[0][-1] for c in columns])
@@ -154,7 +154,7 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
     for key, curve in curves.items():
         if (
             labels.count(curve.label) > 1
-        ):  # the same algorithm and game with other settings: the folder is added to the label
+        ):  # The same algorithm and game were run with other settings, so the folder is added to the label.
             curve.label += f" ({_common(folders[key])})"
         if len(curve.x) > 1:
             curve.label += f", {len(curve.x)} seeds"
@@ -164,13 +164,13 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
 
 
 def _common(folders: Sequence[str]) -> str:
-    """The common part of the names of a sweep's runs (pong,a2c-16env,seed=0), else the first name."""
+    """Return the common part of the names of a sweep's runs (pong,a2c-16env,seed=0), or else the first name."""
     first, *others = [name.split(",") for name in folders]
     return ",".join(part for part in first if all(part in other for other in others)) or folders[0]
 
 
 def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
-    """Write a PNG with a panel for each game: mean over seeds, with a band from minimum to maximum."""
+    """Write a PNG with a panel for each game. A curve is the mean over seeds, with a band from minimum to maximum."""
     import matplotlib
 
     matplotlib.use("Agg")

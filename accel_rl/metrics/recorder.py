@@ -1,4 +1,4 @@
-"""Collects metrics between two rows."""
+"""The recorder collects metrics between two rows."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
 class Recorder:
-    """Means over the updates since the last row. Values stay tensors until a row is written, so that no update waits
-    for a GPU."""
+    """Compute means over the updates since the last row. Values stay tensors until a row is written, so that no update
+    waits for a GPU."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, ...], Tensor] = {}  # by the names of its numbers
+        self._sums: dict[tuple[str, ...], Tensor] = {}  # sums of each group of metrics, by the group's names
         self._counts: dict[tuple[str, ...], int] = {}
 
     def add(self, metrics: UpdateMetrics) -> None:
@@ -23,13 +23,13 @@ class Recorder:
         self._counts[names] = self._counts.get(names, 0) + metrics.updates
 
     def means(self) -> dict[str, float]:
-        """Return the means and reset them. Waits for a GPU once."""
+        """Return the means and reset them. The call waits once for a GPU."""
         groups = list(self._sums)
         totals = torch.cat([self._sums[g] for g in groups]).tolist() if groups else []
         names = [(name, self._counts[g]) for g in groups for name in g]
         sums: dict[str, float] = {}
         counts: dict[str, int] = {}
-        for (name, n), total in zip(names, totals, strict=True):  # a name can be in several groups
+        for (name, n), total in zip(names, totals, strict=True):  # One name can be in several groups.
             sums[name], counts[name] = sums.get(name, 0.0) + total, counts.get(name, 0) + n
         self._sums, self._counts = {}, {}
         return {name: total / counts[name] for name, total in sums.items()}
@@ -38,13 +38,13 @@ class Recorder:
         return {"groups": [{"names": list(g), "sums": x, "updates": self._counts[g]} for g, x in self._sums.items()]}
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device | str = "cpu") -> None:
-        """device: device of the metrics that are added afterwards."""
+        """`device` is the device of the metrics that are added afterwards."""
         self._sums = {tuple(g["names"]): g["sums"].to(device) for g in state["groups"]}
         self._counts = {tuple(g["names"]): g["updates"] for g in state["groups"]}
 
 
 def episode_metrics(recent: list[tuple[float, int]]) -> dict[str, float]:
-    """Mean score and length over the most recent episodes; NaN before the first one ends."""
+    """Return the mean score and length over the most recent episodes, or NaN before the first episode ends."""
     if not recent:
         return {"score": float("nan"), "score_std": float("nan"), "length": float("nan")}
     scores, lengths = zip(*recent, strict=True)

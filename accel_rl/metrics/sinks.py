@@ -1,4 +1,5 @@
-"""Destinations of rows. A sink receives every row in order, and on resume the number of the last valid row."""
+"""Sinks are the destinations of rows of metrics. A sink receives every row in order. On resume, it receives the number
+of the last valid row."""
 
 import csv
 import math
@@ -8,7 +9,7 @@ from typing import Protocol
 
 Row = dict[str, float | int | str]
 
-# the only columns that differ between two equal runs
+# Two equal runs differ only in these columns.
 WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "steps_per_s")
 
 
@@ -25,18 +26,18 @@ def format_cell(value: float | int | str | None) -> str:
 
 
 class CsvSink:
-    """metrics.csv: a header, then the rows. Each row is flushed immediately. A new column rewrites the file
-    atomically."""
+    """The sink of metrics.csv writes a header, then the rows. Each row is flushed immediately. A new column rewrites
+    the file atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
-        """`rows`: number of rows of an existing file to keep; later rows will be written again."""
+        """`rows` is the number of rows of an existing file that are kept. Later rows will be written again."""
         self.path = path
         self._columns: list[str] = []
         self.last: dict[str, str] = {}
         self.rows = 0
         if path.exists():
             with open(path, newline="") as f:
-                # a row cut short by a kill is not one
+                # A row without a newline was cut short by a kill, and is not counted.
                 reader = csv.DictReader(line for line in f if line.endswith("\n"))
                 kept = [r for r in reader if None not in r.values()]
                 self._columns = list(reader.fieldnames or [])
@@ -62,7 +63,7 @@ class CsvSink:
             self._file.close()
             with open(self.path, newline="") as f:
                 rows = list(csv.DictReader(f))
-            # columns of wall time stay last
+            # Columns of wall time stay last.
             names = [*self._columns, *new]
             self._columns = [n for n in names if n not in WALL_CLOCK] + [n for n in names if n in WALL_CLOCK]
             self._rewrite(rows)

@@ -26,14 +26,14 @@ COLUMNS = (
 )
 """Columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""
 PREFIXES = ("info/", "secondary/")
-"""Begin the names of other such columns."""
+"""Other such columns have names that begin with these prefixes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateMetrics:
-    """Sums of scalars over some updates. They stay on the learner's device until a row of metrics is written.
+    """Sums of scalars over some updates. The sums stay on the learner's device until a row of metrics is written.
 
-    names: M names. sums [M] float64. updates: number of updates.
+    `names` has M names. sums [M] float64. `updates` is the number of updates.
     """
 
     names: tuple[str, ...]
@@ -42,8 +42,8 @@ class UpdateMetrics:
 
     @classmethod
     def of(cls, values: Mapping[str, Tensor | float]) -> "UpdateMetrics":
-        """Return the metrics of one update: numbers, or scalars [] on one device, by name. ConfigError for other
-        values."""
+        """Return the metrics of one update by name. A metric is a number, or a scalar [], and all scalars are on one
+        device. Raises ConfigError for other values."""
         device = next((x.device for x in values.values() if isinstance(x, Tensor)), None)
         scalars = [_scalar(name, x, device) for name, x in values.items()]
         return cls(tuple(values), torch.stack(scalars), 1)
@@ -53,12 +53,13 @@ class UpdateMetrics:
         return UpdateMetrics(tuple(prefix + n for n in self.names), self.sums, self.updates) if prefix else self
 
     def means(self) -> dict[str, float]:
-        """Return the means over the updates. Waits for a GPU."""
+        """Return the means over the updates. The call waits for a GPU."""
         return dict(zip(self.names, (self.sums / self.updates).tolist(), strict=True))
 
 
 def _scalar(name: str, value: Tensor | float, device: torch.device | None) -> Tensor:
-    """Return a metric as a scalar [] float64. ConfigError for a name that a row has already, or another shape."""
+    """Return a metric as a scalar [] float64. Raises ConfigError for a name that a row has already, or for another
+    shape."""
     if name in COLUMNS or name.startswith(PREFIXES):
         raise ConfigError(f"metric {name!r}: a row has a column of this name; give the metric another name")
     if not isinstance(value, Tensor):

@@ -1,4 +1,5 @@
-"""Weights & Biases (extra: wandb): off by default, bounded waits, never fatal; the run folder does not hold its key."""
+"""Weights & Biases (extra: wandb) is off by default, waits for a bounded time, and never ends a run. Its API key is not
+stored in the run folder."""
 
 import importlib.util
 import logging
@@ -45,11 +46,12 @@ class WandbSink:
 
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
-    """The sink in a list; [] if disabled, or if wandb does not start in time (printed once)."""
+    """Return the sink in a list. The list is empty if the sink is disabled, or if wandb does not start in time (printed
+    once)."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
-    for kind in ("CACHE", "CONFIG", "DATA"):  # write these files to the run folder
+    for kind in ("CACHE", "CONFIG", "DATA"):  # wandb writes these files to the run folder
         os.environ.setdefault(f"WANDB_{kind}_DIR", str(folder.absolute() / "wandb" / kind.lower()))
     try:
         import wandb
@@ -65,7 +67,7 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
             config=config.to_dict(),
             settings=settings,
         )
-    except Exception as e:  # an error of the service must not end the run
+    except Exception as e:  # An error of the service must not end the run.
         logger.warning(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
         return []
     return [WandbSink(run)]

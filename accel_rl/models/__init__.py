@@ -1,1 +1,2 @@
-"""Networks. An observation comes as it is stored (uint8 pictures, float vectors); scaling is the network's."""
+"""Networks. A network receives observations as they are stored (uint8 pictures, float vectors), and scales them
+itself."""

@@ -22,7 +22,7 @@ def body(spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none") ->
 
 
 class Heads(nn.Module):
-    """features [N, F] -> (logits [N, A], value [N]). Initially the policy is nearly uniform."""
+    """Compute features [N, F] -> (logits [N, A], value [N]). Initially the policy is nearly uniform."""
 
     def __init__(self, features: int, n_actions: int):
         super().__init__()
@@ -34,10 +34,10 @@ class Heads(nn.Module):
 
 
 class ActorCritic(nn.Module):
-    """obs [N, ...] -> (logits [N, A], value [N]).
+    """Compute obs [N, ...] -> (logits [N, A], value [N]).
 
-    Pictures: a convolutional body shared by both heads (Mnih et al. 2016). Vectors: an MLP for each head, since the
-    gradient of values of order 100 would otherwise dominate the policy's in a shared one.
+    For pictures, both heads share a convolutional body (Mnih et al. 2016). For vectors, each head has an MLP, since in
+    a shared MLP the gradient of values of order 100 would dominate the policy's gradient.
     """
 
     def __init__(self, spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none"):

@@ -1,4 +1,4 @@
-"""Convolutional bodies over stacks of uint8 frames."""
+"""Convolutional bodies compute features from stacks of uint8 frames."""
 
 import math
 from typing import ClassVar
@@ -41,7 +41,7 @@ class NormConv2d(Conv2d):
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
         layer_norm: LayerNorm,
     ):  # fmt: skip
-        """size: height and width of the output."""
+        """`size` has the height and width of the output."""
         super().__init__(inputs, outputs, kernel, stride, padding, of_bytes, with_relu=layer_norm == "after")
         self.relu = NormedReLU((*size, outputs), layer_norm)
 
@@ -66,11 +66,11 @@ def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
 
 
 class ConvNet(nn.Module):
-    """Convolutions (channels, kernel, stride, padding), then one fully connected layer; a ReLU after each.
+    """Convolutions (channels, kernel, stride, padding), then one fully connected layer, with a ReLU after each.
 
-    A network of yours is a subclass with other `layers` and `hidden`.
+    A user's network is a subclass with other `layers` and `hidden`.
 
-    obs [N, S, H, W], or [N, S, C, H, W] with channels, uint8 -> [N, hidden]; with hidden 0 it ends after the
+    obs [N, S, H, W], or [N, S, C, H, W] with channels, uint8 -> [N, hidden]. With hidden 0 the network ends after the
     convolutions.
     """
 
@@ -80,7 +80,8 @@ class ConvNet(nn.Module):
     def __init__(
         self, channels: int, height: int, width: int, hidden: int | None = None, layer_norm: LayerNorm = "none"
     ):
-        """channels: number of channels of an observation, S x C. ConfigError for pictures that are too small."""
+        """`channels` is the number of channels of an observation, S x C. Raises ConfigError for pictures that are too
+        small."""
         super().__init__()
         hidden = self.hidden if hidden is None else hidden
         size, least = (height, width), self.least_size()
@@ -124,11 +125,11 @@ class ConvNet(nn.Module):
         x: Tensor = obs  # type: ignore[assignment]  # the first convolution takes both
         if len(obs.shape) == 5:
             x = (obs.gather() if isinstance(obs, FrameStacks) else obs).flatten(1, 2)
-        elif len(obs.shape) == 3:  # a rollout's observations of one frame have no axis of the stack
+        elif len(obs.shape) == 3:  # Observations of one frame have no stack axis.
             x = x.unsqueeze(1)
         for convolution in self.convolutions:
             x = convolution(x)
-        # in channels-last order, so that no pass moves memory
+        # The values are flattened in channels-last order, so that no pass moves memory.
         x = x.permute(0, 2, 3, 1).flatten(1)
         if self.fc_0 is None:
             return x
@@ -138,8 +139,8 @@ class ConvNet(nn.Module):
 class A3CNet(ConvNet):
     """The two-convolution network of Mnih et al. 2016, as Stooke & Abbeel section 5.1 use it on 104x80.
 
-    16 of 8x8 stride 4; 32 of 4x4 stride 2 padding 1; fully connected 256. obs [N, S, H, W] uint8 -> [N, 256].
-    0.90 M parameters at 104x80x4.
+    The layers are 16 filters of 8x8 with stride 4, 32 of 4x4 with stride 2 and padding 1, and 256 fully connected
+    units. obs [N, S, H, W] uint8 -> [N, 256]. The network has 0.90 M parameters at 104x80x4.
     """
 
     layers = ((16, 8, 4, 0), (32, 4, 2, 1))
@@ -149,15 +150,15 @@ class A3CNet(ConvNet):
 class DQNNet(ConvNet):
     """The three-convolution network of Mnih et al. 2015, as Stooke & Abbeel section 5.1 use it on 104x80.
 
-    32 of 8x8 stride 4; 64 of 4x4 stride 2 padding 1; 64 of 3x3 stride 1 padding 1; fully connected 512.
-    obs [N, S, H, W] uint8 -> [N, 512].
+    The layers are 32 filters of 8x8 with stride 4, 64 of 4x4 with stride 2 and padding 1, 64 of 3x3 with stride 1 and
+    padding 1, and 512 fully connected units. obs [N, S, H, W] uint8 -> [N, 512].
     """
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 1), (64, 3, 1, 1))
 
 
 class NatureNet(ConvNet):
-    """The network of Mnih et al. 2015, without padding; 1.68 M parameters at 84x84x4.
+    """The network of Mnih et al. 2015, without padding. It has 1.68 M parameters at 84x84x4.
 
     obs [N, S, H, W] uint8 -> [N, 512].
     """

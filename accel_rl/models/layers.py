@@ -15,7 +15,7 @@ LayerNorm = Literal["none", "before", "after"]
 
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
-    """Orthogonal weights (Saxe et al. 2014), zero bias."""
+    """Set orthogonal weights (Saxe et al. 2014) and zero biases."""
     nn.init.orthogonal_(layer.weight, gain)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
@@ -23,7 +23,7 @@ def orthogonal_(layer: Layer, gain: float) -> Layer:
 
 
 def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
-    """Orthogonal weights and zero biases, except a bias of 1 at the forget gate (Jozefowicz et al. 2015).
+    """Set orthogonal weights and zero biases, except for a bias of 1 at the forget gate (Jozefowicz et al. 2015).
 
     With a bias of 0 a cell's memory halves in each step, and gradients do not reach back ten steps.
     """
@@ -34,12 +34,13 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
             nn.init.zeros_(p)
     assert isinstance(cell.bias_ih, nn.Parameter)
     with torch.no_grad():
-        cell.bias_ih[cell.hidden_size : 2 * cell.hidden_size] = 1  # gates are in the order input, forget, cell, output
+        # The gates are in the order input, forget, cell, output.
+        cell.bias_ih[cell.hidden_size : 2 * cell.hidden_size] = 1
     return cell
 
 
 class NormedReLU(nn.Module):
-    """A ReLU with a layer norm over `shape` before or after it, or neither. x [N, *shape], which may be overwritten."""
+    """A ReLU with a layer norm over `shape` before it, after it, or without one. x [N, *shape] may be overwritten."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()

@@ -1,7 +1,7 @@
-"""The state of a network by name: its parameters, trained or frozen, and its persistent buffers.
+"""The state of a network by name has its parameters, trained or frozen, and its persistent buffers.
 
 Checkpoints, exported models, target networks and acting copies contain this whole state. Buffers that a module
-registers with `persistent=False` are excluded: the module computes them when it is built.
+registers with `persistent=False` are excluded, because the module computes them when it is built.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# Classes of torch that compute the same in train mode and in eval mode. All modules of this project do, too.
+# Classes of torch that compute the same in train mode and in eval mode. All modules of this project also do.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
     nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
@@ -21,9 +21,9 @@ _WITHOUT_MODE = {
 
 
 def network_state(model: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a network by name. They are views of the network's memory.
+    """Return the tensors of a network by name. The tensors are views of the network's memory.
 
-    ConfigError if a module has state other than tensors (`get_extra_state`).
+    Raises ConfigError if a module has state other than tensors (`get_extra_state`).
     """
     state = dict(model.state_dict())
     for name, x in state.items():
@@ -33,7 +33,8 @@ def network_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def check_parameters(model: nn.Module) -> None:
-    """Raise ConfigError, one line, if a network cannot be trained: its parameters are one float32 vector."""
+    """Raise ConfigError, with a message of one line, if a network cannot be trained, because its parameters must form
+    one float32 vector."""
     for name, x in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(x):
             raise ConfigError(
@@ -52,9 +53,9 @@ def check_parameters(model: nn.Module) -> None:
 
 
 def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
-    """Copy a state into a network, name by name, in place. source: description of the state for the error message.
+    """Copy a state into a network, name by name, in place. `source` describes the state for the error message.
 
-    ConfigError, one line, if names, shapes or dtypes differ; in this case nothing is copied.
+    Raises ConfigError, with a message of one line, if names, shapes or dtypes differ. In this case no tensor is copied.
     """
     here = network_state(model)
     check_names({name: _kind(x) for name, x in state.items()}, {n: _kind(x) for n, x in here.items()}, source)
@@ -62,8 +63,8 @@ def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> 
 
 
 def check_names(got: Mapping[str, str], want: Mapping[str, str], source: str) -> None:
-    """Raise ConfigError, one line, that names the first difference. got, want: kind of each tensor of `source` and of
-    the network, by name."""
+    """Raise ConfigError, with a message of one line that contains the first difference. `got` and `want` have the kind
+    of each tensor of `source` and of the network, by name."""
     for name, kind in want.items():
         if name not in got:
             others = nearest(name, [n for n in got if n not in want])
@@ -88,19 +89,21 @@ def copy_network(source: nn.Module, target: nn.Module) -> None:
 
 
 def statistics(model: nn.Module) -> list[Tensor]:
-    """Return the persistent buffers of a network, such as running means. They change in updates without a gradient."""
+    """Return the persistent buffers of a network, such as running means. These buffers change in updates without a
+    gradient."""
     names = model.state_dict(keep_vars=True)
     return [x for x in names.values() if not isinstance(x, nn.Parameter)]
 
 
 def has_modes(model: nn.Module) -> bool:
-    """Whether any module may behave differently in train mode. Only classes known not to do so are excluded."""
+    """Whether any module may behave differently in train mode. Only classes that are known to behave the same are
+    excluded."""
     return any(type(m) not in _WITHOUT_MODE and not type(m).__module__.startswith("accel_rl.") for m in model.modules())
 
 
 @contextmanager
 def training_mode(model: nn.Module) -> Iterator[None]:
-    """Context of updates: the network is in train mode, and in eval mode after it."""
+    """Context manager of updates, in which the network is in train mode. Afterwards it is in eval mode."""
     model.train()
     try:
         yield
@@ -110,7 +113,7 @@ def training_mode(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def buffers_kept(model: nn.Module) -> Iterator[None]:
-    """Context after which all buffers of a network have the values of before."""
+    """Context manager that restores all buffers of a network at its end."""
     before = {name: x.clone() for name, x in model.named_buffers()}
     try:
         yield

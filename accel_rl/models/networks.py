@@ -12,7 +12,7 @@ MOST_WIDTH = 16
 
 
 def find_network(name: str) -> type[ConvNet]:
-    """Return the class of `nature`, `impala-4` or a user's `my_module:MyNet`. ConfigError for other names."""
+    """Return the class of `nature`, `impala-4` or a user's `my_module:MyNet`. Raises ConfigError for other names."""
     if name in NETWORKS:
         return NETWORKS[name]
     if (wide := re.fullmatch(r"impala-(\d+)", name)) and 1 <= int(wide[1]) <= MOST_WIDTH:

@@ -1,4 +1,4 @@
-"""Linear layers whose weights carry learned noise (Fortunato et al. 2018, arXiv:1706.10295)."""
+"""Linear layers have weights with learned noise (Fortunato et al. 2018, arXiv:1706.10295)."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# multipliers and shifts of the finaliser of splitmix64 (Steele et al. 2014), as signed 64-bit numbers
+# Constants of the finaliser of splitmix64 (Steele et al. 2014): multipliers and shifts, as signed 64-bit numbers.
 _STEP = -0x61C8864680B583EB
 _MIX_1 = -0x40A7B892E31B1A47
 _MIX_2 = -0x6B2FB644ECCEEE15
@@ -27,12 +27,13 @@ def hashed_normal(seed: Tensor, n: int) -> Tensor:
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
-    """Shift int64 numbers right by some bits, with zeros coming in."""
+    """Shift int64 numbers right by some bits, and fill with zeros."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
 class NoisyLinear(nn.Linear):
-    """y = (mu_w + sigma_w * f(e_out) f(e_in)^T) x + mu_b + sigma_b * f(e_out), factorised noise, eq. 9 to 11.
+    """Compute y = (mu_w + sigma_w * f(e_out) f(e_in)^T) x + mu_b + sigma_b * f(e_out), with factorised noise (eq. 9 to
+    11).
 
     The weights of `nn.Linear` are the means. `resample` draws new noise, which is used until the next call.
     """

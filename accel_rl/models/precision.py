@@ -1,4 +1,4 @@
-"""The precision of a network in training, with its sampling: float32, or less where that is faster."""
+"""Precision of a network in training and sampling: float32, or a lower precision where it is faster."""
 
 import functools
 from collections.abc import Callable
@@ -13,15 +13,14 @@ from accel_rl.system.devices import Device
 from accel_rl.system.hardware import say_once
 
 Precision = Literal["float32", "tfloat32", "bfloat16"]
-"""tfloat32: a GPU multiplies float32 numbers with 10 bits of mantissa and adds in float32."""
+"""With tfloat32, a GPU multiplies float32 numbers with 10 bits of mantissa and adds in float32."""
 CPUINFO = Path("/proc/cpuinfo")
-WORTH_CONVERTING = (
-    128  # Number of rows. For smaller batches, converting a layer's weights takes longer than multiplying by them.
-)
+# Least number of rows. For smaller batches, converting a layer's weights takes longer than multiplying by them.
+WORTH_CONVERTING = 128
 
 
 def autocast_for(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Context in which convolutions and hidden layers multiply in the given precision and add in float32.
+    """Context manager in which convolutions and hidden layers multiply in the given precision and add in float32.
 
     Parameters, gradients and the outputs of heads stay float32.
     """
@@ -35,11 +34,11 @@ def autocast_for(precision: Precision, device: torch.device) -> AbstractContextM
 
 
 def multiply_in(precision: Precision, device: torch.device | str) -> None:
-    """Set how a GPU multiplies float32 numbers, for the whole process. torch's default precision for convolutions is
-    lower than float32."""
+    """Set how a GPU multiplies float32 numbers, for the whole process. By default, torch computes convolutions in a
+    lower precision than float32."""
     if precision == "tfloat32" and not Device(device).queues_work:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
-    # torch.export and torch.compile fail where the newer `fp32_precision` differs from these
+    # torch.export and torch.compile fail where the newer `fp32_precision` differs from these settings.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tfloat32"
 
 
@@ -48,7 +47,7 @@ def multiplies_bfloat16() -> bool:
     return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
 
 
-@functools.cache  # called at every step of a rollout
+@functools.cache  # The result is cached, because this function is called at every step of a rollout.
 def _flags(cpuinfo: Path) -> frozenset[str]:
     try:
         return frozenset(cpuinfo.read_text().split())
@@ -57,7 +56,7 @@ def _flags(cpuinfo: Path) -> frozenset[str]:
 
 
 def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A head's output, always in float32: values differ by less than bfloat16 resolves."""
+    """Compute a head's output, always in float32, because values differ by less than the resolution of bfloat16."""
     if not torch.is_autocast_enabled(x.device.type):
         return layer(x)
     with torch.autocast(x.device.type, enabled=False):

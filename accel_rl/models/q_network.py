@@ -1,4 +1,4 @@
-"""Q-networks: plain, dueling, distributional, noisy."""
+"""Q-networks can be plain, dueling, distributional or noisy."""
 
 import math
 from typing import Any
@@ -29,7 +29,7 @@ def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tup
 
 
 class Stream(nn.Module):
-    """features [N, F] -> hidden (ReLU) -> [N, outputs]; initially every output is nearly zero."""
+    """Compute features [N, F] -> hidden (ReLU) -> [N, outputs]. Initially every output is nearly zero."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool, layer_norm: LayerNorm = "none"):
         super().__init__()
@@ -49,10 +49,10 @@ class Stream(nn.Module):
 
 
 class QNetwork(nn.Module):
-    """obs [N, ...] -> q [N, A], the network of Mnih et al. 2015.
+    """Compute obs [N, ...] -> q [N, A], by the network of Mnih et al. 2015.
 
-    is_dueling: two streams after the convolutions (Wang et al. 2016). Their gradients in the shared layers are scaled
-    by 2^-1/2. noisy: fully connected layers with noise (Fortunato et al. 2018).
+    With `is_dueling`, two streams follow the convolutions (Wang et al. 2016). The streams' gradients in the shared
+    layers are scaled by 2^-1/2. With `noisy`, fully connected layers have noise (Fortunato et al. 2018).
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class QNetwork(nn.Module):
         hidden: int = 0,
         layer_norm: LayerNorm = "none",
     ):
-        """network: `nature`, `a3c`, or the name of a user's class (`find_network`). hidden: units of the fully
-        connected layer, or of each stream; 0 means the width that `features` returns."""
+        """`network` is `nature`, `a3c`, or the name of a user's class (`find_network`). `hidden` is the number of units
+        of the fully connected layer, or of each stream; 0 means the width that `features` returns."""
         super().__init__()
         self.n_actions = spec.n_actions
         self.atoms = atoms
@@ -77,7 +77,7 @@ class QNetwork(nn.Module):
         self.value = Stream(inputs, hidden, atoms, noisy, layer_norm) if is_dueling else None
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """obs [N, ...] -> [N, A, atoms]. noise: whether to use the noise of the last `resample`; without noise, the
+        """Compute obs [N, ...] -> [N, A, atoms]. With `noise`, use the noise of the last `resample`, and otherwise the
         mean network."""
         x = self.body(obs)
         if self.value is not None and x.requires_grad:
@@ -88,7 +88,7 @@ class QNetwork(nn.Module):
         return dueling(self.value(x, noise).view(-1, 1, self.atoms), out)
 
     def q(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """obs [N, ...] -> q [N, A]."""
+        """Compute action values, obs [N, ...] -> q [N, A]."""
         return self.outputs(obs, noise).squeeze(-1)
 
     forward = q
@@ -101,7 +101,7 @@ class QNetwork(nn.Module):
 
 
 class CategoricalQNetwork(QNetwork):
-    """obs [N, ...] -> logits [N, A, Z] of returns between v_min and v_max (Bellemare et al. 2017)."""
+    """Compute obs [N, ...] -> logits [N, A, Z] of returns between v_min and v_max (Bellemare et al. 2017)."""
 
     def __init__(self, spec: EnvSpec, network: str, atoms: int, v_min: float, v_max: float, **options: Any):
         super().__init__(spec, network, atoms=atoms, **options)

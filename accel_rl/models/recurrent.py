@@ -1,4 +1,4 @@
-"""An LSTM between the body and the heads."""
+"""Recurrent networks have an LSTM between the body and the heads."""
 
 import torch
 from torch import Tensor, nn
@@ -23,18 +23,18 @@ class RecurrentBody(nn.Module):
         self.state_size = 2 * units
 
     def unroll(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """T steps of n environments, time-major.
+        """Compute T steps of n environments, time-major.
 
-        obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> (features [T * n, units], the state after each step
-        [T, n, 2 units]).
+        obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> features [T * n, units] and the state after each step
+        [T, n, 2 units].
         """
         x = self.body(obs).float().view(*first.shape, -1)
-        with torch.autocast(x.device.type, enabled=False):  # the recurrent state is computed in float32
+        with torch.autocast(x.device.type, enabled=False):  # The recurrent state is computed in float32.
             after = self._steps(x, first, state)
         return after[..., : after.shape[-1] // 2].flatten(0, 1), after
 
     def _steps(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
-        """x [T, n, features] -> the state after each step [T, n, 2 units]."""
+        """Compute the LSTM's steps: x [T, n, features] -> the state after each step [T, n, 2 units]."""
         goes_on = (~first).to(x.dtype).unsqueeze(-1)
         h, c = state.chunk(2, -1)
         states = []
@@ -52,8 +52,8 @@ class RecurrentActorCritic(RecurrentBody):
         self.heads = Heads(units, spec.n_actions)
 
     def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> (logits [T * n, A], value [T * n], the state after
-        each step [T, n, 2 units])."""
+        """Compute obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> logits [T * n, A], value [T * n] and the
+        state after each step [T, n, 2 units]."""
         x, after = self.unroll(obs, first, state)
         logits, value = self.heads(x)
         return logits, value, after
@@ -70,7 +70,7 @@ class RecurrentQNetwork(RecurrentBody):
         self.value = orthogonal_(Head(units, spec.n_actions), 0.01)
 
     def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> (q [T * n, A], the state after each step
-        [T, n, 2 units])."""
+        """Compute obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> q [T * n, A] and the state after each step
+        [T, n, 2 units]."""
         x, after = self.unroll(obs, first, state)
         return float32_head(self.value, x), after

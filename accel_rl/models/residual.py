@@ -12,7 +12,7 @@ from accel_rl.models.layers import LayerNorm, NormedReLU
 
 
 class ResidualBlock(nn.Module):
-    """x + conv(relu(conv(relu(x)))) with 3x3 convolutions. x [N, C, H, W]."""
+    """Compute x + conv(relu(conv(relu(x)))) with 3x3 convolutions. x [N, C, H, W]."""
 
     def __init__(self, channels: int, size: tuple[int, int], layer_norm: LayerNorm):
         super().__init__()
@@ -28,13 +28,13 @@ class ResidualBlock(nn.Module):
 class Section(nn.Module):
     """A 3x3 convolution, a 3x3 max pooling with stride 2, and two residual blocks. x [N, C, H, W] -> [N, D, H/2, W/2].
 
-    is_first: x has uint8 pixels or stacks of frames. is_last: a ReLU follows the blocks.
+    With `is_first`, x has uint8 pixels or stacks of frames. With `is_last`, a ReLU follows the blocks.
     """
 
     def __init__(
         self, inputs: int, outputs: int, size: tuple[int, int], layer_norm: LayerNorm, is_first: bool, is_last: bool
     ):
-        """size: height and width of the output."""
+        """`size` has the height and width of the output."""
         super().__init__()
         self.conv = Conv2d(inputs, outputs, 3, 1, 1, of_bytes=is_first, with_relu=False)
         self.pool = nn.MaxPool2d(3, stride=2, padding=1)
@@ -49,8 +49,8 @@ class Section(nn.Module):
 class ImpalaNet(ConvNet):
     """Three sections of 16, 32 and 32 channels with residual blocks, then a fully connected layer of 256 units.
 
-    obs [N, S, H, W] uint8 -> [N, 256]; 1.09 M parameters at 84x84x4. A subclass with another `width` has `width` times
-    as many channels: `impala-4` is `ImpalaNet` with width 4.
+    Compute obs [N, S, H, W] uint8 -> [N, 256]. The network has 1.09 M parameters at 84x84x4. A subclass with another
+    `width` has `width` times as many channels, so `impala-4` is `ImpalaNet` with width 4.
     """
 
     layers = ((16, 3, 1, 1), (32, 3, 1, 1), (32, 3, 1, 1))

@@ -1,1 +1,1 @@
-"""Equations as pure functions. These modules import torch and nothing else of this package."""
+"""Equations are pure functions. The modules of this folder import torch and no other part of this package."""

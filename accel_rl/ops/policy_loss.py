@@ -5,26 +5,28 @@ from torch import Tensor
 
 
 def log_prob(logits: Tensor, action: Tensor) -> Tensor:
-    """log pi(a | s). logits [..., A]; action [...] int64 -> [...]."""
+    """Return the log-probability log pi(a | s). logits [..., A]; action [...] int64 -> [...]."""
     return torch.log_softmax(logits, -1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """H(pi) = -sum_a pi(a) log pi(a), in nats. logits [..., A] -> [...]."""
+    """Return the entropy H(pi) = -sum_a pi(a) log pi(a), in nats. logits [..., A] -> [...]."""
     logp = torch.log_softmax(logits, -1)
     return -(logp.exp() * logp).sum(-1)
 
 
 def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Mean of x over the valid cells (all cells if `valid` is None). x, valid [...] -> []. Zero if no cell is valid.
+    """Return the mean of x over the valid cells (all cells if `valid` is None). x, valid [...] -> []. The mean is zero
+    if no cell is valid.
 
-    An invalid cell of x may be NaN: the mean and its gradient with respect to x are still finite. However, the gradient
-    with respect to the inputs of x would be zero times NaN, which is NaN; apply `finite_where_invalid` to these inputs.
+    An invalid cell of x may be NaN, because the mean and its gradient with respect to x are still finite. However, the
+    gradient with respect to the inputs of x would be zero times NaN, which is NaN; apply `finite_where_invalid` to
+    these inputs.
     """
     if valid is None:
         return x.mean()
     weight = valid.to(x.dtype)
-    # torch.where, not a product with `weight`: NaN times zero is NaN
+    # torch.where is used, not a product with `weight`, because NaN times zero is NaN.
     return torch.where(valid, x, torch.zeros_like(x)).sum() / weight.sum().clamp(min=1)
 
 
@@ -41,16 +43,18 @@ def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
-    """PPO's objective, to be maximised, Schulman et al. 2017 (arXiv:1707.06347) eq. 7.
+    """Return PPO's objective, which is maximised (Schulman et al. 2017, arXiv:1707.06347, eq. 7).
 
-    min(rho A, clip(rho, 1 - clip, 1 + clip) A);  log_ratio = log pi(a|s) - log pi_old(a|s), advantage [...] -> [...].
+    The objective is min(rho A, clip(rho, 1 - clip, 1 + clip) A), where log_ratio = log rho = log pi(a|s) - log
+    pi_old(a|s), advantage [...] -> [...].
     """
     ratio = log_ratio.exp()
     return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)  # type: ignore[arg-type]
 
 
 def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: float) -> Tensor:
-    """max((V - R)^2, (V_old + clip(V - V_old, -clip, clip) - R)^2), as in OpenAI baselines. All [...]; no 1/2."""
+    """Return the clipped squared error of values, max((V - R)^2, (V_old + clip(V - V_old, -clip, clip) - R)^2), as in
+    OpenAI baselines. All arguments have the shape [...], and the error has no factor 1/2."""
     near = old_value + (value - old_value).clamp(-clip, clip)
     return torch.maximum((value - target).square(), (near - target).square())
 

@@ -1,16 +1,19 @@
-"""Q-learning: targets, losses, dueling heads. Suffixes as in rlax: tm1 is before the step, t after it."""
+"""Equations of Q-learning: targets, losses, dueling heads. Suffixes are those of rlax: tm1 is before the step, and t
+after it."""
 
 import torch
 from torch import Tensor
 
 
 def q_learning_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor) -> Tensor:
-    """r_t + discount_t max_a q_t(a), Mnih et al. 2015, algorithm 1. r_t, discount_t [N]; q_t [N, A] -> [N]."""
+    """Return the target r_t + discount_t max_a q_t(a) (Mnih et al. 2015, algorithm 1). r_t, discount_t [N]; q_t [N, A]
+    -> [N]."""
     return r_t + discount_t * q_t.max(-1).values
 
 
 def double_q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, q_t_selector: Tensor) -> Tensor:
-    """r_t + discount_t q_t(argmax_a q_t_selector(a)), van Hasselt et al. 2016 (arXiv:1509.06461) eq. 4.
+    """Return the double Q-learning target r_t + discount_t q_t(argmax_a q_t_selector(a)) (van Hasselt et al. 2016,
+    arXiv:1509.06461, eq. 4).
 
     r_t, discount_t [N]; q_t (of the target network), q_t_selector (of the learner) [N, A] -> [N].
     """
@@ -18,14 +21,15 @@ def double_q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, q_t_selector: 
 
 
 def batched_index(q: Tensor, action: Tensor) -> Tensor:
-    """q(a), rlax's `batched_index`. q [N, A] or [N, A, Z]; action [N] int64 -> [N] or [N, Z]."""
+    """Select the values of actions, as rlax's `batched_index`. q [N, A] or [N, A, Z]; action [N] int64 -> [N] or [N,
+    Z]."""
     index = action.view(-1, *[1] * (q.dim() - 1)).expand(-1, 1, *q.shape[2:])
     return q.gather(1, index).squeeze(1)
 
 
 def huber(error: Tensor, delta: float) -> Tensor:
-    """1/2 error^2 within +- delta, delta (|error| - delta / 2) beyond. With delta 0: 1/2 error^2 everywhere. [...] ->
-    [...].
+    """Return the Huber loss, 1/2 error^2 within +- delta, and delta (|error| - delta / 2) beyond. With delta 0 the loss
+    is 1/2 error^2 everywhere. [...] -> [...].
 
     With delta 1 the gradient is the error clipped to +- 1 (Mnih et al. 2015, Methods).
     """
@@ -37,7 +41,8 @@ def huber(error: Tensor, delta: float) -> Tensor:
 
 
 def dueling(value: Tensor, advantage: Tensor) -> Tensor:
-    """V + A - mean_a A, Wang et al. 2016 (arXiv:1511.06581) eq. 9. value [N, 1, ...], advantage [N, A, ...]."""
+    """Combine the streams of a dueling network, V + A - mean_a A (Wang et al. 2016, arXiv:1511.06581, eq. 9). value [N,
+    1, ...], advantage [N, A, ...]."""
     return value + advantage - advantage.mean(1, keepdim=True)
 
 
@@ -47,7 +52,8 @@ def uniform_action(uniform: Tensor, n_actions: int) -> Tensor:
 
 
 def spread_powers(spread: float, B: int, device: torch.device) -> Tensor:
-    """1 + spread i / (B - 1): environment i explores with epsilon to this power (Horgan et al. 2018). -> [B]."""
+    """Return the powers 1 + spread i / (B - 1), [B]. Environment i explores with epsilon to this power (Horgan et al.
+    2018)."""
     return 1 + spread * torch.arange(B, device=device) / max(B - 1, 1)
 
 

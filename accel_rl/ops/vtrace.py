@@ -1,4 +1,4 @@
-"""V-trace: value targets and advantages of a policy from actions of an older policy."""
+"""V-trace computes value targets and advantages of a policy from actions of an older policy."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,8 @@ from torch import Tensor
 
 
 class VTrace(NamedTuple):
-    """target [T, B]: value targets v_t. advantage [T, B]: the advantages of the policy gradient, multiplied by rho."""
+    """target [T, B] are the value targets v_t. advantage [T, B] are the advantages of the policy gradient, multiplied
+    by rho."""
 
     target: Tensor
     advantage: Tensor
@@ -27,13 +28,12 @@ def vtrace(
 ) -> VTrace:
     """Compute V-trace targets, Espeholt et al. 2018 (IMPALA, arXiv:1802.01561) eq. 1 and section 4.2.
 
-    rho_t = min(rho_clip, pi/mu);  c_t = lambda min(c_clip, pi/mu)
-    delta_t = rho_t (r_t + discount_t V(x_{t+1}) - V(x_t))
-    v_t = V(x_t) + delta_t + discount_t c_t (v_{t+1} - V(x_{t+1}))
-    advantage_t = rho_t (r_t + discount_t v_{t+1} - V(x_t))
+    rho_t = min(rho_clip, pi/mu); c_t = lambda min(c_clip, pi/mu) delta_t = rho_t (r_t + discount_t V(x_{t+1}) - V(x_t))
+    v_t = V(x_t) + delta_t + discount_t c_t (v_{t+1} - V(x_{t+1})) advantage_t = rho_t (r_t + discount_t v_{t+1} -
+    V(x_t))
 
     log_ratio = log pi(a|x) - log mu(a|x), reward, discount (gamma * (1 - terminated)), value, next_value = V(x_{t+1}),
-    all [T, B]. `cut` [T, B] bool is true at time limits: x_{t+1} is not the next row, so v_{t+1} is V(x_{t+1}).
+    all [T, B]. `cut` [T, B] bool is true at time limits, where x_{t+1} is not the next row, so v_{t+1} is V(x_{t+1}).
     With pi = mu and lambda 1 the targets are the n-step returns, and the advantages are those of A2C.
     """
     ratio = log_ratio.exp()
@@ -42,12 +42,13 @@ def vtrace(
     carry = discount * c
     if cut is not None:
         carry = carry * (~cut).to(carry.dtype)
-    excess = torch.empty_like(value)  # v_t - V(x_t)
+    excess = torch.empty_like(value)  # the difference v_t - V(x_t)
     after = torch.zeros_like(value[0])
     for t in range(value.shape[0] - 1, -1, -1):
         after = delta[t] + carry[t] * after
         excess[t] = after
-    following = torch.cat([excess[1:], torch.zeros_like(excess[:1])])  # v_{t+1} - V(x_{t+1}); 0 past the end
+    # The difference v_{t+1} - V(x_{t+1}), which is 0 past the end
+    following = torch.cat([excess[1:], torch.zeros_like(excess[:1])])
     if cut is not None:
         following = following * (~cut).to(following.dtype)
     advantage = rho * (reward + discount * (next_value + following) - value)

@@ -1,1 +1,1 @@
-"""Optimizers on flat parameters."""
+"""Optimizers work on flat parameters."""

@@ -1,4 +1,4 @@
-"""Several updates as one: the sum of their steps, and what they added to the optimizer's state.
+"""Several updates are accumulated into one: the sum of their steps, and their additions to the optimizer's state.
 
 Stooke & Abbeel 2018, appendix A, for n updates with gradients g and steps s (by Adam):
 
@@ -6,8 +6,8 @@ Stooke & Abbeel 2018, appendix A, for n updates with gradients g and steps s (by
 
     theta <- theta - a_s;   m <- beta_1^n m + (1 - beta_1) a_g;   v <- beta_2^n v + (1 - beta_2) a_g2
 
-Each tensor x of an optimizer's state here is such an average, or a sum: x <- decay x + f(g). So the n updates can be
-read off from the state before and after them: (1 - beta_1) a_g is m after them minus beta_1^n times m before them.
+Each tensor x of an optimizer's state here is such an average, or a sum: x <- decay x + f(g). So the n updates follow
+from the state before and after them. For example, (1 - beta_1) a_g is m after them minus beta_1^n times m before them.
 """
 
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-NOT_NEGATIVE = "square"  # the name of every optimizer's average or sum of squared gradients
+NOT_NEGATIVE = "square"  # Every optimizer has an average or sum of squared gradients of this name.
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """`updates` updates of n parameters."""
+    """The accumulated result of `updates` updates of n parameters."""
 
     updates: int
-    step: Tensor  # [n], the sum of their steps: theta <- theta - step
-    added: dict[str, Tensor]  # [n] each: x <- decay^updates x + added
+    step: Tensor  # [n], the sum of the optimizer's steps: theta <- theta - step
+    added: dict[str, Tensor]  # vectors [n], one per state vector: x <- decay^updates x + added
 
     def is_finite(self) -> bool:
         return all(bool(torch.isfinite(x).all()) for x in (self.step, *self.added.values()))
@@ -37,7 +37,7 @@ class Point:
     """Parameters and their optimizer's state at one moment."""
 
     parameters: Tensor  # [n]
-    optimizer: dict[str, Any]  # `Optimizer.state_dict`; its numbers count updates
+    optimizer: dict[str, Any]  # `Optimizer.state_dict`, whose numbers count updates
 
     def part(self, part: slice) -> "Point":
         """Return views of a slice of the parameters and of the state's tensors."""
@@ -51,16 +51,16 @@ class Point:
 
 
 def between(before: Point, after: Point, updates: int, decay: Mapping[str, float]) -> Accumulated:
-    """Return the `updates` updates between two points. decay: `Optimizer.decay`."""
+    """Return the `updates` updates between two points. `decay` is `Optimizer.decay`."""
     added = {}
     for name, factor in decay.items():
         x = after.optimizer[name] - factor**updates * before.optimizer[name]
-        added[name] = x.clamp_(min=0) if name == NOT_NEGATIVE else x  # below 0 by rounding
+        added[name] = x.clamp_(min=0) if name == NOT_NEGATIVE else x  # rounding can make the variance negative
     return Accumulated(updates, before.parameters - after.parameters, added)
 
 
 def add_(point: Point, accumulated: Accumulated, decay: Mapping[str, float]) -> dict[str, float]:
-    """Apply the accumulated updates in place. Returns the new values of the numbers in the optimizer's state."""
+    """Apply the accumulated updates in place. Return the new values of the numbers in the optimizer's state."""
     point.parameters.sub_(accumulated.step)
     for name, factor in decay.items():
         point.optimizer[name].mul_(factor**accumulated.updates).add_(accumulated.added[name])

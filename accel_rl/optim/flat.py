@@ -1,4 +1,4 @@
-"""Flat parameters: all parameters of a model in one vector, all gradients in another."""
+"""Flat parameters store all parameters of a model in one vector, and all gradients in another."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-ROW = 1024  # values that one float32 sum adds up
+ROW = 1024  # number of values that one float32 sum adds up
 
 
 class FlatParameters:
-    """Moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of the
+    """Move a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of the
     vectors.
 
-    The whole network then needs one norm, one optimizer step and one all-reduce, and a chunk of it is a slice.
+    The whole network then needs one norm, one optimizer step and one all-reduce, and a chunk of the network is a slice.
     """
 
     def __init__(self, model: nn.Module):
@@ -22,13 +22,13 @@ class FlatParameters:
         self.named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
-        # two extra numbers, which are summed over ranks together with the gradient
+        # The two extra numbers are summed over ranks together with the gradient.
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}
         all_names = model.named_parameters(remove_duplicate=False)
         first = {p: name for name, p in self.named}
-        self._names = {name: first[p] for name, p in all_names if p in first}  # a shared parameter has several
+        self._names = {name: first[p] for name, p in all_names if p in first}  # A shared parameter has several names.
         at = 0
         for name, p in self.named:
             n = p.numel()
@@ -38,7 +38,7 @@ class FlatParameters:
         self._show()
 
     def place_gradient(self, message: Tensor) -> None:
-        """Write gradients to `message` [P + 2], such as shared memory, from now on."""
+        """Write all later gradients to `message` [P + 2], such as shared memory."""
         assert message.shape == self.message.shape and message.dtype == self.message.dtype
         message.copy_(self.message)
         self.message, self.grad = message, message[:-2]
@@ -55,9 +55,9 @@ class FlatParameters:
     def backward(self, loss: Tensor) -> None:
         """Write the gradient of a loss [] to `grad`, overwriting the old gradient.
 
-        Autograd writes to its own tensors, which are then copied to `grad`. Adding them to a vector of zeros would move
-        twice as much memory. A gradient that a layer has written directly into the vector (models/layers.py) is not
-        copied.
+        Autograd writes to its own tensors, which are then copied to `grad`. Adding the gradients to a vector of zeros
+        would move twice as much memory. A gradient that a layer has written directly into the vector (models/layers.py)
+        is not copied.
         """
         for _, p in self.named:
             p.grad = None
@@ -91,14 +91,14 @@ class FlatParameters:
         return {name: views[first] for name, first in self._names.items()}
 
     def vector(self, state: Mapping[str, Tensor]) -> Tensor:
-        """The inverse of `by_name`: return the flat vector [P] of the parameters in a network's state."""
+        """Return the flat vector [P] of the parameters in a network's state, as the inverse of `by_name`."""
         return torch.cat([state[name].reshape(-1) for name, _ in self.named])
 
     def order(self, layout: Sequence[Sequence[Any]]) -> Tensor | None:
-        """Return the index [P] that reorders a vector of another layout into this layout; None if the layouts are
+        """Return the index [P] that reorders a vector of another layout into this layout, or None if the layouts are
         equal.
 
-        ValueError, one line, if the two layouts differ in names or shapes.
+        Raises ValueError, with a message of one line, if the two layouts differ in names or shapes.
         """
         theirs, mine = ({name: list(shape) for name, shape in x} for x in (layout, self.layout()))
         for name in [*mine, *theirs]:
@@ -134,15 +134,17 @@ def l2_norm(x: Tensor) -> Tensor:
 
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
-    """Clip grad [P] in place to an L2 norm of max_norm; return the norm before clipping. Does not synchronise a GPU.
+    """Clip grad [P] in place to an L2 norm of max_norm, and return the norm before clipping. The call does not
+    synchronise a GPU.
 
-    count []: number of samples that grad is the sum of. If given, grad is divided by count, and the norm is that of the
-    mean.
+    count [] is the number of samples in the sum `grad`. If `count` is given, grad is divided by count, and the norm is
+    that of the mean.
     """
     norm = l2_norm(grad)
     if count is not None:
         norm = norm / count
         grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)
-    elif max_norm is not None and (not grad.is_cpu or norm > max_norm):  # on a CPU, skip the usual no-op
+    # On a CPU, skip the multiplication by 1 of an unclipped gradient.
+    elif max_norm is not None and (not grad.is_cpu or norm > max_norm):
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm

@@ -6,28 +6,29 @@ import torch
 from torch import Tensor
 
 ALIGNMENT = 64
-"""Number of floats. Updating a slice that begins at a multiple of ALIGNMENT gives the same bits as updating the whole
-vector. At other boundaries scalar instructions process the end of the slice, and they round differently from vector
-instructions."""
-_PIECE = 1024 * ALIGNMENT  # 256 KiB of each vector, so that four such pieces fit in a core's second-level cache
+"""Alignment of slices, as a number of floats. Updating a slice that begins at a multiple of ALIGNMENT gives the same
+bits as updating the whole vector. At other boundaries, scalar instructions process the end of the slice, and round
+differently from vector instructions."""
+_PIECE = 1024 * ALIGNMENT  # A piece has 256 KiB of each vector, so that four pieces fit in a core's second-level cache.
 
 Rate = float | Tensor
 """A learning rate: a number, or a scalar [] on the GPU, where a captured update reads its current value."""
 
 
 class Optimizer(Protocol):
-    """Updates parameters [P] in place from their gradient [P]. The optimizer's state consists of flat vectors, too.
+    """Update parameters [P] in place from their gradient [P]. The optimizer's state consists of flat vectors, too.
 
-    With --cluster gorila --update async, machines share the optimizer's state if it has the attribute `decay`. This is
-    a dict with one factor per tensor x of the state: a step computes x <- decay x + f(gradient). All numbers of the
+    With --cluster gorila --update async, machines share the optimizer's state if it has the attribute `decay`. `decay`
+    is a dict with one factor per tensor x of the state. A step computes x <- decay x + f(gradient). All numbers of the
     state must count steps. See optim/accumulated.py.
     """
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         """Make one step.
 
-        finite [] bool, on a GPU: whether loss and gradient are finite. If false, the gradient is all zeros, and
-        parameters and state must not change; the host does not know this. None means that they are finite.
+        finite [] bool, on a GPU, is true if loss and gradient are finite. If `finite` is false, the gradient is all
+        zeros, and parameters and state must not change. The host does not know this. None means that loss and gradient
+        are finite.
         """
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -46,5 +47,5 @@ class ElementWise:
             self._update(part, data[part], grad[part], learning_rate, finite)
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
-        """Update one part of the parameters. data, grad: slices of this part."""
+        """Update one part of the parameters. `data` and `grad` are slices of this part."""
         raise NotImplementedError

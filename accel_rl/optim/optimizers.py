@@ -11,19 +11,19 @@ from accel_rl.system.devices import Device
 
 
 class Adam(ElementWise):
-    """Adam by torch's fused operation: bias-corrected moments, epsilon outside the root.
+    """Adam by torch's fused operation, with bias-corrected moments and epsilon outside the root.
 
-    Its two forms add epsilon to different roots. Algorithm 1 (torch) adds it to the bias-corrected root:
+    Its two forms add epsilon to different roots. Algorithm 1 (torch) adds epsilon to the bias-corrected root:
 
         theta <- theta - lr m_hat / (sqrt(v_hat) + epsilon),  m_hat = m / (1 - beta_1^t),  v_hat = v / (1 - beta_2^t)
 
-    `epsilon_hat`, the form at the end of the paper's section 2 (Lasagne, TensorFlow; Stooke & Abbeel 2018, appendix A),
-    adds it to the root without bias correction:
+    The form `epsilon_hat` at the end of the paper's section 2 (Lasagne, TensorFlow; Stooke & Abbeel 2018, appendix A)
+    adds epsilon to the root without bias correction:
 
         theta <- theta - lr sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)
 
-    This equals algorithm 1 with epsilon / sqrt(1 - beta_2^t): 32 times epsilon at the first step, and nearly epsilon
-    after some thousands of steps.
+    The form `epsilon_hat` equals algorithm 1 with epsilon / sqrt(1 - beta_2^t), which is 32 times epsilon at the first
+    step, and nearly epsilon after some thousands of steps.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Adam(ElementWise):
         self.mean = torch.zeros(size, device=device)
         self.square = torch.zeros(size, device=device)
         self._steps = 0
-        # counted on the GPU, which skips steps without the host's knowledge
+        # Steps are counted on the GPU, which skips steps without the host's knowledge.
         self._count = torch.zeros((), device=device) if Device(device).queues_work else None
 
     @property
     def steps(self) -> int:
-        """Number of steps so far. Waits for a GPU."""
+        """Number of steps so far. The call waits for a GPU."""
         return self._steps if self._count is None else int(self._count)
 
     @steps.setter
@@ -71,7 +71,7 @@ class Adam(ElementWise):
             return
         step = torch.tensor(float(self._steps)) if self._count is None else self._count
         found_inf = None if finite is None else (~finite).float()
-        # called directly: torch.optim adds overhead to each step
+        # The fused operation is called directly, because torch.optim adds overhead to each step.
         torch._fused_adam_(
             [data], [grad], [mean], [square], [], [step],
             amsgrad=False, beta1=self.beta_1, beta2=self.beta_2, lr=learning_rate, weight_decay=0.0,
@@ -82,10 +82,11 @@ class Adam(ElementWise):
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
     ) -> None:
-        """Update in the form of `epsilon_hat`. Its factors depend on the number of steps, which only the GPU knows."""
+        """Update in the form of `epsilon_hat`. The update's factors depend on the number of steps, which only the GPU
+        knows."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
-        share_1 = (1 - self.beta_1) * keep  # a factor of 0 leaves the moments unchanged
+        share_1 = (1 - self.beta_1) * keep  # A factor of 0 leaves the moments unchanged.
         share_2 = (1 - self.beta_2) * keep
         mean.mul_(1 - share_1).add_(grad * share_1)
         square.mul_(1 - share_2).add_(grad.square() * share_2)
@@ -94,7 +95,7 @@ class Adam(ElementWise):
         self._move(data, mean, square, rate, count)
 
     def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
-        """Make the step on a GPU. rate []: learning rate over 1 - beta_1^t. count []: t, at least 1."""
+        """Make the step on a GPU. rate [] is the learning rate over 1 - beta_1^t. count [] is t, at least 1."""
         rate = rate * (1 - self.beta_2**count).sqrt()
         data.sub_(rate.float() * mean / (square.sqrt() + self.epsilon))
 
@@ -163,7 +164,7 @@ class AdaGrad(ElementWise):
         self.square = torch.zeros(size, device=device)  # the sum s of squared gradients
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
-        # a skipped update has a zero gradient: the sum does not change, and the step is zero
+        # A skipped update has a zero gradient, so the sum does not change and the step is zero.
         denominator = self.square[part].addcmul_(grad, grad).sqrt().add_(self.epsilon)
         if isinstance(learning_rate, Tensor):
             data.sub_(learning_rate * grad / denominator)
@@ -178,7 +179,7 @@ class AdaGrad(ElementWise):
 
 
 class RMSProp(ElementWise):
-    """v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
+    """Compute v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
 
     The denominator is sqrt(v + eps) with `epsilon_inside` (Lasagne; the first A2C codes), otherwise sqrt(v) + eps
     (torch.optim.RMSprop). The two forms agree only as eps -> 0. `centered` replaces v by v - m^2, where m is the
@@ -203,12 +204,13 @@ class RMSProp(ElementWise):
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         square = self.square[part]
-        # with alpha 1 and a zero gradient the average does not change
+        # With alpha 1 and a zero gradient, the average does not change.
         alpha: Rate = self.alpha if finite is None else torch.where(finite, self.alpha, 1.0)
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
             mean = self.mean[part].mul_(alpha).add_(grad, alpha=1 - self.alpha)
-            variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)  # below 0 by rounding
+            # Rounding can make the variance negative.
+            variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)
         if self.epsilon_inside:
             denominator = variance.add(self.epsilon).sqrt_()
         else:
@@ -228,18 +230,20 @@ class RMSProp(ElementWise):
 
 
 AdamName = Literal["adam", "adam-epsilon-hat", "radam"]
-"""Forms of Adam. `-epsilon-hat` adds epsilon to the root without bias correction. radam is rectified Adam."""
+"""Forms of Adam. `-epsilon-hat` adds epsilon to the root without bias correction. `radam` is rectified Adam."""
 OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch", "adagrad"]
-"""All optimizers. `-torch`: epsilon outside the root, as in torch.optim.RMSprop. adagrad: Nair et al. 2015."""
+"""All optimizers. `-torch` adds epsilon outside the root, as in torch.optim.RMSprop. `adagrad` follows Nair et al.
+2015."""
 
 
 def is_adam(name: str) -> bool:
-    """Whether `name` is a form of Adam."""
+    """Return whether `name` is a form of Adam."""
     return name in get_args(AdamName)
 
 
 def make_optimizer(name: str, size: int, *, alpha: float, epsilon: float, device: str = "cpu") -> Optimizer:
-    """Build the optimizer `name` for `size` parameters. alpha: decay factor of RMSProp, unused by other optimizers."""
+    """Build the optimizer `name` for `size` parameters. `alpha` is the decay factor of RMSProp, unused by other
+    optimizers."""
     if name == "radam":
         return RAdam(size, epsilon=epsilon, device=device)
     if is_adam(name):

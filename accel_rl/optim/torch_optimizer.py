@@ -1,4 +1,4 @@
-"""Any optimizer of torch.optim over the flat parameters."""
+"""Any optimizer of torch.optim can be used on the flat parameters."""
 
 import inspect
 from typing import Any
@@ -11,7 +11,8 @@ from accel_rl.system.devices import Device
 
 
 class TorchOptimizer:
-    """`TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`; the learning rate is set by the algorithm's schedule.
+    """An example is `TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`. The algorithm's schedule sets the learning
+    rate.
 
     The state consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a GPU, skipping an
     update does not make the host wait, but costs a copy of parameters and state. Optimizers without the option
@@ -20,8 +21,8 @@ class TorchOptimizer:
     """
 
     def __init__(self, cls: type[torch.optim.Optimizer], size: int, device: str = "cpu", **options: Any):
-        """cls: an optimizer class of torch.optim, or one with the same interface. options: its options, without lr.
-        ValueError if the class has no state for a single vector (LBFGS)."""
+        """`cls` is an optimizer class of torch.optim, or one with the same interface. `options` are its options,
+        without lr. Raises ValueError if the class has no state for a single vector (LBFGS)."""
         self._parameter = nn.Parameter(torch.zeros(size, device=device))
         if Device(device).queues_work and "capturable" in inspect.signature(cls).parameters:
             options = {"capturable": True, **options}
@@ -30,7 +31,7 @@ class TorchOptimizer:
         begin = getattr(self._optimizer, "_init_group", None)
         if begin is None:
             raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
-        # creates the state, which torch would create in the first step
+        # This call creates the state, which torch would create in the first step.
         begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
 
     @property
@@ -62,7 +63,7 @@ class TorchOptimizer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         tensors = self._optimizer.state[self._parameter]
         for name, x in state.items():
-            if name not in self._state:  # of a class that creates it in its first step
+            if name not in self._state:  # The optimizer's class creates its state in its first step.
                 tensors[name] = torch.empty_like(self._parameter.data)
             if isinstance(x, Tensor):
                 tensors[name].copy_(x)

@@ -1,4 +1,4 @@
-"""Papers that the package reproduces: a folder each, with its experiments, its published numbers and its tables.
+"""Each paper that the package reproduces has a folder with its experiments, its published numbers and its tables.
 
 `accel-rl sweep stooke:figure_3` names the experiment `figure_3` of accel_rl.papers.stooke.
 """

@@ -17,7 +17,8 @@ def published_by(paper: str) -> dict[str, Any]:
 
 
 def wanted(paper: str, *names: str) -> dict[str, Any]:
-    """Merge the settings {setting: value, or list of equivalent values} of a paper's rows, columns or tables."""
+    """Merge the settings of a paper's rows, columns or tables. Each is {setting: value, or list of equivalent
+    values}."""
     result = published_by(paper)["settings"]
     return {setting: value for name in names for setting, value in result[name].items()}
 
@@ -34,7 +35,7 @@ def published(game: str) -> dict[str, float]:
 
 
 def rule_differences(settings: Settings) -> list[str]:
-    """Return the Atari rules by which a run is evaluated and the published null-op scores are not."""
+    """Return the Atari rules of a run's evaluation that differ from those of the published null-op scores."""
     return (
         differences(settings, published_by("gorila")["settings of Mnih et al. 2015"]["null_op"])
         if plays_atari(settings)

@@ -13,7 +13,7 @@ SEGMENT_BYTES = (
     32 * 2**20
 )  # Each checkpoint writes the incomplete segment again, which costs half of this size on average.
 _CELLS = ("frames", "age", "action", "reward", "flags")
-_KNOWN_TO_HOST = ("age", "flags")  # arrays that the ring itself copies to a GPU
+_KNOWN_TO_HOST = ("age", "flags")  # The ring itself copies these arrays to a GPU.
 
 
 class History:
@@ -26,7 +26,7 @@ class History:
     def __init__(self, ring: FrameRing):
         self.ring = ring
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
-        self._whole: list[tuple[int, int, Segment]] = []  # complete segments: rows [low, high)
+        self._whole: list[tuple[int, int, Segment]] = []  # Each complete segment holds the rows [low, high).
 
     def state_dict(self) -> dict[str, Any]:
         ring = self.ring
@@ -56,7 +56,8 @@ class History:
         at = (row[:, None] * ring.B + torch.arange(ring.B)).flatten()
         there = at.to(ring.device)
         tensors = {name: getattr(ring, name).index_select(0, there).cpu() for name in _CELLS}
-        tensors["flags"] &= ~SAMPLEABLE & 0xFF  # recomputed when loaded: depends on later steps
+        # This bit is recomputed when the state is loaded, because it depends on later steps.
+        tensors["flags"] &= ~SAMPLEABLE & 0xFF
         final = ring.host.final[at]
         tensors["ended"] = ended = (final >= 0).nonzero().squeeze(-1)
         tensors["final_frames"] = ring.finals.frames[final[ended].long().to(ring.device)].cpu()

@@ -37,7 +37,7 @@ class Prioritized:
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
-        # Captured draws and updates read and write these tensors, so that they are only changed in place.
+        # Captured draws and updates read and write these tensors, so the tensors are only changed in place.
         self.highest = torch.ones((), device=ring.device)  # largest priority^alpha so far
         self._beta = torch.zeros((), dtype=torch.float64, device=ring.device)
         self.beta = beta
@@ -78,7 +78,7 @@ class Prioritized:
             low = end
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """Draw; returns (cells [N] int64, weight [N])."""
+        """Draw, and return (cells [N] int64, weight [N])."""
         ring, device = self.ring, self.ring.device
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=device)
         total = self.tree.total
@@ -97,7 +97,8 @@ class Prioritized:
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)
         self.highest.copy_(torch.maximum(self.highest, torch.where(there, weight, 0).max()))
-        # Where no error of the batch is finite, the network may be at fault rather than each transition.
+        # If no error of the batch is finite, the network may be at fault rather than each transition, so old weights
+        # stay.
         self.tree.set(at, torch.where(there & finite.any(), weight, self.tree[at]))
 
     def anneal(self, progress: float) -> None:

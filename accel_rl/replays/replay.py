@@ -48,7 +48,7 @@ class Replay:
         """device: device of the batches; by default the ring's device."""
         self.ring, self.selection = ring, selection
         here = ring.frames.device
-        self.device = here if device is None else torch.empty(0, device=device).device  # with its index
+        self.device = here if device is None else torch.empty(0, device=device).device  # The device includes its index.
         self._is_moving = self.device != here
         self._history = History(ring) if owner else None
         self._seen = ring.eligible
@@ -119,4 +119,4 @@ class Replay:
             moved = {name: x.to(self.device, non_blocking=queued) for name, x in fields.items()}
         else:
             moved = {name: self._staging.put(x) for name, x in fields.items()}
-        return ReplayBatch(**moved, cell=batch.cell)  # read where the ring is
+        return ReplayBatch(**moved, cell=batch.cell)  # the batch's cells are read on the ring's device

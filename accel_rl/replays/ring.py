@@ -40,7 +40,7 @@ class FinalFrames:
         self._free = list(range(len(self.frames) - 1, -1, -1))
 
     def put(self, frames: Tensor) -> Tensor:
-        """Store frames [n, ...], from any device; returns their slots [n] int32 on the host."""
+        """Store frames [n, ...], from any device, and return their slots [n] int32 on the host."""
         while len(self._free) < len(frames):
             self._grow()
         slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int64)
@@ -77,38 +77,39 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # kernel without huge pages: use ordinary pages
+        with contextlib.suppress(OSError):  # A kernel without huge pages uses ordinary pages.
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()
 
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). gamma: discount per step. reward_clip: rewards are
-    clipped to +- this value; 0 means no clipping."""
+    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step. Rewards are
+    clipped to +- `reward_clip`; 0 means no clipping."""
 
     n: int = 1
     gamma: float = 0.99
     reward_clip: float = 1.0
 
 
-STEPS_PER_FINAL = 200  # final frames are reserved for episodes of this mean length
+STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes of this mean length.
 
 
 class FrameRing:
-    """Experience organised by simulator (Stooke & Abbeel 2018, section 5.3).
+    """A replay of experience organised by simulator (Stooke & Abbeel 2018, section 5.3).
 
     A cell holds the newest frame of the observation before the step, its age, the action, the unclipped reward and the
     flags of the step: one frame and 11 bytes, or 12 bytes with more than 256 actions. All memory is allocated at the
     start.
 
-    On a GPU no operation makes the host wait: the host decides from its own copy, `host`. Draws and batches can be
-    captured as a CUDA graph, because the values they need are in tensors at fixed addresses (`first`, `eligible_cells`,
-    `drawable`, `newest`, `flags` ...). `key` is the remaining state that they depend on.
+    On a GPU no operation makes the host wait, because the host decides from its own copy, `host`. Draws and batches can
+    be captured as a CUDA graph, because the values they need are in tensors at fixed addresses (`first`,
+    `eligible_cells`, `drawable`, `newest`, `flags` ...). `key` is the remaining state on which draws and batches
+    depend.
     """
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
-        """size: capacity in transitions, rounded up to complete rows."""
+        """`size` is the capacity in transitions, rounded up to complete rows."""
         self.spec = spec
         self.B = B
         self.returns = returns
@@ -127,9 +128,9 @@ class FrameRing:
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
-        self.refused = 0  # number of eligible cells that cannot be drawn, because one of their n steps is missing
-        # On the ring's device, [] int64: the first eligible cell, the number of eligible cells, the number of those
-        # that can be drawn, and the newest cell.
+        self.refused = 0  # Number of eligible cells that cannot be drawn, because one of their n steps is missing.
+        # Each is an int64 tensor [] on the ring's device: the first eligible cell, the number of eligible cells, the
+        # number of cells that can be drawn, and the newest cell.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
@@ -166,18 +167,20 @@ class FrameRing:
         return self.newest - (self.newest - at) % (self.L * self.B)
 
     def sampleable(self, cell: Tensor) -> Tensor:
-        """Whether cells [...] can be drawn: not overwritten, not too new, and without a missing step. -> [...] bool."""
+        """Return whether cells [...] can be drawn, as [...] bool. Such a cell is not overwritten, not too new, and has
+        no missing step."""
         inside = (cell >= self.first) & (cell < self.first + self.eligible_cells)
         return inside & ((self.flags[self.at(cell)] & SAMPLEABLE) > 0)
 
     def nth(self, k: Tensor) -> Tensor:
-        """Return the k-th cells that can be drawn; k [N] int64 in [0, len). Depends on whether `refused` is 0."""
+        """Return the k-th cells that can be drawn; k [N] int64 in [0, len). The result depends on whether `refused` is
+        0."""
         if not self.refused:
             return self.first + k
         row = torch.searchsorted(self._before, k, right=True) - 1
         start = self.first + row * self.B
         flags = self.flags[self.at(start[:, None] + torch.arange(self.B, device=self.device))]
-        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # of the cells that can be drawn, in the row, from 1
+        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # Cells that can be drawn are numbered from 1 in each row.
         return start + (number <= (k - self._before[row])[:, None]).sum(1)
 
     @property
@@ -194,7 +197,7 @@ class FrameRing:
         host = self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
-        known = rollout.on_host  # reading it does not wait for a GPU
+        known = rollout.on_host  # These arrays can be read without waiting for a GPU.
         source = rollout if Device(self.device).queues_work else known
         terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
         flags = terminated * TERMINATED + ended * ENDED + valid * VALID
@@ -229,7 +232,7 @@ class FrameRing:
             self._staging.copy(self._before, self.host.drawable_before(low, high))
 
     def _keep_finals(self, frames: Tensor, where: Tensor) -> Tensor:
-        """Store final frames [T, B, *frame_shape] where [T, B] an episode ended; returns their slots on the host."""
+        """Store final frames [T, B, *frame_shape] where [T, B] an episode ended, and return their slots on the host."""
         final = torch.full(where.shape, NONE, dtype=torch.int32)
         at = torch.nonzero(where)
         if len(at):
@@ -256,7 +259,7 @@ class FrameRing:
     def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
         """Build the batch of transitions that begin at cells [N], which must be sampleable.
 
-        weight [N]: importance weights, by default 1.
+        weight [N] are importance weights, by default 1.
         """
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
@@ -269,6 +272,7 @@ class FrameRing:
 
 
 def bytes_per_transition(spec: EnvSpec) -> float:
-    """Bytes of a ring per transition, with reserved final frames and without the memory of prioritization."""
+    """Return the bytes of a ring per transition, with reserved final frames and without the memory of
+    prioritization."""
     frame = math.prod(spec.frame_shape) * getattr(torch, spec.frame_dtype).itemsize
     return frame * (1 + 1 / STEPS_PER_FINAL) + 1 + (1 if spec.n_actions <= 256 else 2) + 4 + 1 + 4

@@ -1,12 +1,12 @@
-"""Sum tree: draws an index with probability in proportion to its weight.
+"""A sum tree draws an index with probability in proportion to its weight.
 
     level 2                 [ 10.0 ]                   each entry is the sum of `fanout` entries below it; it is always
     level 1      [ 6.5 | 3.5 | 0.0 | ...  ]            recomputed from them, so that rounding does not accumulate
     level 0   [ .5 | 6.0 | ... | 3.5 | 0.0 ...  ]      the weights
 
-A batch of indices descends the tree at once, on any device. On a GPU an operation takes the same time for 1,024 sums as
-for 32, so that the tree is wide: a million weights need two levels there, and four on a CPU. No operation waits for a
-GPU.
+All indices of a batch descend the tree in parallel, on any device. On a GPU an operation takes the same time for 1,024
+sums as for 32, so the tree is wide. A million weights need two levels on a GPU, and four on a CPU. No operation waits
+for a GPU.
 """
 
 import torch
@@ -21,7 +21,7 @@ class SumTree:
     """n weights >= 0, initially 0. Weights are float32, sums float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
-        """fanout: number of entries that an entry is the sum of; 0 selects the fastest number for the device."""
+        """`fanout` is the number of entries that are summed into one; 0 selects the fastest number for the device."""
         self.n = n
         self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else HOST_FANOUT)
         self.levels: list[Tensor] = []
@@ -66,7 +66,8 @@ class SumTree:
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
             sums = weight.cumsum(-1)
-            # the first child whose sum exceeds the mass; if rounding leads past the end, the last child with a weight
+            # This is the first child whose sum exceeds the mass. If rounding leads past the end, it is the last child
+            # with a weight.
             order = torch.where(sums > mass[:, None], self.fanout + self._from_last, -self._from_last)
             child = torch.where(weight > 0, order, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)

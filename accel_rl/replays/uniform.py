@@ -1,4 +1,4 @@
-"""Uniform sampling."""
+"""Transitions are sampled uniformly from the replay."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -13,7 +13,7 @@ from accel_rl.system.devices import Device
 
 
 class Uniform:
-    """Draws cells uniformly. Within a batch, cells are drawn with replacement (Mnih et al. 2015) or without."""
+    """Draw cells uniformly. Within a batch, cells are drawn with replacement (Mnih et al. 2015) or without."""
 
     has_priorities = False
 
@@ -32,10 +32,11 @@ class Uniform:
         return self.ring.refused > 0, len(self.ring) if few else None
 
     def appended(self, before: tuple[int, int]) -> None:
-        """Ignored: uniform draws need no bookkeeping."""
+        """Do nothing, because uniform draws need no bookkeeping."""
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """Draw; returns (cells [N] int64, weight [N]). Without replacement [n] for all n cells, if n < N."""
+        """Draw cells, and return (cells [N] int64, weight [N]). Without replacement, the result has the shape [n] with
+        all n cells if n < N."""
         self._largest = max(N, self._largest)
         if self.replacement:
             cells = self._with(N)
@@ -44,10 +45,10 @@ class Uniform:
         return cells, torch.ones(len(cells), device=self.ring.device)
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """Ignored: uniform draws have no priorities."""
+        """Do nothing, because uniform draws have no priorities."""
 
     def anneal(self, progress: float) -> None:
-        """Does nothing, because uniform draws have no schedule."""
+        """Do nothing, because uniform draws have no schedule."""
 
     def _with(self, N: int) -> Tensor:
         ring = self.ring
@@ -55,7 +56,8 @@ class Uniform:
         return ring.nth((uniform * ring.drawable).long())
 
     def _top(self, N: int) -> Tensor:
-        """Without replacement on a GPU: the cells with the largest of random keys, one key for each cell."""
+        """Draw without replacement on a GPU. Each cell gets a random key, and the cells with the largest keys are
+        drawn."""
         ring = self.ring
         k = torch.arange(ring.L * ring.B, device=ring.device)
         keys = torch.rand(len(k), dtype=torch.float64, generator=self.generator, device=ring.device)
@@ -64,7 +66,7 @@ class Uniform:
 
     def _without(self, N: int) -> Tensor:
         ring = self.ring
-        if len(ring) < 2 * N:  # a large share of all cells: shuffle all
+        if len(ring) < 2 * N:  # The batch is a large share of all cells, so all cells are shuffled.
             return ring.nth(torch.randperm(len(ring), generator=self.generator)[:N])
         cells = self._with(N)
         while True:

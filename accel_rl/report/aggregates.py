@@ -12,12 +12,12 @@ from accel_rl.results.trained_run import BySetting, Run
 
 TAUS = np.linspace(0.0, 2.0, 41)
 """Human-normalised scores (shares) at which profiles are evaluated."""
-SIZE = 95  # percent of an interval
+SIZE = 95  # coverage of an interval in percent
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its 95 % bootstrap interval over seeds, stratified by game; NaN bounds for one seed."""
+    """An estimate and its 95 % bootstrap interval over seeds, stratified by game. The bounds are NaN for one seed."""
 
     value: float
     low: float
@@ -27,7 +27,8 @@ class Interval:
 def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], np.ndarray]:
     """Return (games, human-normalised scores as shares [seeds, games]) of one setting.
 
-    Games: those with published scores and at least one score. Seeds: the number that every game has.
+    The games are those with published scores and at least one score. The number of seeds is the number that every game
+    has.
     """
     usable = {
         game: [percent(game, r.score(which)) / 100 for r in runs if not np.isnan(r.score(which))]
@@ -43,8 +44,8 @@ def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], n
 class Summary:
     """Aggregates of one setting over its games.
 
-    median: over games, of the mean over seeds. iqm: interquartile mean over all runs. share [TAUS]: share of runs above
-    each of TAUS, with its interval.
+    `median` is over games, of the mean over seeds. `iqm` is the interquartile mean over all runs. share [TAUS] is the
+    share of runs above each of TAUS, with its interval.
     """
 
     median: Interval
@@ -55,7 +56,8 @@ class Summary:
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:
-    """Return the interquartile mean over the last axis: the mean without the lowest and highest quarter [...]."""
+    """Return the interquartile mean over the last axis, which is the mean without the lowest and highest quarter
+    [...]."""
     n = scores.shape[-1]
     cut = n // 4
     return np.sort(scores, axis=-1)[..., cut : n - cut].mean(-1)
@@ -81,7 +83,7 @@ def summarise(scores: np.ndarray, reps: int) -> Summary:
 
 
 def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bounds of the percentile intervals of `statistics`; NaN for one seed.
+    """Return the bounds of the percentile intervals of `statistics`, or NaN for one seed.
 
     A sample draws the seeds of each game independently, with replacement (stratified by game).
     """
@@ -96,7 +98,8 @@ def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray,
 
 
 def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> float:
-    """Return the probability that a run of x [seeds, games] is better than one of y [seeds, games], mean over games.
+    """Return the probability that a run of x [seeds, games] is better than one of y [seeds, games], averaged over
+    games.
 
     Ties count half (the statistic of Mann & Whitney).
     """
@@ -188,7 +191,8 @@ def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> byt
 def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Draw performance profiles, the share of runs above a human-normalised score, as a PNG."""
     columns = 2 if max(map(len, found), default=0) > 30 else 3
-    height = 4.0 + 0.19 * -(-len(found) // columns)  # inches; a line of the legend has 0.19
+    # The height is in inches, and a line of the legend has 0.19 inches.
+    height = 4.0 + 0.19 * -(-len(found) // columns)
     figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]
     greys = iter(("--", ":", "-."))
     for setting, s in found.items():

@@ -1,4 +1,4 @@
-"""Learning curves: mean and spread over seeds, on a common grid."""
+"""A learning curve is a mean and spread over seeds, on a common grid."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Over = Literal["env steps", "minutes"]
 class Band:
     """A learning curve: env steps, minutes (NaN without a clock), and mean, minimum and maximum over `seeds` runs.
 
-    Arrays have at most POINTS points. what: kind of score, training or evaluation.
+    Arrays have at most POINTS points. `what` is the kind of score, training or evaluation.
     """
 
     steps: np.ndarray
@@ -35,7 +35,7 @@ class Band:
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
     """Compute the band of a column of each run, over the range common to all runs that have values.
 
-    None if no run has values or their ranges do not overlap.
+    Return None if no run has values or their ranges do not overlap.
     """
     there = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
     if not there:
@@ -53,11 +53,11 @@ def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "en
 
 
 def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
-    """Whether a panel of these runs shows evaluations instead of training scores.
+    """Return whether a panel of these runs shows evaluations instead of training scores.
 
-    curve: online, evaluation or auto. auto means training scores for policy gradients. For other algorithms it means
-    evaluations if every run has at least three, otherwise training scores. Without training scores, evaluations are
-    shown.
+    `curve` is online, evaluation or auto. For policy gradients, auto means training scores. For other algorithms, auto
+    means evaluations if every run has at least three, and otherwise training scores. Without training scores,
+    evaluations are shown.
     """
     if curve != "auto":
         return curve == "evaluation"

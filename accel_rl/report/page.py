@@ -1,4 +1,4 @@
-"""A self-contained HTML page, without scripts or other files."""
+"""The report is a self-contained HTML page, without scripts or other files."""
 
 import base64
 import re
@@ -83,5 +83,6 @@ def _table(table: Table) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    """Whether a cell is empty, a dash, or a number, also with a deviation: 3069 (1093), 25.08 +- 0.52."""
+    """Return whether a cell is empty, a dash, or a number, also with a deviation, such as 3069 (1093) or 25.08 +-
+    0.52."""
     return cell in ("", "-") or re.fullmatch(NUMBER, cell) is not None

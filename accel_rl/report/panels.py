@@ -12,15 +12,15 @@ from accel_rl.results import run_settings
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 
-COLUMNS, PANELS = 3, 12  # columns and total number of panels of a picture without rows
-ROW_COLUMNS = 6  # panels of one row of a picture with rows
+COLUMNS, PANELS = 3, 12  # A picture without rows has this number of columns, and at most this number of panels.
+ROW_COLUMNS = 6  # number of panels in one row of a picture with rows
 REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel with a curve for each of `lines`. game: its published scores are drawn as horizontal lines if they are
-    within the range of the curves. quantity: label of the y axis."""
+    """A panel with a curve for each of `lines`. The published scores of `game` are drawn as horizontal lines if they
+    are within the range of the curves. `quantity` is the label of the y axis."""
 
     title: str
     lines: Mapping[str, Band]
@@ -48,7 +48,8 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
     for axis, panel in zip(axes.flat, panels, strict=False):
         lines |= _draw(axis, panel, colour)
     longest = max((len(name) for name in lines), default=1)
-    fitting = max(1, min(4, int(4.2 * columns / (0.5 + 0.075 * longest))))  # inches of a name at this size
+    # The factors are inches of a name at this font size.
+    fitting = max(1, min(4, int(4.2 * columns / (0.5 + 0.075 * longest))))
     figure.legend(
         list(lines.values()), list(lines), loc="outside lower center", ncols=min(fitting, len(lines)), fontsize=8
     )
@@ -92,7 +93,7 @@ def _in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) ->
 
 
 def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str, object]:
-    """Draw the panel; returns {line: handle}."""
+    """Draw the panel, and return {line: handle}."""
     a, lines = axis, {}
     for name, b in panel.lines.items():
         x = b.steps if panel.over == "env steps" else b.minutes

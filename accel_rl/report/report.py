@@ -44,18 +44,18 @@ class ReportOptions:
     out: str = "report"
     """Folder to write index.html and the CSV files into."""
     score: Literal["final", "best", "online"] = "final"
-    """Score of a run in tables. final: its last evaluation. best: its best evaluation (Daley & Amato). Both leave out
-    evaluations of few episodes. online: its last training score. Runs without evaluations have their training scores.
-    """
+    """Score of a run in tables. `final` is its last evaluation, and `best` its best evaluation (Daley & Amato). Both
+    omit evaluations of few episodes. `online` is the last training score. Runs without evaluations have their training
+    scores."""
     curve: Literal["auto", "online", "evaluation"] = "auto"
-    """Scores of learning curves. auto: training scores for policy gradients (Stooke & Abbeel); for other runs
-    evaluations if every run has at least three, otherwise training scores."""
+    """Scores of learning curves. `auto` means training scores for policy gradients (Stooke & Abbeel). For other runs it
+    means evaluations if every run has at least three, and otherwise training scores."""
     reps: Count = 2_000
     """Number of bootstrap samples of an interval."""
 
 
 def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
-    """Write index.html and its tables as CSV; returns the files. The runs are `distinct`."""
+    """Write index.html and its tables as CSV, and return the files. The runs are `distinct`."""
     settings = by_setting(runs)
     learners = [r for r in runs if not run_settings.samples_only(r.settings)]
     learnt = by_setting(learners)
@@ -129,7 +129,7 @@ def _some(lines: list[str]) -> list[str]:
 
 MEAN = "mean over seeds, band from minimum to maximum"
 CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
-SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # all other figures show learning curves
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # All other figures show learning curves.
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]

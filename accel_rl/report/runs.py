@@ -18,8 +18,9 @@ from accel_rl.results.run_settings import flat
 from accel_rl.results.trained_run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
-MODEL = "model.json"  # marks the folder of an exported model, which has its run's config.json and metrics.csv
-DEPTH = 2  # levels of folders to search for runs: a sweep has one, a folder of sweeps two
+# This file marks the folder of an exported model, which also has its run's config.json and metrics.csv.
+MODEL = "model.json"
+DEPTH = 2  # Runs are searched in this number of nested folders: a sweep has one level, and a folder of sweeps has two.
 APART = (
     "seed",
     "run_dir",
@@ -35,7 +36,8 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """Find the run folders among and in these, in order; exported models are none. ConfigError without runs."""
+    """Find the run folders among these folders and in them, in order. Exported models are not runs. Raises ConfigError
+    if runs is not installed."""
     result: dict[Path, None] = {}
     for folder in folders:
         configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
@@ -49,7 +51,7 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs in these folders. Raises ConfigError for a damaged file; a run without rows has no scores."""
+    """Read the runs in these folders. Raises ConfigError for a damaged file. A run without rows has no scores."""
     runs = [_read(p) for p in find_runs(folders)]
     labels = _labels(runs)
     for run, label in zip(runs, labels, strict=True):

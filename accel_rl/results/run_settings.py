@@ -33,17 +33,17 @@ def asynchronous(settings: Settings) -> bool:
 
 
 def plays_atari(settings: Settings) -> bool:
-    """Whether the environment is one of the games, not a Gymnasium id such as CartPole-v1."""
+    """Return whether the environment is one of the Atari games, not a Gymnasium id such as CartPole-v1."""
     return not settings.get("env.id")
 
 
 def samples_only(settings: Settings) -> bool:
-    """Whether the run only measures sampling, without learning."""
+    """Return whether the run only measures sampling, without learning."""
     return str(settings.get("algorithm", "")).rpartition(":")[2] == "SamplingOnly"
 
 
 def total_envs(settings: Settings) -> int | None:
-    """Return the number of environments of all ranks; None if the settings do not contain it.
+    """Return the number of environments of all ranks, or None if the settings do not contain it.
 
     `sampler.envs` is the total over synchronous ranks, and the number per asynchronous rank.
     """
@@ -67,7 +67,7 @@ def is_policy_gradient(settings: Settings) -> bool:
 def name(settings: Settings) -> str:
     """Return the name of a run in the paper's figures; "" for an algorithm that is not in the paper.
 
-    A2C-256env; A3C-16env-8 (8 learners of 16 environments); DQN-512 (batch size 512).
+    Examples are A2C-256env, A3C-16env-8 (8 learners of 16 environments) and DQN-512 (batch size 512).
     """
     if samples_only(settings):
         return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
@@ -91,8 +91,8 @@ def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
 def complete(settings: Settings) -> dict[str, Any]:
     """Return a run's settings with all defaults, the rules of its Atari protocol, and three derived numbers.
 
-    learners: number of gradients that are computed in parallel. actors: number of processes or ranks that sample.
-    rollout: number of samples in one optimisation of a group of synchronous ranks.
+    `learners` is the number of gradients that are computed in parallel. `actors` is the number of processes or ranks
+    that sample. `rollout` is the number of samples in one optimisation phase of a group of synchronous ranks.
     """
     result = {**_defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
     result |= _rules(result)

@@ -60,7 +60,8 @@ Differences = Callable[[Settings], list[str]]
 
 @dataclass(frozen=True)
 class Alike:
-    """The runs for one published number. All of them have its settings, or none has. mark: "" or MARK."""
+    """The runs for one published number. Either all of them have the number's settings, or none has. `mark` is "" or
+    MARK."""
 
     runs: Sequence[Run]
     mark: str

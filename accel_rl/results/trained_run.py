@@ -12,7 +12,7 @@ import numpy as np
 from accel_rl.metrics.plot import Column, counted_once, read_columns, repeated
 from accel_rl.results import run_settings
 
-FULL_LENGTH = 50_000_000  # env steps: the length of the papers' times
+FULL_LENGTH = 50_000_000  # The papers' times are for this number of env steps.
 
 
 def no_column() -> Column:
@@ -21,12 +21,12 @@ def no_column() -> Column:
 
 @dataclass
 class Run:
-    """One run. setting: the label of all runs with these settings in any game and with any seed. experiment: experiment
-    of its sweep.
+    """One run. `setting` is the label of all runs with these settings in any game and with any seed. `experiment` is
+    the experiment of its sweep.
 
-    Columns against env steps: online (training score), evaluations (mean score), deviations (standard deviation over an
-    evaluation's episodes), episodes (number of an evaluation's episodes), clock (minutes), speeds (env steps/s of each
-    row).
+    Columns are against env steps: online (training score), evaluations (mean score), deviations (standard deviation
+    over an evaluation's episodes), episodes (number of an evaluation's episodes), clock (minutes), speeds (env steps/s
+    of each row).
     """
 
     name: str
@@ -54,8 +54,8 @@ class Run:
     def score(self, which: str) -> float:
         """Return a score of the run; NaN if the run has no such score.
 
-        final: the last evaluation that is not `short`. best: the best evaluation that is not short. online: the last
-        training score. Without evaluations, training scores are used.
+        `final` is the last evaluation that is not `short`. `best` is the best evaluation that is not short. `online` is
+        the last training score. Without evaluations, training scores are used.
         """
         if which == "online" or not self.evaluated:
             values = self.online[1]
@@ -69,8 +69,8 @@ class Run:
 
     @property
     def short(self) -> np.ndarray:
-        """Whether each evaluation [n] is short: it has less than half of the episodes that an evaluation of these
-        settings has at least.
+        """Return whether each evaluation [n] is short, with less than half of the least number of episodes for these
+        settings.
 
         The evaluation at the end of a run may be short if it follows the previous one by few env steps. The least
         number of episodes is the number of parallel environments, or the number in the settings. If all evaluations are
@@ -83,7 +83,7 @@ class Run:
         return np.asarray(episodes < min(float(least), episodes.max()) / 2)
 
     def episodes_of(self, which: str) -> int | None:
-        """Return the number of episodes of the final or best evaluation; None if it is unknown."""
+        """Return the number of episodes of the final or best evaluation, or None if it is unknown."""
         if which == "online" or not self.evaluated or len(self.episodes[1]) != len(self.evaluations[1]):
             return None
         return int(self.episodes[1][self.chosen(which)])
@@ -105,7 +105,7 @@ class Run:
     def hours_past(self, start: float) -> float:
         """Return the hours for FULL_LENGTH env steps at the speed after the first `start` env steps.
 
-        start: for example, the number of random steps that fill a replay. NaN if there is no later row.
+        For example, `start` is the number of random steps that fill a replay. Return NaN if there is no later row.
         """
         if not self.clock[0].size or self.env_steps <= start:
             return math.nan

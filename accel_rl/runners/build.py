@@ -1,4 +1,4 @@
-"""Builds a sampler from a configuration and a plan."""
+"""A sampler is built from a configuration and a plan."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system import hardware
 
 # Workers that share their cores with the action server have a lower priority than the server, because all of them wait
-# for it. A higher value gains little, and would starve the workers if other programs run at nice 0.
+# for it. A higher nice value gains little, and other programs at nice 0 would starve the workers.
 NICE_BESIDE_SERVER = 10
 
 
@@ -34,7 +34,7 @@ def build_sampler(
 ) -> RolloutSampler:
     """Build a sampler as planned, for training or evaluation.
 
-    first_index: index of the sampler's first environment among the environments of all ranks.
+    `first_index` is the index of the sampler's first environment among the environments of all ranks.
     """
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"

@@ -1,4 +1,5 @@
-"""Concurrent training (Daley & Amato 2021, section 3): sample and learn in parallel, synchronize every C env steps.
+"""In concurrent training (Daley & Amato 2021, section 3), sampling and learning run in parallel, and synchronize every
+C env steps.
 
     sampler   | act C steps with the snapshot, stage them | act C steps ...
     trainer   | C / F minibatches of the replay as it was | C / F minibatches ...
@@ -6,7 +7,7 @@
                                                             target <- learned, snapshot <- target
 
 Between two synchronizations sampler and trainer are independent of each other. The result therefore does not depend on
-their speeds: it equals that of sampling and training one after the other.
+their speeds, and equals that of sampling and training one after the other.
 """
 
 import threading
@@ -29,7 +30,8 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import pin
 
-LOOK_S = 0.2  # seconds between two checks of whether the run is to end, while waiting for the trainer
+# While the sampler waits for the trainer, it checks at this interval in seconds whether the run is to end.
+LOOK_S = 0.2
 
 
 def check(config: Resolved) -> None:
@@ -50,7 +52,7 @@ def check(config: Resolved) -> None:
 
 
 class Concurrent:
-    """For algorithms with a replay and a target network. A cycle is one period of C env steps.
+    """The concurrent schedule, for algorithms with a replay and a target network. A cycle is one period of C env steps.
 
     The replay does not change while the trainer reads it. Each sampled step is appended at the next synchronization.
     """
@@ -69,10 +71,9 @@ class Concurrent:
         cores: tuple[int, ...] = (),
         most_skipped: int = 2**31,
     ):
-        """period: C in env steps of this rank, a multiple of T x B. threads: torch threads of the trainer. cores: cores
-        that the trainer's thread is pinned to. most_skipped: consecutive non-finite updates after which the trainer
-        stops.
-        """
+        """`period` is C in env steps of this rank, a multiple of T x B. `threads` is the number of torch threads of the
+        trainer. `cores` are the cores that the trainer's thread is pinned to. `most_skipped` is the number of
+        consecutive non-finite updates after which the trainer stops."""
         self.sampler = sampler
         self.learners = with_names(learner, secondary)
         self.most_skipped = most_skipped
@@ -83,10 +84,8 @@ class Concurrent:
         assert sampler.buffers > period // self.each, "the rollouts of a period must stay whole"
         self.period = period
         self.behaviour = self.algo.behaviour()
-        self._rollouts = 0  # number of rollouts of the current period; 0 if no period has begun
-        self._owed = [
-            0 for _ in self.learners
-        ]  # for each learner: env steps of the period for which updates were made due
+        self._rollouts = 0  # number of rollouts of the current period, or 0 before the first period
+        self._owed = [0 for _ in self.learners]  # For each learner: the env steps of the period whose updates are due.
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, UpdateMetrics]] = []  # metrics of the period's updates
         self._pause = threading.Event()
@@ -94,7 +93,7 @@ class Concurrent:
         self._device = Device(self.algo.device)
         self._stream = (
             self._device.stream()
-        )  # stream of the trainer's work, which is not ordered with the sampler's work
+        )  # The trainer has its own CUDA stream, which is not ordered with the sampler's stream.
 
     def _set_up_thread(self, threads: int, cores: tuple[int, ...]) -> None:
         torch.set_num_threads(threads)
@@ -106,9 +105,9 @@ class Concurrent:
         return self._rollouts > 0
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Run one period, or the rest of an interrupted one; return its env steps and the metrics of its updates.
+        """Run one period, or the rest of an interrupted one, and return its env steps and the metrics of its updates.
 
-        Returns (0, []) if it is interrupted. remaining: env steps until the end of the run.
+        Return (0, []) if the period is interrupted. `remaining` is the number of env steps until the end of the run.
         """
         for algo in self.algos:
             set_schedules(algo)
@@ -119,7 +118,7 @@ class Concurrent:
         try:
             self._sample(training)
             self._await(training)
-        finally:  # if sampling fails, the trainer stops after its minibatch
+        finally:  # If sampling fails, the trainer stops after its current minibatch.
             self._pause.set()
             training.result()
         if self._ends_early() or len(self._staged) < self._rollouts:
@@ -127,7 +126,8 @@ class Concurrent:
         return self._synchronize()
 
     def _ends_early(self) -> bool:
-        """Whether to end within the period. Ranks that share batches do not: each would end at another update."""
+        """Return whether to end within the period. Ranks that share batches do not end within a period, because each
+        would end at another update."""
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(
@@ -137,14 +137,14 @@ class Concurrent:
     # -- a period ------------------------------------------------------------
 
     def _begin(self, remaining: int) -> None:
-        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # of this rank
+        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # env steps of this rank
         self._rollouts = -(-min(self.period, mine) // self.each)
         self._owed = [algo.owe(self._rollouts * self.each * algo.communicator.size) for algo in self.algos]
 
     def _sample(self, training: Future[None]) -> None:
         ranks = (
             self.algo.communicator.size
-        )  # schedules count the steps of all ranks, and every rank samples the same number
+        )  # Schedules count the steps of all ranks, and every rank samples the same number of steps.
         staged = ranks * sum(r.env_steps for r in self._staged)
         while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
             now = self.algo.now
@@ -152,7 +152,7 @@ class Concurrent:
             rollout = self.sampler.collect(self.behaviour)
             self._staged.append(
                 rollout
-            )  # not overwritten before the period ends: the sampler has one buffer per rollout
+            )  # The sampler has one buffer per rollout, so no rollout is overwritten before the period ends.
             staged += ranks * rollout.env_steps
             self.sampled(staged)
 
@@ -162,7 +162,7 @@ class Concurrent:
             self.sampler.check()
 
     def _train(self) -> None:
-        """Make all updates that are due. Runs in the trainer's thread."""
+        """Make all updates that are due. The trainer's thread runs this method."""
         self._stream.wait_stream(self._device.default_stream())
         with self._device.on(self._stream):
             for prefix, learner in self.learners:
@@ -176,14 +176,14 @@ class Concurrent:
 
     def _synchronize(self) -> tuple[int, list[UpdateMetrics]]:
         self._device.default_stream().wait_stream(self._stream)
-        env_steps = sum(r.env_steps for r in self._staged)  # of this rank
+        env_steps = sum(r.env_steps for r in self._staged)  # env steps of this rank
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = 0
             for rollout in self._staged:
                 advance(algo, rollout.env_steps)
                 algo.store(rollout)
                 taken += algo.now.counted.of_batch
-            if owed > taken:  # skipped cells (--sampler.reset wait) are not trained on
+            if owed > taken:  # Skipped cells (--sampler.reset wait) are not trained on.
                 algo.owe(taken - owed)
             algo.target_network.update()
         copy_network(self.algo.target, self.behaviour.model)
@@ -206,7 +206,7 @@ class Concurrent:
         }
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Load a state. ValueError for the state of another schedule."""
+        """Load a state. Raises ValueError for the state of another schedule."""
         if state is None:
             raise ValueError("the run was begun with --schedule lockstep, so its checkpoint has no period to continue")
         self._rollouts, self._owed = state["rollouts"], list(state.get("owed", self._owed))

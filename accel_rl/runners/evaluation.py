@@ -37,12 +37,12 @@ class Evaluation:
 
 
 class Quota:
-    """Selects the environments that continue playing.
+    """Select the environments that continue playing.
 
-    By steps: each environment begins episodes until its share of steps is used, and finishes its last episode, so that
-    no episode is left out because it is long. Sums over many evaluations are unbiased (Wald). The mean of a single
+    By steps, each environment begins episodes until its share of steps is used, and finishes its last episode, so that
+    no episode is omitted because it is long. Sums over many evaluations are unbiased (Wald). The mean of a single
     evaluation is biased towards long episodes by about 1 / (number of episodes); leaving out unfinished episodes would
-    bias it strongly towards short ones. By episodes: each environment plays a fixed number of episodes, which has no
+    bias it strongly towards short ones. By episodes, each environment plays a fixed number of episodes, which has no
     bias.
     """
 
@@ -55,7 +55,7 @@ class Quota:
         self.idle = np.zeros(B, bool) if self._episodes is None else self._episodes == 0
 
     def count(self, finished: list[Episode]) -> list[Episode]:
-        """Add finished episodes; returns the episodes that count."""
+        """Add finished episodes, and return the episodes that count."""
         counted = []
         for e in finished:
             if self.idle[e.b]:
@@ -75,9 +75,9 @@ class Result:
     """The result of a run."""
 
     env_steps: int
-    score: float  # online, over the last episodes
+    score: float  # the online score over the last episodes
     evaluation: Evaluation | None
-    exit_code: int  # 0, or 128 + the signal that stopped the run
+    exit_code: int  # 0 for success, or 128 + the number of the signal that stopped the run
     wall_s: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Result:
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Result":
-        """The inverse of `to_dict`."""
+        """Build a result from the plain JSON of `to_dict`."""
         e = d["evaluation"]
         evaluation = Evaluation(tuple(e["scores"]), tuple(e["lengths"]), e["protocol"]) if e else None
         return cls(**{**d, "evaluation": evaluation})

@@ -1,4 +1,4 @@
-"""Plays evaluation episodes with an agent on separate environments."""
+"""The evaluator plays episodes with an agent on separate environments."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,8 +18,9 @@ from accel_rl.samplers.episodes import Episode
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import hardware
 
-CHUNK = 16  # steps between two checks of which environments are done
-MIN_STEPS_PER_ENV = 500  # every environment has at least this many steps, so a small budget uses fewer environments
+CHUNK = 16  # the evaluator checks every CHUNK steps which environments are done
+# Every environment has at least this number of steps, so a small budget uses fewer environments.
+MIN_STEPS_PER_ENV = 500
 
 
 def evaluation_env(config: Resolved) -> ResolvedEnv:
@@ -28,7 +29,7 @@ def evaluation_env(config: Resolved) -> ResolvedEnv:
 
 
 class Evaluator:
-    """Evaluates agents of one run. The worker processes live from the first evaluation to `close`."""
+    """Evaluate agents of one run. The worker processes live from the first evaluation to `close`."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
         self.config = config
@@ -47,13 +48,13 @@ class Evaluator:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda env_steps: None,
     ) -> Evaluation | None:
-        """Play one evaluation, which is a pure function of parameters, settings and seed. Returns None if `stop()`
+        """Play one evaluation, which is a pure function of parameters, settings and seed. Return None if `stop()`
         became true.
 
         The network's buffers and the states of torch's generators are the same afterwards.
 
-        steps: env steps after which no episode begins, unless the settings give a number of episodes or saved starts;
-        each saved start is played once.
+        After `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts.
+        Each saved start is played once.
         """
         parallel = self.config.evaluation.parallel
         episodes = len(self._starts) if self._starts else self.config.evaluation.episodes
@@ -63,15 +64,16 @@ class Evaluator:
                 with own_generator(self.plan.device, seed), buffers_kept(agent.model):
                     sampler = self._fresh_sampler(B, seed)
                     result = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
-                # environments of a replaced worker begin again at their first saved starts
+                # The environments of a replaced worker begin again at their first saved starts.
                 if result is None or self._starts is None or not sampler.dropped:
                     return result
         except BaseException:
-            self.close()  # a rollout may be in flight
+            self.close()  # A rollout may still be in flight.
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:
-        """Return a sampler in the state of a new one: the last one is restarted if its number of environments fits."""
+        """Return a sampler in the state of a new one. The last sampler is restarted if its number of environments
+        fits."""
         if self._sampler is not None and self._sampler.B == B:
             self._sampler.reseed(seed)
             return self._sampler

@@ -1,4 +1,4 @@
-"""launches.json of a run: the command, the machine and the versions of every launch, at the beginning and at each
+"""A run's launches.json records the command, the machine and the versions of every launch, at the beginning and at each
 resume.
 
 A result also depends on the user's files. So their git revision is recorded, and uncommitted changes are saved in
@@ -22,7 +22,7 @@ MOST = 1 << 20  # maximum size of a saved diff in bytes
 
 
 def record(run: RunFolder, env_steps: int) -> None:
-    """Append this launch to launches.json. env_steps: the run's env steps at the launch."""
+    """Append this launch to launches.json. `env_steps` is the run's number of env steps at the launch."""
     launches = read(run)
     number, here = len(launches) + 1, Path.cwd()
     launch: dict[str, Any] = {
@@ -45,7 +45,8 @@ def record(run: RunFolder, env_steps: int) -> None:
 
 
 def read(run: RunFolder) -> list[dict[str, Any]]:
-    """Return the launches of a run; [] if the file is missing or damaged, because nothing depends on it."""
+    """Return the launches of a run. The list is empty if the file is missing or damaged, because no result depends on
+    it."""
     try:
         result = json.loads((run.path / FILE).read_text())
     except (OSError, ValueError):

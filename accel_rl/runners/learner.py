@@ -1,4 +1,4 @@
-"""The learner of a run: algorithm, flat parameters, optimizer and gradient synchronization."""
+"""The learner of a run has the algorithm, flat parameters, optimizer and gradient synchronization."""
 
 import logging
 from collections.abc import Callable, Generator
@@ -47,7 +47,7 @@ class Learner:
         seed: int,
         exchange: Exchange | None = None,
     ):
-        """exchange: the exchange with other learners; None if there are none."""
+        """`exchange` connects this learner to other learners, or is None if there are none."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
@@ -76,13 +76,13 @@ class Learner:
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
     ) -> list[UpdateMetrics]:
-        """Make the updates of a phase; return their metrics. Does not wait for a GPU.
+        """Make the updates of a phase, and return their metrics. The call does not wait for a GPU.
 
-        between: called after each update. pause: called after `between`; True ends the phase early.
+        `between` is called after each update. `pause` is called after `between`, and True ends the phase early.
         """
         all_metrics: list[UpdateMetrics] = []
-        # switching the mode takes at least 20 microseconds, so networks that behave the same in both modes stay in eval
-        # mode
+        # Switching the mode takes at least 20 microseconds. Networks that behave the same in both modes therefore stay
+        # in eval mode.
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
@@ -109,7 +109,7 @@ class Learner:
                 yield UpdateMetrics.of(self.update(batch))
 
     def update(self, batch: Any) -> dict[str, Tensor]:
-        """Make one update from a batch; returns its metrics, scalars []."""
+        """Make one update from a batch, and return its metrics, scalars []."""
         if not self.algo.on_policy:
             self.gradient_sync.pull()
         with autocast_for(self.precision, self.algo.device):
@@ -130,12 +130,13 @@ class Learner:
         return self.algo.schedules(now.progress, now.env_steps)["learning_rate"]
 
     def close(self) -> None:
-        """Free the captured updates; call it before the process group ends."""
+        """Free the captured updates. Call this method before the process group ends."""
         if self._captured is not None:
             self._captured.close()
 
     def _norms(self, before: Tensor | None) -> dict[str, Tensor]:
-        """L2 norms of each layer's parameters, clipped gradient and step (Stooke & Abbeel 2018, appendix C)."""
+        """Return the L2 norms of each layer's parameters, clipped gradient and step (Stooke & Abbeel 2018, appendix
+        C)."""
         if before is None:
             return {}
         norms = {"param_norm": l2_norm(self.flat.data)}
@@ -158,7 +159,8 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state. ConfigError, one line, if it belongs to another network or optimizer."""
+        """Load a state. Raises ConfigError, with a message of one line, if the state belongs to another network or
+        optimizer."""
         self.load_trained(state)
         self.algo.load_state_dict(state["algo"])
         self.updates = state["updates"]
@@ -171,7 +173,8 @@ class Learner:
         return {"network": self.network(sync["parameters"]), "gradient_sync": others, "layout": self.flat.layout()}
 
     def load_trained(self, state: dict[str, Any]) -> None:
-        """Load the state of the network and its optimizer. ConfigError, one line, if it belongs to others."""
+        """Load the state of the network and its optimizer. Raises ConfigError, with a message of one line, if the state
+        belongs to another network or optimizer."""
         load_network(self.algo.agent.model, state["network"], "the checkpoint")
         sync = {**state["gradient_sync"], "parameters": self.flat.vector(state["network"])}
         try:
@@ -193,12 +196,13 @@ class Learner:
 
 
 def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
-    """Bring the optimizer's vectors [P] into another order of the parameters. ValueError: parts have other counts."""
+    """Bring the optimizer's vectors [P] into another order of the parameters. Raises ValueError if the parts have made
+    different numbers of updates."""
     moved: dict[str, Any] = {}
     for name, x in sync.get("optimizer", {}).items():
         if isinstance(x, Tensor):
             moved[name] = x[order] if x.shape == order.shape else x
-        elif isinstance(x, list) and len(set(x)) > 1:  # of each chunk or shard
+        elif isinstance(x, list) and len(set(x)) > 1:  # The list has one entry per chunk or shard.
             raise ValueError(f"the network's layers are in another order, and {name} of the optimizer is {x} by parts")
         else:
             moved[name] = x
@@ -214,7 +218,7 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
 def load_agent(config: Resolved, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
     """Return the agent of a checkpoint, for evaluation and videos. The caller's random generators are not changed.
 
-    ConfigError, one line, if the checkpoint belongs to another network.
+    Raises ConfigError, with a message of one line, if the checkpoint belongs to another network.
     """
     with own_generator(device, seed=0):
         agent = build_algorithm(config, spec, device).agent

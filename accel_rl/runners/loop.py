@@ -1,4 +1,5 @@
-"""One run in one process, as straight code: what training computes, without speed, ranks, processes and files.
+"""This module has one run in one process, as straight code: what training computes, without speed, ranks, processes and
+files.
 
     result = train(default_config("ppo") with a game)
 
@@ -53,8 +54,8 @@ def train(
 ) -> LoopResult:
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step.
 
-    groups: number of groups of environments. It affects the result, since inference runs separately for each group.
-    updated: called after each update with the env steps before its rollout.
+    `groups` is the number of groups of environments. The number of groups affects the result, since inference runs
+    separately for each group. `updated` is called after each update with the env steps before its rollout.
     """
     config = resolve(given)
     spec = config.spec

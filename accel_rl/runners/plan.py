@@ -1,7 +1,7 @@
-"""Placement of a run's processes, threads and environments. It is resolved once and then passed on.
+"""Placement of a run's processes, threads and environments. The placement is resolved once and then passed on.
 
-All placement is decided here. `RunPlan` has a `RankPlan` for each rank, which has a `SamplerPlan` for its training
-environments. Evaluations derive their own `SamplerPlan` from it.
+All placement is decided in this module. `RunPlan` has a `RankPlan` for each rank, which has a `SamplerPlan` for its
+training environments. Evaluations derive their own `SamplerPlan` from the `RankPlan`.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -26,17 +26,17 @@ MIN_ENVS_PER_THREAD = 4
 
 @dataclass(frozen=True, slots=True)
 class SamplerPlan(NamesEngine):
-    """One sampler: its environments, its worker processes, and the place of their inference."""
+    """The plan of one sampler: its environments, its worker processes, and the place of their inference."""
 
     T: int  # steps of each environment in a rollout
     grouping: Grouping
     device: str
-    buffers: int  # rollouts in memory
-    engine: str  # name of the engine, see SamplerConfig
-    worker_cores: tuple[int | None, ...]  # one entry per worker process; None for a worker that is not pinned
-    shares_cores: bool  # inference runs on the workers' cores
-    act_threads: int  # of one operation of inference
-    act_cores: tuple[int, ...] = ()  # cores of the inference thread; empty if the thread is not moved
+    buffers: int  # number of rollouts in memory
+    engine: str  # name of the sampling engine, see SamplerConfig
+    worker_cores: tuple[int | None, ...]  # one core per worker process, or None for a worker that is not pinned
+    shares_cores: bool  # whether inference runs on the workers' cores
+    act_threads: int  # number of threads of one operation of inference
+    act_cores: tuple[int, ...] = ()  # cores of the inference thread; empty if the thread is not pinned
     inference_cores: tuple[
         tuple[int, ...], ...
     ] = ()  # cores of each group's inference thread; empty if one server infers for all groups
@@ -63,13 +63,13 @@ class SamplerPlan(NamesEngine):
 
 @dataclass(frozen=True, slots=True)
 class RankPlan:
-    """One rank: its device, cores and threads, and its training sampler."""
+    """The plan of one rank: its device, cores and threads, and its training sampler."""
 
     rank: int
     size: int  # number of ranks
     placement: Placement
-    groups: int  # groups of environments that every worker steps a part of
-    sampler: SamplerPlan  # of training
+    groups: int  # Every worker steps a part of each of these groups of environments.
+    sampler: SamplerPlan  # plan of the training sampler
 
     @property
     def device(self) -> Device:
@@ -77,13 +77,13 @@ class RankPlan:
 
     @classmethod
     def resolve(cls, config: Resolved, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
-        """Plan one rank. config: the rank's own settings. device: overrides --device.
+        """Plan one rank. `config` has the rank's own settings. `device` overrides --device.
 
-        ConfigError if a device or a core is not available, or the environments cannot be divided evenly.
+        Raises ConfigError if a device or a core is not available, or the environments cannot be divided evenly.
         """
         s, device = config.sampler, device or resolve_device(config.device)
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
-        if _emulator_on_cpu(config.env, device):  # workers wait for actions, so inference uses every core
+        if _emulator_on_cpu(config.env, device):  # Workers wait for actions, so inference uses every core.
             placement = replace(placement, act_threads=placement.torch_threads)
         groups = s.groups or (1 if _emulator_on_cpu(config.env, device) or s.envs % 2 else 2)
         if s.on_device:
@@ -95,7 +95,8 @@ class RankPlan:
     @classmethod
     def acting(cls, config: Resolved) -> "RankPlan":
         """Plan evaluations without training, on all usable cores. config: see `acting_config`. ConfigError."""
-        envs = 2 * default_workers(config.device)  # of the training sampler, which is never built
+        # This is the number of the training sampler, which is never built here.
+        envs = 2 * default_workers(config.device)
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
 
     def evaluation(self, B: int, T: int) -> SamplerPlan:
@@ -105,7 +106,7 @@ class RankPlan:
         return _one_server(self.placement, grouping, T, BUFFERS, self.sampler.engine)
 
     def lines(self) -> list[str]:
-        """Describe the plan, a fact a line."""
+        """Describe the plan, with one fact per line."""
         p, s = self.placement, self.sampler
         groups = counted(s.grouping.groups, "group")
         if s.on_device:
@@ -136,7 +137,7 @@ class RankPlan:
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "RankPlan":
-        """The inverse of `to_dict`."""
+        """Build a plan from the plain JSON of `to_dict`."""
         s, p = d["sampler"], d["placement"]
         cores = {name: tuple(s[name]) for name in ("worker_cores", "act_cores")}
         threads = tuple(tuple(cores) for cores in s["inference_cores"])
@@ -147,24 +148,24 @@ class RankPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """All ranks of a run on this machine, in order."""
+    """The plans of all ranks of a run on this machine, in order."""
 
     ranks: tuple[RankPlan, ...]
 
     @classmethod
     def resolve(cls, config: Resolved) -> "RunPlan":
-        """Plan every rank of a run. ConfigError if a plan is impossible."""
+        """Plan every rank of a run. Raises ConfigError if a plan is impossible."""
         size = config.distributed.size
         return cls(tuple(RankPlan.resolve(rank_config(config, r), r, size) for r in range(size)))
 
     def lines(self) -> list[str]:
-        """Describe the plan, a fact a line."""
+        """Describe the plan, with one fact per line."""
         return [line for rank in self.ranks for line in rank.lines()]
 
 
 def resolve_device(device: str) -> str:
-    """Return cpu, or a GPU with its index. For `auto`, return the first GPU if there is one. ConfigError for a missing
-    device."""
+    """Return cpu, or a GPU with its index. For `auto`, return the first GPU if there is one. Raises ConfigError for a
+    missing device."""
     if device == "auto":
         return hardware.gpu_name() if hardware.gpu_count() else "cpu"
     device = hardware.available_device(device, "--device")
@@ -177,13 +178,13 @@ def default_workers(device: str) -> int:
 
 
 def _emulator_on_cpu(env: ResolvedEnv, device: str) -> bool:
-    """Whether emulation is so fast that workers wait for inference, on the cores that both use."""
+    """Return whether emulation is so fast that workers wait for inference, on the cores that both use."""
     return device == "cpu" and env.is_emulated
 
 
 def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placement:
-    """Use the largest number of workers that divides the environments. groups: number of groups that each worker
-    steps."""
+    """Use the largest number of workers that divides the environments. `groups` is the number of groups that each
+    worker steps."""
     B = config.sampler.envs
     if B % groups:
         raise ConfigError(f"B={B} must divide by {groups} groups; use {-(-B // groups) * groups}")
@@ -202,10 +203,10 @@ def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placeme
 def _training_sampler(config: Resolved, placement: Placement, groups: int) -> SamplerPlan:
     s, workers = config.sampler, placement.workers
     buffers = _buffers(config)
-    if s.inference_per_worker:  # groups are inferred for in order of arrival, by one server
+    if s.inference_per_worker:  # One server infers for groups in order of arrival.
         grouping = Grouping(s.envs, workers, workers, dedicated_workers=True)
         return _one_server(placement, grouping, config.T, buffers, s.engine)
-    # inference threads cannot run beside a concurrent learner, because BLAS has one thread count per process
+    # Inference threads cannot run during concurrent learning, because BLAS has one thread count per process.
     threadable = placement.device == "cpu" and bool(config.env.game) and config.schedule != "concurrent"
     dedicated = threadable and s.envs % workers == 0
     if dedicated and s.groups is None and workers % 2 == 0 and s.envs >= 2 * MIN_ENVS_PER_THREAD:
@@ -224,15 +225,15 @@ def _training_sampler(config: Resolved, placement: Placement, groups: int) -> Sa
 
 
 def _buffers(config: Resolved) -> int:
-    """Return the number of rollouts in memory: two, or, if learning runs in parallel, those of a whole period and one
-    more."""
+    """Return the number of rollouts in memory. It is two, or, if learning runs in parallel, that of a whole period plus
+    one."""
     if config.schedule != "concurrent":
         return BUFFERS
     return config.rank_period // (config.T * config.sampler.envs) + 1
 
 
 def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, engine: str) -> SamplerPlan:
-    """One thread infers for all groups."""
+    """Plan a sampler in which one thread infers for all groups."""
     cores = placement.worker_cores[: grouping.workers]
     shared = bool(set(placement.server_cores) & set(placement.worker_cores))
     settles = shared and placement.act_threads == 1 and len(placement.server_cores) > 1

@@ -1,4 +1,4 @@
-"""A plan in more detail than its lines: sizes of groups, and bytes on the host and on each device."""
+"""The plan is reported in more detail than its lines: sizes of groups, and bytes on the host and on each device."""
 
 import math
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ from accel_rl.system.counts import counted
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Bytes of one rank. Rollouts are in host memory, with a copy on the GPU if there is one; with the device engine
-    only there."""
+    """Bytes of one rank. Rollouts are in host memory, with a copy on the GPU if there is one. With the device engine,
+    rollouts are only on the device."""
 
     rollouts: int
-    simulators: int  # of the workers, at most, or of the device engine
-    replay: int  # 0 without one
+    simulators: int  # largest memory of the worker processes, or memory of the device engine
+    replay: int  # bytes of the replay, or 0 without a replay
     replay_device: str
     on_device: bool = False  # whether simulators and rollouts are only on the rank's device
 
     @classmethod
     def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":
-        """config: the rank's own settings."""
+        """`config` has the rank's own settings."""
         s, spec = plan.sampler, config.spec
         B, workers = s.grouping.B, 0 if s.in_process else s.grouping.workers
         layout = rollout_layout(spec, s.T, B)
@@ -52,7 +52,7 @@ class RankMemory:
 
 
 def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
-    """Return (facts, warnings, problems) of a run's plan, as lines. A problem is memory that does not suffice."""
+    """Return (facts, warnings, problems) of a run's plan, as lines. A problem is insufficient memory."""
     facts: list[str] = []
     needed: dict[str, int] = {}
     for rank in plan.ranks:

@@ -1,4 +1,4 @@
-"""Pulls central parameters while an asynchronous rank samples (Stooke & Abbeel 2018, sections 4.3 and 5.3)."""
+"""An asynchronous rank pulls central parameters while it samples (Stooke & Abbeel 2018, sections 4.3 and 5.3)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,9 +20,10 @@ class PullingAgent:
         self.wrapped = agent
         self._gradient_sync = gradient_sync
         self._steps = steps
-        self._acted: dict[int, int] = {}  # first environment of a group -> acts since the last pull
+        # Maps the first environment of a group to the group's acts since the last pull
+        self._acted: dict[int, int] = {}
         self._refreshed = gradient_sync.refreshed
-        self._counting = Lock()  # one thread at a time counts, and pulls
+        self._counting = Lock()  # only the thread that holds this lock counts and pulls
         self._idle = Condition()
         self._threads_acting = 0
 
@@ -47,7 +48,7 @@ class PullingAgent:
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Context in which a thread uses the parameters to act."""
+        """Context manager in which a thread uses the parameters to act."""
         with self._idle:
             self._threads_acting += 1
         try:
@@ -59,7 +60,7 @@ class PullingAgent:
 
     @contextmanager
     def _nothing_acting(self) -> Iterator[None]:
-        """Context in which no thread acts: wait until all threads have finished, and block new ones."""
+        """Context manager in which no thread acts. It waits until all threads have finished, and blocks new ones."""
         with self._idle:
             self._idle.wait_for(lambda: self._threads_acting == 0)
             yield

@@ -12,8 +12,8 @@ from accel_rl.runners.video import Episode
 from accel_rl.system.errors import ConfigError
 
 KEEP = 0.75
-"""Probability with which sticky random play repeats its action. An action then lasts 4 steps on average, a quarter
-second."""
+"""Sticky random play repeats its action with this probability. An action then lasts 4 steps on average, which is a
+quarter of a second."""
 STICKY_RANDOM = f"sticky random play: each action is kept for the next step with probability {KEEP}"
 
 
@@ -28,7 +28,7 @@ def record(
 ) -> StartPoints:
     """Play `games` games of at most `steps` agent steps each, and draw start points uniformly from all their moments.
 
-    policy: description of the player. The result is a function of the arguments. ConfigError.
+    `policy` describes the player. The result is a function of the arguments. ConfigError.
     """
     for name, value in (("games", games), ("steps", steps)):
         if value < 1:

@@ -1,4 +1,4 @@
-"""Reports of a run: rows for its sinks, a progress display, evaluations and events."""
+"""A run reports rows to its sinks, a progress display, evaluations and events."""
 
 import time
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from accel_rl.system.counts import counted
 
 @dataclass(slots=True)
 class Counters:
-    """Env steps of the run, and those at which it was last evaluated, reported and saved."""
+    """The env steps of the run, and those of the last evaluation, report and checkpoint."""
 
     env_steps: int = 0
     evaluated_at: int = 0
@@ -28,10 +28,10 @@ class Counters:
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
-        """Whether an activity is due that was last done at `last`, every `interval` env steps (0 means only at the
-        end).
+        """Return whether an activity is due that was last done at `last`, every `interval` env steps (0 means only at
+        the end).
 
-        done: whether the run has all its env steps.
+        `done` means that the run has all its env steps.
         """
         if self.env_steps == last:
             return False
@@ -39,7 +39,7 @@ class Counters:
 
 
 class Reporter:
-    """Rows, progress and events of one rank. Only rank 0 displays progress."""
+    """The rows, progress and events of one rank. Only rank 0 displays progress."""
 
     def __init__(self, config: Resolved, run: RunFolder, context: RankContext):
         self.config = config
@@ -50,13 +50,15 @@ class Reporter:
         self._sinks: list[Sink] = []
         self._csv: CsvSink | None = None
         self._episodes = 0  # number of episodes at the last row
-        self._wall_before = 0.0  # wall time, in seconds, of earlier processes of this run
+        self._wall_before = 0.0  # Wall time, in seconds, of earlier processes of this run.
         self._began = self._row_at = time.monotonic()
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
-        """Open the sinks at env_steps. rows: number of valid rows of metrics.csv; later rows will be written again.
+        """Open the sinks at env_steps. `rows` is the number of valid rows of metrics.csv; later rows will be written
+        again.
 
-        updates: number of updates so far, in a run whose length is a number of updates; progress then counts updates.
+        `updates` is the number of updates so far, in a run whose length is a number of updates. Progress then counts
+        updates.
         """
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
@@ -73,13 +75,13 @@ class Reporter:
             self._progress = display(self.config.gorila.updates or 1, updates, label, "updates")
 
     def begin(self, env_steps: int) -> None:
-        """Start the clock: sampling begins now."""
+        """Start the clock, because sampling begins now."""
         self._began = self._row_at = time.monotonic()
         self.resume(env_steps)
 
     @property
     def rows(self) -> int:
-        """Rows of metrics.csv so far."""
+        """Number of rows of metrics.csv so far."""
         return self._csv.rows if self._csv is not None else 0
 
     @property
@@ -88,13 +90,13 @@ class Reporter:
         return self._wall_before + time.monotonic() - self._began
 
     def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
-        """Display the progress, and the online score of the recent episodes, (score, length). Cheap to call after every
-        rollout."""
+        """Display the progress, and the online score of the recent episodes, (score, length). The call is cheap enough
+        after every rollout."""
         assert self._progress is not None
         self._progress.update(done, episode_metrics(list(recent))["score"])
 
     def pause(self, what: str) -> None:
-        """Display an activity other than training. Its time does not count in steps/s."""
+        """Display an activity other than training. The time of the activity does not count in steps/s."""
         assert self._progress is not None
         self._progress.pause(what)
 
@@ -137,15 +139,16 @@ class Reporter:
         self.write(at, row, evaluations, learner.gradient_sync.times)
 
     def _new_score(self, recent: list[tuple[float, int]], episodes: int) -> float:
-        """Return the mean score of the episodes that ended since the last row; NaN if none did, and with several ranks,
-        whose recent episodes have no common order. recent: at most --log.window episodes."""
+        """Return the mean score of the episodes that ended since the last row, or NaN if none did. With several ranks
+        the result is NaN, because their recent episodes have no common order. `recent` has at most --log.window
+        episodes."""
         new = min(episodes - self._episodes, len(recent))
         if new <= 0 or self.config.distributed.size > 1:
             return float("nan")
         return episode_metrics(recent[-new:])["score"]
 
     def write(self, at: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
-        """Write a row of `values`, with the evaluations and the clock. times: seconds spent, by activity."""
+        """Write a row of `values`, with the evaluations and the clock. `times` has the seconds spent, by activity."""
         evaluation = evaluations[0] if evaluations else None
         now, wall = time.monotonic(), self.wall_s
         row: Row = {

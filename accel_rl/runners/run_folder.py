@@ -24,8 +24,8 @@ _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", 
 
 
 class RunFolder:
-    """config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and the files of further
-    sinks."""
+    """The files of a run: config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and the
+    files of further sinks."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -38,7 +38,8 @@ class RunFolder:
 
     @classmethod
     def new_path(cls, config: TrainConfig) -> Path:
-        """Make an empty folder of the default name, with a number behind it if another run has the name; return it."""
+        """Make an empty folder of the default name, with a number behind it if another run has the name, and return
+        it."""
         path = cls.default_path(config)
         for candidate in itertools.chain([path], (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))):
             with contextlib.suppress(FileExistsError):
@@ -63,7 +64,7 @@ class RunFolder:
     def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
         """Create the folder of a new run. The settings are written first, so that a killed run can be resumed.
 
-        ConfigError if the folder contains a run, even one that begins at the same moment.
+        Raises ConfigError if the folder contains a run, even one that begins at the same moment.
         """
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,8 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> tuple["RunFolder", TrainConfig]:
-        """Open the folder of a run; return the folder and the run's settings. ConfigError if it contains no run."""
+        """Open the folder of a run, and return the folder and the run's settings. Raises Raises ConfigError if the
+        folder contains no run."""
         values = read_file(path)
         try:
             return cls(path), TrainConfig.from_dict(values)
@@ -102,7 +104,7 @@ class RunFolder:
         return "" if folder == str(Path.cwd()) else f"; the run was started in {folder}: run the command there"
 
     def of_rank(self, rank: int) -> "RunFolder":
-        """Return the folder of a rank's part of the checkpoints; for rank 0 this folder."""
+        """Return the folder of a rank's part of the checkpoints, which is this folder for rank 0."""
         if rank == 0:
             return self
         folder = RunFolder(self.path / "ranks" / str(rank))
@@ -123,7 +125,8 @@ class RunFolder:
             f.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
     def logged(self, error: RunError) -> RunError:
-        """Write an error's notes, such as a worker's traceback, to events.log; return an error that names the file."""
+        """Write an error's notes, such as a worker's traceback, to events.log, and return an error that names the
+        file."""
         notes = getattr(error, "__notes__", [])
         if not notes:
             return error
@@ -133,12 +136,13 @@ class RunFolder:
 
 
 def _place(written: Path, file: Path) -> None:
-    """Move a written file to its final path, which only one of several runs can do. FileExistsError for the others."""
+    """Move a written file to its final path, which only one of several runs can do. Raises FileExistsError for the
+    other runs."""
     try:
-        os.link(written, file)  # appears whole
+        os.link(written, file)  # A hard link makes the complete file appear at once.
     except FileExistsError:
         raise
-    except OSError:  # a file system without hard links
+    except OSError:  # The file system has no hard links.
         with open(file, "x") as f:
             f.write(written.read_text())
 
@@ -148,7 +152,7 @@ def _text(value: Any) -> str:
 
 
 def versions() -> dict[str, Any]:
-    """Return the versions that a result depends on."""
+    """Return the versions of software that determine a result."""
     result: dict[str, Any] = {
         "accel_rl": __version__,
         "python": platform.python_version(),
@@ -164,9 +168,9 @@ def versions() -> dict[str, Any]:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """Return the git revision of a folder, with + if files are changed; None outside a checkout.
+    """Return the git revision of a folder, with + if files are changed, or None outside a checkout.
 
-    folder: by default, that of this package.
+    `folder` is by default that of this package.
     """
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:
@@ -175,7 +179,7 @@ def git_revision(folder: Path = SOURCE) -> str | None:
 
 
 def git(*words: str, folder: Path) -> str | None:
-    """Return the output of a git command in a folder; None if it fails."""
+    """Return the output of a git command in a folder, or None if it fails."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=folder, capture_output=True, text=True, errors="replace", timeout=10

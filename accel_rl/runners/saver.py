@@ -1,4 +1,4 @@
-"""Checkpoints of one rank, with all state that a bitwise identical continuation needs."""
+"""The checkpoints of one rank contain all state that a bitwise identical continuation needs."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from accel_rl.system.devices import Device
 
 
 class Saver:
-    """Collects the state of a rank's parts, writes it, and restores it."""
+    """Collect the state of a rank's parts, write it, and restore it."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Saver:
         self.secondary = secondary
         self.sampler = sampler
         self.schedule, self.reporter = schedule, reporter
-        # Other ranks keep one more checkpoint: rank 0 writes last, and a checkpoint counts only when rank 0 has written
+        # Other ranks keep one more checkpoint. Rank 0 writes last, and a checkpoint counts only when rank 0 has written
         # it.
         self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep + bool(context.rank))
 
@@ -50,7 +50,7 @@ class Saver:
 
     @property
     def last(self) -> int | None:
-        """Env steps of the newest checkpoint; None if there is none."""
+        """Env steps of the newest checkpoint, or None if there is none."""
         steps = self.checkpoints.steps()
         return steps[-1] if steps else None
 
@@ -72,7 +72,7 @@ class Saver:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Put a state back into the parts."""
+        """Load a state into the rank's parts."""
         at, device = self.at, self.learner.algo.device
         at.env_steps = at.saved_at = state["env_steps"]
         at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]

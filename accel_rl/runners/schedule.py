@@ -11,21 +11,23 @@ from accel_rl.samplers.rollout_sampler import RolloutSampler
 
 
 class Schedule(Protocol):
-    """`Lockstep` or `Concurrent`. One of yours, `--schedule module:Class`, is built like `Lockstep`."""
+    """The schedules are `Lockstep`, `Concurrent` and users' classes. A user's class, `--schedule module:Class`, is
+    built like `Lockstep`."""
 
     interrupted: Callable[[], bool]
-    """Called during a cycle, which ends early once it returns True."""
+    """A function called during a cycle, which ends early once it returns True."""
     sampled: Callable[[int], None]
-    """Called with the env steps of the cycle that have been sampled."""
+    """A function called with the env steps of the cycle that have been sampled."""
 
     @property
     def pending(self) -> bool:
-        """Whether the last cycle ended early. Its steps are not counted yet; the next call of `cycle` continues it."""
+        """Whether the last cycle ended early. The steps of that cycle are not counted yet, and the next call of `cycle`
+        continues it."""
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Sample and learn; return the number of env steps and the updates' metrics.
+        """Sample and learn, and return the number of env steps and the updates' metrics.
 
-        remaining: env steps until the end of the run.
+        `remaining` is the number of env steps until the end of the run.
         """
 
     def state_dict(self) -> dict[str, Any] | None: ...
@@ -36,9 +38,9 @@ class Schedule(Protocol):
 
 
 class Lockstep:
-    """Sample a rollout, learn from it, sample the next one.
+    """Sample a rollout, learn from it, and sample the next one.
 
-    The first learner's agent acts. A second learner learns after the first one, from the same rollouts.
+    The first learner's agent acts. A second learner learns from the same rollouts, after the first learner.
     """
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
@@ -52,7 +54,7 @@ class Lockstep:
         secondary: Learner | None = None,
         exchange: Exchange | None = None,
     ):
-        """exchange: the exchange with the learners of other ranks; None if there are none."""
+        """`exchange` connects the learner to the learners of other ranks, or is None if there are none."""
         self.sampler, self.learners = sampler, with_names(learner, secondary)
         self.exchange = exchange or Exchange()
 

@@ -1,4 +1,4 @@
-"""Streams of randomness that follow from a run's seed."""
+"""Random streams follow from a run's seed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +21,15 @@ class Stream(IntEnum):
 
 
 def derived_seed(seed: int, stream: Stream, *index: int) -> int:
-    """Return the seed of a stream. index: identifies one of several streams, such as an evaluation by its env steps."""
+    """Return the seed of a stream. `index` identifies one of several streams, such as an evaluation by its env
+    steps."""
     spawn_key = (10_000_000 + stream, *index)
     return int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0] >> 1)
 
 
 @contextmanager
 def own_generator(device: str, seed: int) -> Iterator[None]:
-    """Context in which torch's default generators, of the CPU and of a GPU, start from `seed`.
+    """Context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`.
 
     Afterwards their previous states are restored, so that the random numbers of training do not change.
     """

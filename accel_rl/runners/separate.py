@@ -1,4 +1,4 @@
-"""Schedules of ranks that sample without learning, or learn without sampling. These ranks share a replay."""
+"""These schedules are for ranks that sample without learning, or learn without sampling. These ranks share a replay."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from accel_rl.runners.ranks.context import Exchange
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 
-WAIT_S = 0.05  # poll interval while the replay has too few transitions
+WAIT_S = 0.05  # seconds between two polls while the replay has too few transitions
 UPDATES_A_CYCLE = 8
 
 
@@ -39,7 +39,7 @@ class _Part:
 
 
 class Sampling(_Part):
-    """Sample rollouts and store them; another rank learns."""
+    """Sample rollouts and store them. Other ranks learn."""
 
     def __init__(self, sampler: RolloutSampler, learner: Learner, exchange: Exchange):
         self._sampler = sampler
@@ -57,7 +57,7 @@ class Sampling(_Part):
 
 
 class Learning(_Part):
-    """Learn from the replay, as fast as possible; other ranks sample."""
+    """Learn from the replay, as fast as possible. Other ranks sample."""
 
     def __init__(self, learner: Learner):
         self._learner = learner
@@ -75,7 +75,7 @@ class Learning(_Part):
 
 
 class NoSampler:
-    """The `RolloutSampler` of a rank that does not sample."""
+    """The sampler of a rank that does not sample."""
 
     T = B = 0
     buffers = dropped = 0

@@ -6,9 +6,9 @@ from types import FrameType, TracebackType
 
 
 class StopRequest:
-    """`with StopRequest() as stop:` ... `if stop:` finish. Outside the main thread no signal is caught.
+    """Usage: `with StopRequest() as stop:` ... `if stop:` finish. Outside the main thread no signal is caught.
 
-    Nested in another one, it starts with the signal that the outer one has received.
+    A nested request starts with the signal that the outer request has received.
     """
 
     def __init__(self) -> None:

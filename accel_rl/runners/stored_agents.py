@@ -1,4 +1,4 @@
-"""The best network of a run, selected by its evaluations (Nair et al. 2015, section 5.2, use it for the final
+"""The best network of a run is selected by its evaluations (Nair et al. 2015, section 5.2, use it for the final
 evaluation)."""
 
 import math
@@ -16,17 +16,17 @@ from accel_rl.system.errors import ConfigError
 def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, Any]:
     """Return the part of a learner's state that `load_agent` needs, without the optimizer and the replay.
 
-    agent: the agent's `state_dict()`. network: its network's tensors by name.
+    `agent` is the agent's `state_dict()`. `network` has the network's tensors by name.
     """
     return {"algo": {"agent": agent}, "network": network}
 
 
 class BestAgent:
-    """Stores the network whose evaluation had the highest mean score so far, in the folder `best` of a run.
+    """Store the network whose evaluation had the highest mean score so far, in the folder `best` of a run.
 
-    The file is written like a checkpoint: atomically, synced, and verified when it is read. Of equal scores the first
-    is kept. The score is stored with the network. So a resumed run compares with the previous best, even if that was
-    after the checkpoint from which the run is resumed. Only one process may write.
+    The file is written like a checkpoint: atomically, synced, and verified when it is read. Of equal scores, the first
+    is kept. The score is stored with the network. So a resumed run compares with the previous best, even if the best
+    was after the checkpoint from which the run is resumed. Only one process may write.
     """
 
     def __init__(self, run: Path):
@@ -36,42 +36,44 @@ class BestAgent:
 
     @property
     def score(self) -> float:
-        """Mean score of the best evaluation; -inf before the first one. ConfigError if the file is damaged."""
+        """Mean score of the best evaluation, or -inf before the first evaluation. Raises ConfigError if the file is
+        damaged."""
         if self._score is None:
             result = self.load()
             self._score = -math.inf if result is None else float(result["evaluation"]["score_mean"])
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
-        """Store a network if its evaluation is the best so far; return whether it is.
+        """Store a network if its evaluation is the best so far, and return whether it is.
 
-        state: the result of `agent_state`. RunError if the disk is full.
+        `state` is the result of `agent_state`. Raises RunError if the disk is full.
         """
-        if not evaluation.mean > self.score:  # nor NaN, of no episode
+        if not evaluation.mean > self.score:  # The mean is NaN if no episode ended, and then the network is not stored.
             return False
-        self._kept.clean()  # of an interrupted write
+        self._kept.clean()  # Remove the files of an interrupted write.
         number = max(self._kept.steps(), default=0) + 1
         self._kept.save(number, {"env_steps": env_steps, "evaluation": evaluation.to_dict(), "learner": state})
         self._score = evaluation.mean
         return True
 
     def load(self) -> dict[str, Any] | None:
-        """Read and verify the best network, with env_steps, evaluation and learner; None if no network is stored yet.
+        """Read and verify the best network, with env_steps, evaluation and learner. Return None if no network is stored
+        yet.
 
-        ConfigError if the file is damaged.
+        Raises ConfigError if the file is damaged.
         """
         result = self._kept.load_latest()
         return result[1] if result else None
 
 
 def check_policy(flag: str, run: str) -> None:
-    """Raise ConfigError, naming the flag, if the folder holds no checkpoint of a run."""
+    """Raise ConfigError, with the flag in the message, if the folder holds no checkpoint of a run."""
     if not Checkpoints(Path(run).expanduser() / "checkpoints").steps():
         raise ConfigError(f"{flag} {run}: there is no checkpoint of a run in this folder")
 
 
 def load_policy(agent: Any, run: str) -> None:
-    """Load the parameters of the run's newest checkpoint into an agent. ConfigError if the networks differ."""
+    """Load the parameters of the run's newest checkpoint into an agent. Raises ConfigError if the networks differ."""
     result = Checkpoints(Path(run).expanduser() / "checkpoints").load_latest()
     if result is None:
         raise ConfigError(f"{run}: there is no checkpoint of a run in this folder")

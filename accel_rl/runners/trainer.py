@@ -1,4 +1,5 @@
-"""A run from the first step to the last: cycles of the schedule, with evaluations, rows and checkpoints between."""
+"""The trainer runs from the first step to the last, in cycles of the schedule, with evaluations, rows and checkpoints
+in between."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,10 +33,10 @@ from accel_rl.system.errors import RunError
 
 
 class Trainer:
-    """Builds the parts of a run and runs them.
+    """Build the parts of a run, and run them.
 
-    config, plan, run: those of this rank. state: state of the checkpoint to continue from. context: this rank's
-    `RankContext`.
+    `config`, `plan` and `run` are those of this rank. `state` is the state of the checkpoint to continue from.
+    `context` is this rank's `RankContext`.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Trainer:
         self.learner = Learner(
             config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
         )
-        if context.rank:  # ranks have the same parameters, but choose different actions
+        if context.rank:  # All ranks have the same parameters, but choose different actions.
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         context.exchange.begin(self.learner.algo)
         self.secondary = self._build_secondary()
@@ -75,7 +76,7 @@ class Trainer:
         )
         self.evaluator = Evaluator(config, plan)
         self.best = BestAgent(run.path)
-        self.evaluation: Evaluation | None = None  # the last one
+        self.evaluation: Evaluation | None = None  # the last evaluation
 
     def _build_sampler(self) -> RolloutSampler:
         config = self.config
@@ -90,8 +91,8 @@ class Trainer:
         )
 
     def _build_secondary(self) -> Learner | None:
-        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). It starts from the first learner's
-        parameters and uses the same replay with another batch size."""
+        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). The second learner starts from the first
+        learner's parameters, and uses the same replay with another batch size."""
         c = self.config.secondary
         algo = self.config.algo
         first = self.learner.algo
@@ -106,7 +107,7 @@ class Trainer:
             derived_seed(self.config.seed, Stream.SECONDARY),
             self.context.exchange,
         )
-        if self.context.rank:  # other draws from the replay
+        if self.context.rank:  # Each rank makes different draws from the replay.
             torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
         copy_network(self.learner.algo.agent.model, secondary.algo.agent.model)
         assert isinstance(secondary.algo, ReplayAlgorithm)
@@ -137,7 +138,7 @@ class Trainer:
         return [self.learner] if self.secondary is None else [self.learner, self.secondary]
 
     def run(self) -> Result:
-        """Train to the last env step, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
+        """Train to the last env step, or until SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
         with events.written(self.run_folder.event, self.reporter.event):
             return self._run()
 
@@ -166,7 +167,7 @@ class Trainer:
         if self._state is not None:
             self.saver.restore(self._state)
         self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
-        self._state = None  # frees the checkpoint's tensors
+        self._state = None  # This frees the checkpoint's tensors.
         self.sampler.start()
         self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)
@@ -187,7 +188,7 @@ class Trainer:
         self._show_progress()
 
     def _show_progress(self, ahead: int = 0) -> None:
-        """ahead: env steps of a cycle that is not over."""
+        """Display the progress. `ahead` is the number of env steps of a cycle that has not ended."""
         self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
@@ -206,7 +207,8 @@ class Trainer:
         return RunError(line)
 
     def _housekeeping(self, stop: StopRequest) -> None:
-        """Evaluate, report and save, as far as each is due. Runs before every cycle, so also right after a resume."""
+        """Evaluate, report and save, as far as each is due. The method runs before every cycle, and therefore right
+        after a resume."""
         at, config = self.at, self.config
         done = at.env_steps >= config.env_steps
         evaluations: list[Evaluation] = []
@@ -216,7 +218,7 @@ class Trainer:
                 evaluations = self._evaluate(stop)
             evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
-                return  # the run is stopping; the evaluation is played after the resume
+                return  # The run is stopping, and the evaluation is played after the resume.
             self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
         if evaluated or at.due(at.logged_at, config.log_interval(), done):
             self._verify()
@@ -233,7 +235,8 @@ class Trainer:
                 raise self._diverged(learner)
 
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
-        """Evaluate each learner's agent from the same starts of episodes; [] if the run received a request to stop."""
+        """Evaluate each learner's agent from the same starts of episodes. Return [] if the run received a request to
+        stop."""
         config, at = self.config, self.at
         steps = config.evaluation.size(config.env_steps)
 

@@ -1,4 +1,4 @@
-"""Videos of an agent: mp4, or gif if the optional package `video` (ffmpeg) is not installed."""
+"""Videos of an agent are mp4, or gif if the optional package `video` (ffmpeg) is not installed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +16,13 @@ from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
-FPS = 60 / 4  # of Atari: an agent step holds its action for 4 frames of 1/60 s
-LARGE = 400  # pixels of height up to which pictures are enlarged
+FPS = 60 / 4  # An agent step of Atari holds its action for 4 frames of 1/60 s.
+LARGE = 400  # Pictures of at most this height in pixels are enlarged.
 INSTALL = "pip install 'accel_rl[video]'"
 
 
 class Episode:
-    """Plays one evaluation episode in this process and yields its screens in colour."""
+    """Play one evaluation episode in this process, and yield its screens in colour."""
 
     def __init__(self, config: Resolved, agent: Agent, seed: int, max_steps: int):
         self.env: AtariEnv | GymnasiumEnv
@@ -37,9 +37,9 @@ class Episode:
         self.score, self.length = 0.0, 0
 
     def pictures(self) -> Iterator[np.ndarray]:
-        """Play the episode; yields a screen [H, W, 3] uint8 at the start and after each agent step."""
+        """Play the episode, and yield a screen [H, W, 3] uint8 at the start and after each agent step."""
         spec = self.env.spec
-        # a rollout of one step, shifted after each step: observations are stacked as in training
+        # The rollout has one step and is shifted after each step, so that observations are stacked as in training.
         arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in rollout_layout(spec, 1, 1).items()}, spec.stack)
         rollout = Rollout.over(arrays)
         self.env.reset(arrays.frames[spec.stack - 1, 0])
@@ -60,9 +60,9 @@ class Episode:
 
 
 def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int | None = None) -> int:
-    """Write a video; return the number of pictures. ConfigError if the format's encoder is not installed.
+    """Write a video, and return the number of pictures. Raises ConfigError if the format's encoder is not installed.
 
-    scale: factor by which an mp4 is enlarged. By default only small pictures are enlarged.
+    `scale` is the factor by which an mp4 is enlarged. By default only small pictures are enlarged.
     """
     if path.suffix not in (".mp4", ".gif"):
         raise ConfigError(f"{path}: must end in .mp4 or .gif")
@@ -101,7 +101,8 @@ def _write_gif(pictures: Iterator[np.ndarray], path: Path, fps: float) -> int:
 
 
 def default_path(run: Path, env_steps: int) -> Path:
-    """Return the path of a new video in the run folder: mp4, or gif, with a message, if ffmpeg is not installed."""
+    """Return the path of a new video in the run folder. The video is mp4, or gif, with a message, if ffmpeg is not
+    installed."""
     try:
         import imageio_ffmpeg  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""The engine of games that are emulated on the learner's device. Frames, rewards and resets stay on the device.
+"""The device engine emulates games on the learner's device. Frames, rewards and resets stay on the device.
 
 On a CPU the host build of the same kernels runs, for tests and for machines without a GPU.
 """
@@ -30,9 +30,9 @@ from accel_rl.system.errors import ConfigError
 
 
 class DeviceEngine:
-    """Steps `DeviceEnvs`. Its rollouts equal those of the other engines with counter randomness.
+    """The engine steps `DeviceEnvs`. The engine's rollouts equal those of the other engines with counter randomness.
 
-    On a GPU a released step is queued behind the act that chose its actions, and the host does not wait.
+    On a GPU, a released step is queued after the act that chose its actions, and the host does not wait.
     """
 
     def __init__(self, setup: EngineSetup, game: DeviceGame):
@@ -60,7 +60,7 @@ class DeviceEngine:
         """Episodes begin with the first observation, see `release`."""
 
     def join(self) -> list[int]:
-        """Like a pool of one worker, which joins once."""
+        """Return the engine's only worker at the first call, as a pool of one worker would."""
         joined, self._joined = ([] if self._joined else [0]), True
         return joined
 
@@ -82,7 +82,7 @@ class DeviceEngine:
             self._envs[group].step(action, self._outs[buffer][t][group])
 
     def _begin(self, g: int, buffer: int) -> None:
-        """Begin a group's first episodes; see `SequentialEnv.reset`."""
+        """Begin a group's first episodes, see `SequentialEnv.reset`."""
         setup = self.setup
         envs = self._envs[g]
         seeds = self._seeds()[g]
@@ -119,7 +119,7 @@ class DeviceEngine:
         return [self._packed(state) for envs in self._envs for state in envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Continue from states of any engine with counter randomness. ValueError for other states."""
+        """Continue from states of any engine with counter randomness. Raises ValueError for other states."""
         result = [self._unpacked(state) for state in states]
         if len(result) != self.grouping.B:
             raise ValueError(f"states of {len(result)} environments; this sampler has {self.grouping.B}")
@@ -128,7 +128,7 @@ class DeviceEngine:
 
     def _packed(self, state: bytes) -> bytes:
         result = CounterState.from_bytes(state)
-        rng: Any = decorrelation_rng(result.seed).bit_generator.state  # not needed after the start
+        rng: Any = decorrelation_rng(result.seed).bit_generator.state  # the generator is not needed after the start
         header = {"kind": "batch", "waiting": False, "age": result.age, "rng": rng}
         return pack(header, pack(self._kind, state))
 
@@ -147,7 +147,7 @@ class DeviceEngine:
 
 
 def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
-    """The cells that step t of environments b writes; see `RolloutArrays.step`."""
+    """Return the cells that step t of environments b writes, see `RolloutArrays.step`."""
     return DeviceStep(
         frame=rollout.frames[rollout.stack + t, b],
         final_frame=rollout.final_frames[t, b],
@@ -161,7 +161,8 @@ def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
 
 
 def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
-    """Make the tables of an Atari game with counter randomness. cached: a few stored start states. ConfigError."""
+    """Make the tables of an Atari game with counter randomness. With `cached`, the table has a few stored start states.
+    ConfigError."""
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None
     rules = env.rules
@@ -179,7 +180,8 @@ def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: 
 
 
 def check(config: Any) -> None:
-    """Raise ConfigError for settings that the device engine cannot have. config: `Resolved` settings of a run."""
+    """Raise ConfigError for settings that the device engine cannot have. `config` has the `Resolved` settings of a
+    run."""
     env = config.env
     s = config.sampler
     engine = "--sampler.engine device"

@@ -1,5 +1,5 @@
-"""The interface of engines, which step the environments of a sampler, and the arguments from which an engine is
-built."""
+"""Engines step the environments of a sampler. This module has their interface, and the arguments from which an engine
+is built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ from accel_rl.samplers.workers.stepper import BUFFERS
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
-    """A sampler's environments. An engine of yours, `--sampler.engine module:Class`, is built as `Class(setup)`."""
+    """The environments of a sampler, from which an engine is built. A user's engine, `--sampler.engine module:Class`,
+    is built as `Class(setup)`."""
 
     env: ResolvedEnv
     spec: EnvSpec
@@ -23,7 +24,7 @@ class EngineSetup:
     """Agent steps of each environment in a rollout."""
     seed: int
     training: bool = True
-    """False: for evaluations."""
+    """False for evaluations."""
     reset: str = "immediate"
     """See `SamplerConfig.reset`."""
     decorrelation_steps: int = 0
@@ -33,12 +34,12 @@ class EngineSetup:
     buffers: int = BUFFERS
     """Number of rollouts in memory."""
     starts_file: str = ""
-    """File of saved states in which episodes begin; with "", episodes begin with a reset."""
+    """File of saved states in which episodes begin. With "", episodes begin with a reset."""
 
 
 class Engine(Protocol):
-    """Steps environments in groups: `WorkerPool` (processes) or `InProcessEngine`. A group is ready when none of its
-    environments owes a step."""
+    """Step environments in groups. The classes are `WorkerPool` (worker processes) and `InProcessEngine`. A group is
+    ready when none of its environments owes a step."""
 
     grouping: Grouping
     buffers: list[RolloutArrays]
@@ -53,29 +54,29 @@ class Engine(Protocol):
         """Return the environments that were missing in the whole rollout."""
 
     def check(self) -> None:
-        """Notice workers that died, without waiting."""
+        """Detect workers that died, without waiting."""
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Request the steps step_index .. step_index + n - 1 of a group, from all its workers or the given ones. See
+        """Request the steps step_index .. step_index + n - 1 of a group, from all its workers or the given workers. See
         `GroupStepper`."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups is ready, except for its last `ahead` steps; returns this group."""
+        """Wait until one of the groups is ready, except for its last `ahead` steps, and return this group."""
 
     def is_ready(self, group: int) -> bool:
-        """Whether the group is ready, without waiting."""
+        """Return whether the group is ready, without waiting."""
 
     def late_resets(self) -> int:
         """With --sampler.reset swap: number of episodes that began with an immediate reset, because no reserve was
         ready."""
 
     def get_state(self) -> list[bytes]:
-        """One state per environment, in the order of b."""
+        """Return one state per environment, in the order of b."""
 
     def set_state(self, states: list[bytes]) -> None: ...
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments from another seed, as in a new engine; they begin new episodes, and missing ones
-        return."""
+        """Rebuild all environments from another seed, as in a new engine. They begin new episodes, and missing
+        environments return."""
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Scores of whole episodes, accumulated over rollouts."""
+"""Scores of whole episodes are accumulated over rollouts."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A finished episode: score, length in agent steps, and index of its environment.
+    """A finished episode has a score, a length in agent steps, and the index of its environment.
 
     The score is the sum of unclipped rewards, or the score that the environment's own wrapper recorded.
     """
@@ -24,11 +24,11 @@ class Episode:
 
 
 class EpisodeTracker:
-    """Running score and length of each environment; the last `window` finished episodes (paper: 100), with the numbers
-    that environments reported at their ends.
+    """The tracker has the running score and length of each environment. It also has the last `window` finished episodes
+    (paper: 100), with the numbers that environments reported at their ends.
 
-    `partial_starts`: environments begin inside an episode (decorrelated starts). The first episode is then not counted,
-    because its beginning is missing.
+    `partial_starts` means that environments begin inside an episode (decorrelated starts). The first episode is then
+    not counted, because its beginning is missing.
     """
 
     def __init__(self, B: int, window: int = 100, partial_starts: bool = False):
@@ -41,7 +41,7 @@ class EpisodeTracker:
         self.count = 0
 
     def add(self, rollout: RolloutArrays) -> list[Episode]:
-        """Add a rollout; returns the episodes that ended, in the order of (t, b)."""
+        """Add a rollout, and return the episodes that ended, in the order of (t, b)."""
         finished, begin = [], 0
         reward, ended = np.where(rollout.valid, rollout.reward, 0.0), rollout.ended & rollout.valid
         for t in np.flatnonzero(ended.any(1)).tolist():

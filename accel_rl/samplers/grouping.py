@@ -1,4 +1,4 @@
-"""Division of the environments into groups and workers."""
+"""The environments are divided into groups and workers."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """B environments in `groups` x `workers` equal slices. The assignment of seeds does not depend on the number of
-    workers.
+    """A division of B environments into `groups` x `workers` equal slices. The assignment of seeds does not depend on
+    the number of workers.
 
-    dedicated_workers: each group has its own workers, the same number for all groups, and groups are served in order of
-    arrival. Otherwise every worker steps a part of each group.
+    With `dedicated_workers`, each group has its own workers, the same number for all groups, and groups are served in
+    order of arrival. Otherwise every worker steps a part of each group.
     """
 
     B: int
@@ -37,7 +37,7 @@ class Grouping:
 
     @property
     def n(self) -> int:
-        """Environments per worker and group."""
+        """Number of environments per worker and group."""
         return self.B // (self.workers * (1 if self.dedicated_workers else self.groups))
 
     @property
@@ -46,7 +46,7 @@ class Grouping:
         return self.groups > 1 and not self.dedicated_workers
 
     def groups_of(self, worker: int) -> range:
-        """The groups that a worker steps a part of."""
+        """Return the groups of which a worker steps a part."""
         if not self.dedicated_workers:
             return range(self.groups)
         group = worker * self.groups // self.workers
@@ -70,7 +70,7 @@ class Grouping:
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
     """Return the largest number of workers, at most one per core, that divides B environments in `groups` groups.
 
-    If no number divides them, 1; or 0 if each group must have dedicated workers.
+    If no number divides them, return 1, or 0 if each group must have dedicated workers.
     """
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
@@ -78,5 +78,6 @@ def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = Fals
 
 
 def env_seed(seed: int, index: int, generation: int = 0) -> int:
-    """The seed of environment `index` (global over ranks); a replaced worker's environments are a new generation."""
+    """Return the seed of environment `index` (global over ranks). A replaced worker's environments are a new
+    generation."""
     return int(np.random.SeedSequence(seed, spawn_key=(index, generation)).generate_state(1, np.uint32)[0] >> 1)

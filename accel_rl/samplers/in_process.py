@@ -1,4 +1,4 @@
-"""The serial reference: this process steps the environments, one group after another, without signals."""
+"""This serial reference engine steps the environments in this process, one group after another, without signals."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ class InProcessEngine:
             stepper.start()
 
     def join(self) -> list[int]:
-        """Like a pool of one worker, which joins once."""
+        """Return the engine's only worker at the first call, as a pool of one worker would."""
         joined, self._joined = ([] if self._joined else [0]), True
         return joined
 
@@ -60,7 +60,7 @@ class InProcessEngine:
         return sum(stepper.env.late_resets for stepper in self._steppers)
 
     def get_state(self) -> list[bytes]:
-        """One per environment, in the order of b."""
+        """Return one state per environment, in the order of b."""
         return [state for stepper in self._steppers for state in stepper.env.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:

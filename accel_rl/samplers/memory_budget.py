@@ -1,7 +1,8 @@
 """Upper bounds on the memory of simulators, computed before any process starts.
 
-Measured with ale-py 0.12.1 on Linux (pong, breakout): 0.66 to 0.78 MB of private memory per environment, and 26 MB per
-worker without environments. The bounds include a margin for other games and allocators, and tests check them.
+The bounds were measured with ale-py 0.12.1 on Linux (pong, breakout): 0.66 to 0.78 MB of private memory per
+environment, and 26 MB per worker without environments. The bounds include a margin for other games and allocators, and
+tests check them.
 """
 
 import math
@@ -15,12 +16,13 @@ from accel_rl.samplers.workers.stepper import BUFFERS
 
 EMULATOR_BYTES = 5 * 2**18
 WORKER_BYTES = 96 * 2**20
-DEVICE_EMULATOR_BYTES = 2**14  # of the device engine: states and the logs of two frames
+DEVICE_EMULATOR_BYTES = 2**14  # bytes per environment of the device engine: saved states, and the logs of two frames
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """Upper bounds in bytes: private memory of an environment and of a worker, and shared memory of an environment."""
+    """Upper bounds in bytes of the private memory of an environment and of a worker, and of the shared memory of an
+    environment."""
 
     emulator: int
     shared: int

@@ -1,10 +1,10 @@
-"""What the name of an engine says about it."""
+"""Properties of an engine that follow from its name."""
 
 DEVICE_ENGINES = ("device",)
 
 
 class NamesEngine:
-    """Base of settings and plans that have the name of an engine."""
+    """Base class of settings and plans that contain the name of an engine."""
 
     __slots__ = ()
     engine: str

@@ -1,4 +1,4 @@
-"""The rollouts that a sampler fills: in host memory, or on a GPU if games are emulated there."""
+"""A sampler fills rollouts in host memory, or on a GPU if games are emulated on the GPU."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,13 +18,13 @@ class RolloutMemory(Protocol):
 
     rollouts: list[Rollout]
     resident: bool
-    """Whether the rollouts are on the GPU where the environments live."""
+    """Whether the rollouts are on the GPU where the environments run."""
 
     def clear(self) -> None:
         """Fill all cells with values that are recognised if a cell is read before it is written."""
 
     def arrays(self, buffer: int) -> RolloutArrays:
-        """Return the cells of a finished rollout as numpy arrays, but for frames on a GPU."""
+        """Return the cells of a finished rollout as numpy arrays, except for frames on a GPU."""
 
     def skip(self, idle: np.ndarray | None) -> None:
         """From the next rollout on, skip the environments of the mask `idle` [B]; None steps all environments."""
@@ -39,13 +39,13 @@ class RolloutMemory(Protocol):
         """Return copies of the frames [S, B, *frame_shape] and the age [B] that a rollout begins with."""
 
     def set_first(self, buffer: int, frames: Any, age: Any) -> None:
-        """The inverse of `first`."""
+        """Restore the values that `first` returned."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
-        """Context in which groups run on separate streams, if enabled."""
+        """Context manager in which groups run on separate streams, if enabled."""
 
     def turn(self, group: int) -> AbstractContextManager[Any]:
-        """Context in which a group acts and is stepped."""
+        """Context manager in which a group acts and is stepped."""
 
 
 class HostMemory:
@@ -121,7 +121,7 @@ class ResidentMemory:
         def array(x: Tensor) -> Any:
             return x.numpy() if x.device.type == "cpu" else None
 
-        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report none
+        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report no numbers of the episode
         cells = {name: array(getattr(rollout, name)) for name in TENSORS}
         return RolloutArrays(**cells, info=info, stack=rollout.stack)
 

@@ -12,7 +12,8 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 
 class RolloutSampler(Protocol):
-    """`Sampler`, or `NoSampler` of a rank that does not sample: T steps of B environments."""
+    """A sampler collects T steps of B environments. The classes are `Sampler`, and `NoSampler` of a rank that does not
+    sample."""
 
     spec: EnvSpec
     T: int
@@ -21,7 +22,7 @@ class RolloutSampler(Protocol):
     """Number of rollouts in memory. A rollout is valid until `buffers` - 1 further rollouts have been collected."""
     episodes: EpisodeTracker
     finished: list[Episode]
-    """Episodes that ended in the last rollout."""
+    """The episodes that ended in the last rollout."""
     idle: np.ndarray | None
     """[B] bool: environments that are not stepped, in an evaluation."""
 
@@ -35,10 +36,10 @@ class RolloutSampler(Protocol):
         """Play T steps in each environment."""
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that `collect` would return. fixed: the agent's parameters do not change."""
+        """Yield the rollouts that `collect` would return. `fixed` means that the agent's parameters do not change."""
 
     def check(self) -> None:
-        """Notice workers that died, between updates."""
+        """Detect workers that died, between updates."""
 
     def state_dict(self) -> dict[str, Any]: ...
 

@@ -1,4 +1,4 @@
-"""The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
+"""The sampler plays T steps of B environments in alternating groups, over any engine that steps them."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -38,11 +38,11 @@ class Phase(Enum):
 
 
 class Sampler:
-    """`collect(agent)` -> Rollout [T, B]. There are n buffers, so a rollout is valid until n - 1 further rollouts have
-    been collected.
+    """The method `collect(agent)` returns a Rollout [T, B]. The sampler has n buffers, so a rollout is valid until n -
+    1 further rollouts have been collected.
 
-    The result depends only on the seed, B, the groups and the agent. It does not depend on the engine, the number of
-    workers or their speed.
+    The result depends only on the seed, B, the groups and the agent. The result does not depend on the engine, the
+    number of workers or their speed.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Sampler:
         threads: InferenceThreads | None = None,
         memory: RolloutMemory | None = None,
     ):
-        """threads: infer for the groups in parallel; requires dedicated workers for each group.
+        """With `threads`, infer for the groups in parallel, which requires dedicated workers for each group.
 
-        acceleration: selects the implementation of inference. memory: the rollouts, by default the engine's `buffers`
-        in host memory.
+        `acceleration` selects the implementation of inference. `memory` has the rollouts, by default the engine's
+        `buffers` in host memory.
         """
         self.engine = engine
         self.spec = spec
@@ -80,14 +80,14 @@ class Sampler:
         self._player = acceleration.player(self.server.device) if self.memory.resident else None
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
         self.episodes = self._new_tracker()
-        self.finished: list[Episode] = []  # in the last rollout
-        self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped, in an evaluation
+        self.finished: list[Episode] = []  # episodes that ended in the last rollout
+        self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped in an evaluation
         self._has_warned = False
-        self.dropped = 0  # parts of rollouts that lost workers left invalid
+        self.dropped = 0  # Lost workers left this number of parts of rollouts invalid.
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
-        self._in_threads: set[int] = set()  # buffers of rollouts that threads infer for
+        self._in_threads: set[int] = set()  # buffers of rollouts for which threads infer
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._is_started = self._awaits_initial = False
@@ -115,7 +115,7 @@ class Sampler:
             raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that `collect` would return. Each is valid until the next one is requested.
+        """Yield the rollouts that `collect` would return. Each rollout is valid until the next one is requested.
 
         Environments do not pause at the end of a rollout if the agent is open-loop, or if it is `fixed` (its parameters
         do not change) and groups have inference threads. Closing the iterator plays the running rollout to its end and
@@ -128,9 +128,11 @@ class Sampler:
                     continue
                 self._open()
                 self._begin(agent, self._buffer)
-            is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)  # as the rollout in flight
+            # The next rollout is of the same kind as the rollout in flight.
+            is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
-            if goes_on and not self.engine.absent():  # else a worker may join before the next rollout
+            # While environments are missing, a worker may join before the next rollout, so environments pause.
+            if goes_on and not self.engine.absent():
                 self._begin(agent, self._next_buffer, ahead=True)
             rollout = self._finish()
             try:
@@ -141,7 +143,7 @@ class Sampler:
                 raise
 
     def _can_go_ahead(self, agent: Agent, fixed: bool) -> bool:
-        """Whether the next rollout does not depend on the time between the two rollouts."""
+        """Return whether the next rollout does not depend on the time between the two rollouts."""
         independent = is_open_loop(agent) or (fixed and self._threads is not None and self.server.can_go_ahead(agent))
         return independent and not self._resets_in_pause and not self.memory.resident
 
@@ -179,7 +181,7 @@ class Sampler:
         self._play(agent, buffer)
 
     def _play(self, agent: Agent | None, buffer: int) -> None:
-        """Play a rollout. agent: None if its actions are drawn before the rollout."""
+        """Play a rollout. `agent` is None if its actions are drawn before the rollout."""
         if self._player is None:
             self._steps(agent, buffer)
             return
@@ -188,7 +190,7 @@ class Sampler:
         self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
 
     def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
-        """Play a rollout step by step. side_by_side: groups on a GPU run on separate streams."""
+        """Play a rollout step by step. With `side_by_side`, groups on a GPU run on separate streams."""
         with self.memory.side_by_side(side_by_side):
             for t, g in self._turns():
                 with self.memory.turn(g):
@@ -223,12 +225,12 @@ class Sampler:
             done[g] += 1
             playing.remove(g)
             if done[g] < self.T:
-                playing.append(g)  # appended behind the other groups, so that every group is served
+                playing.append(g)  # The group is appended behind the other groups, so that every group is served.
 
     def _finish(self) -> Rollout:
         """Wait for the last step of the current buffer's rollout, and return the rollout."""
         is_ahead, in_threads = self.phase is Phase.AHEAD, self._buffer in self._in_threads
-        self.phase = Phase.IDLE  # if this raises
+        self.phase = Phase.IDLE  # The phase stays idle if the next statement raises.
         if in_threads:
             self._in_threads.remove(self._buffer)
             assert self._threads is not None
@@ -244,7 +246,7 @@ class Sampler:
         self._warn_of_nan(arrays)
         self.finished = self.episodes.add(arrays)
         self._buffer = self._next_buffer
-        if not (in_threads and is_ahead):  # else each thread has carried over its group's
+        if not (in_threads and is_ahead):  # Otherwise each thread has carried over its group's state.
             self.memory.carry_over(buffer, self._buffer)
         self._reset_in_pause()
         self.phase = Phase.RUNNING if is_ahead else Phase.IDLE
@@ -309,13 +311,14 @@ class Sampler:
             raise RuntimeError("a rollout is in flight: close the iterator that rollouts() returned first")
 
     def check(self) -> None:
-        """Notice workers that died, between updates."""
+        """Detect workers that died, between updates."""
         self.engine.check()
 
     # -- state ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Environments, the frames that observations reach back to, randomness and running scores, between rollouts."""
+        """Return the state of the sampler between rollouts: environments, the frames that observations reach back to,
+        randomness and running scores."""
         self._require_idle()
         self._open()
         frames, age = self.memory.first(self._buffer)
@@ -329,7 +332,7 @@ class Sampler:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state, bit for bit if the environments can."""
+        """Continue from a state, bit for bit if the environments support it."""
         self.engine.start(restore=True)
         self.engine.set_state(state["envs"])
         self._is_started = True

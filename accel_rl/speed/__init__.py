@@ -1,1 +1,1 @@
-"""Acting and updates that are recorded once and replayed without Python, with the results of the plain run."""
+"""Acting and updates are recorded once and replayed without Python, with the results of the plain run."""

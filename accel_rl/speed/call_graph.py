@@ -1,4 +1,4 @@
-"""Calls of compiled kernels, recorded once and then replayed in one call, without Python between the kernels."""
+"""Calls of compiled kernels are recorded once and then replayed in one call, without Python between the kernels."""
 
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,17 +14,19 @@ _ALLOCATIONS = ("empty", "new_empty", "empty_strided", "empty_like")
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One call: the kernel's name and its arguments in the order of its C++ signature, tensors as addresses."""
+    """One recorded call has the kernel's name and its arguments in the order of its C++ signature, with tensors as
+    addresses."""
 
     kernel: str
     arguments: tuple[int, ...]
 
 
 class CallRecorder(TorchDispatchMode):
-    """Records every kernel that this thread calls through `call` while the recorder is active.
+    """Record every kernel that this thread calls through `call` while the recorder is active.
 
-    `unsupported` names torch operations that computed values in this time. Views and allocations are allowed; any other
-    operation would be missing from the replay. Tensors that the kernels read or wrote are referenced by the recorder.
+    `unsupported` contains the names of torch operations that computed values in this time. Views and allocations are
+    allowed. Any other operation would be missing from the replay. Tensors that the kernels read or wrote are referenced
+    by the recorder.
     """
 
     def __init__(self) -> None:
@@ -61,7 +63,7 @@ class CallRecorder(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def graph(self, module: ModuleType) -> Any:
-        """The records as a C++ CallGraph (src/call_graph.h)."""
+        """Return the records as a C++ CallGraph (src/call_graph.h)."""
         graph = module.CallGraph()
         for r in self.records:
             graph.add(r.kernel, r.arguments)

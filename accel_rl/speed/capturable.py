@@ -1,4 +1,5 @@
-"""The list of agents and modules whose inference may be captured and replayed without calling Python. Classes opt in.
+"""The list of agents and modules whose inference may be captured and replayed without calling Python. Classes must be
+registered explicitly.
 
 A captured act repeats only the kernel calls. So during a step the agent and every module of its network must not count,
 log, or draw random numbers. The built-in classes below satisfy this. A subclass that inherits `act` or `forward` is
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Same:
-    """A key that is equal to another key only if both refer to the same object, which it keeps alive."""
+    """A key that is equal to another key only if both refer to the same object. The key keeps the object alive."""
 
     def __init__(self, value: object):
         self.value = value
@@ -55,13 +56,14 @@ _AGENTS: dict[type, Callable[[Any], Hashable]] = {
 
 
 def register_module(cls: type[nn.Module]) -> type[nn.Module]:
-    """Opt a module in (a decorator): its forward pass only calls kernels and depends only on input and parameters."""
+    """Register a module class (a decorator): its forward pass only calls kernels and depends only on input and
+    parameters."""
     _MODULES.add(cls)
     return cls
 
 
 def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda agent: None) -> type:
-    """Allow an agent class to be captured. depends_on: returns the values that its `act` depends on, other than
+    """Allow an agent class to be captured. `depends_on` returns the values that its `act` depends on, other than
     observations, uniform numbers and parameters."""
     _AGENTS[cls] = depends_on
     return cls
@@ -74,7 +76,7 @@ def acting(agent: Agent) -> Any:
 
 
 def refusal(agent: Agent) -> str | None:
-    """Return the reason why the agent's inference is not captured; None if it may be captured."""
+    """Return the reason why the agent's inference is not captured, or None if it may be captured."""
     agent = acting(agent)
     if _registered(type(agent), _AGENTS, ("act", "forward", "value")) is None:
         return f"{type(agent).__name__} is not registered as capturable"
@@ -84,7 +86,7 @@ def refusal(agent: Agent) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Return the reason why a network's forward pass is not captured while acting; None if it may be captured."""
+    """Return the reason why a network's forward pass is not captured while acting, or None if it may be captured."""
     for name, m in model.named_modules():
         if _registered(type(m), _MODULES, ("forward", "__call__")) is None:
             return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
@@ -92,8 +94,8 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
-    """Return the nearest registered class that `cls` equals, or inherits all of `methods` from; None if no such class
-    exists."""
+    """Return the nearest registered class that `cls` equals, or inherits all of `methods` from, or None if no such
+    class exists."""
     base = next((c for c in cls.__mro__ if c in classes), None)
     if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
         return None
@@ -101,7 +103,7 @@ def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -
 
 
 def hook_of(model: nn.Module) -> str | None:
-    """Return a description of the first hook, since a replay would not call hooks; None if there is no hook."""
+    """Return a description of the first hook, since a replay would not call hooks, or None if there is no hook."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
     for name, m in model.named_modules():
@@ -111,14 +113,14 @@ def hook_of(model: nn.Module) -> str | None:
 
 
 class Eligibility:
-    """Decides whether the current agent may be captured, and identifies captures that can be reused.
+    """Decide whether the current agent may be captured, and identify captures that can be reused.
 
-    `key` identifies the state that captured inference depends on. If it is None, every step calls the agent. The reason
-    why an agent is not captured is logged once.
+    `key` identifies the state on which captured inference depends. If `key` is None, every step calls the agent. The
+    reason why an agent is not captured is logged once.
     """
 
     def __init__(self, never: str):
-        """never: the reason why no agent is captured; empty if agents may be captured."""
+        """`never` is the reason why no agent is captured, and is empty if agents may be captured."""
         self.key: Hashable | None = None
         self._never = never
         self._logged: set[str] = set()
@@ -126,7 +128,7 @@ class Eligibility:
         self._addresses: tuple[int, ...] = ()
 
     def use(self, agent: Agent, settings: Hashable) -> bool:
-        """Set the agent to serve; return whether earlier captures became invalid. settings: further state that the
+        """Set the agent to serve, and return whether earlier captures became invalid. settings: further state that the
         caller's captures depend on."""
         why = self._never or refusal(agent)
         if why:

@@ -15,7 +15,7 @@ class CapturedActing(Acceleration):
     """Captures an act where its agent allows it, as kernel calls on a CPU and as CUDA graphs on a GPU."""
 
     def __init__(self, enabled: bool = True):
-        """enabled: False if the run has --sampler.no-capture."""
+        """`enabled` is False if the run has --sampler.no-capture."""
         self._enabled = enabled
 
     def on_cpu(self, groups: Sequence[slice]) -> CapturedInference:

@@ -1,4 +1,4 @@
-"""Inference on a CPU as a graph of kernel calls: captured once, replayed at every step without Python."""
+"""Inference on a CPU is a graph of kernel calls, captured once and replayed at every step without Python."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,27 +25,27 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """Return the memory of environments b in x [T, B, ...]; `rows` is the number of rows read per step."""
+        """Return the memory of environments b in x [T, B, ...]. `rows` is the number of rows read per step."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
 
 
 class _Capture(NamedTuple):
-    """A group's captured act."""
+    """The captured act of a group."""
 
     recorder: CallRecorder
-    graph: Any  # kernels/src/call_graph.h
-    recorded: dict[str, torch.dtype]  # dtype of each value that the agent records, by name
+    graph: Any  # a graph of kernels/src/call_graph.h
+    recorded: dict[str, torch.dtype]  # dtype of each recorded value of the agent, by name
 
 
 class CapturedInference(Inference):
     """The kernel calls of one step, for each group of environments, from the group's frames to its actions.
 
-    The second step of a group is captured; later steps replay the capture with the memory of their own step. The
-    results are bitwise equal to those of calling the agent. The following are not captured, and the reason is logged
-    once: agents and modules that have not opted in (`capturable`), networks with operations other than kernels, and all
-    agents under `--sampler.no-capture`.
+    The second step of a group is captured. Later steps replay the capture with the memory of their own step. The
+    results are bitwise equal to those of calling the agent. Some agents are not captured, and the reason is logged
+    once: agents and modules that are not registered (`capturable`), networks with operations other than kernels, and
+    all agents under `--sampler.no-capture`.
     """
 
     def __init__(
@@ -59,20 +59,21 @@ class CapturedInference(Inference):
             never = "the compiled kernels are not built"
         self._eligibility = capturable.Eligibility(never)
         self._captures: dict[int, _Capture] = {}
-        self._uncapturable: set[int] = set()  # groups whose network has operations other than kernels
-        self._served: set[int] = set()  # groups, since the key changed
-        self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}  # by buffer: its number, its uniform numbers
-        self._placed: dict[int, int] = {}  # by group: the number of the rollout that its graph works on
+        self._uncapturable: set[int] = set()  # groups whose network also has operations other than the compiled kernels
+        self._served: set[int] = set()  # groups that were served since the key changed
+        # For each buffer: the rollout's number, the rollout and its uniform numbers
+        self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
+        self._placed: dict[int, int] = {}  # for each group: the number of the rollout whose memory its graph uses
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """Start that rollout. uniform [T, B]: the numbers that its actions are drawn by."""
+        """Start a rollout. uniform [T, B] are the random numbers that determine its actions."""
         self._count += 1
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent to serve. settings: further values that its actions depend on. state: recurrent states, which
-        prevent a capture."""
+        """Set the agent that acts. `settings` are further values on which its actions depend. `state` has recurrent
+        states, which prevent a capture."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -95,7 +96,8 @@ class CapturedInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """While the agent acts for the group at step t; captures it, from the group's second step on."""
+        """Context manager in which the agent acts for the group at step t. The act is captured from the group's second
+        step on."""
         module = native.compiled()
         if self._eligibility.key is None or module is None or group in self._uncapturable or group not in self._served:
             self._served.add(group)
@@ -121,9 +123,9 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # the first rollout in this memory
+            if name not in r.recorded:  # This is the first rollout in this memory.
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
-        # frames are passed as whole rows; an index selects the environments
+        # Frames are passed as whole rows, and an index selects the environments.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
         memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
         memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]

@@ -1,4 +1,4 @@
-"""Whole rollouts on a GPU as CUDA graphs: T steps of inference and environments with one launch."""
+"""Whole rollouts on a GPU are CUDA graphs, with T steps of inference and environments in one launch."""
 
 from collections.abc import Hashable
 
@@ -12,8 +12,8 @@ from accel_rl.system.hardware import say_once
 
 
 class CapturedRollouts:
-    """Plays rollouts. The first rollouts run from Python; later ones replay a graph that was captured for the same
-    buffer.
+    """Play rollouts on a GPU. The first rollouts run from Python. Later rollouts replay a graph that was captured for
+    the same buffer.
 
     The reason why an agent is not captured is logged once (see `CapturedInference`).
     """
@@ -22,12 +22,13 @@ class CapturedRollouts:
         self._graphs = CudaGraphs(device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._enabled = enabled
-        self._replays: dict[tuple[bool, int], Replay] = {}  # by whether all actions are drawn before, and buffer
-        self._played: dict[tuple[bool, int], int] = {}  # rollouts from Python
+        # Keyed by whether all actions are drawn before the rollout, and by buffer
+        self._replays: dict[tuple[bool, int], Replay] = {}
+        self._played: dict[tuple[bool, int], int] = {}  # number of rollouts that were launched from Python
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Play a rollout into the buffer. agent: None if all actions are drawn before the rollout. settings: further
-        values that the rollout depends on.
+        """Play a rollout into the buffer. `agent` is None if all actions are drawn before the rollout. `settings` are
+        further values on which the rollout depends.
 
         Groups run in parallel only inside a graph, because a first rollout allocates memory that all groups use.
         """
@@ -45,7 +46,7 @@ class CapturedRollouts:
         if key in self._replays:
             self._replays[key]()
         else:
-            play(False)  # a capture that failed had no effect
+            play(False)  # A capture that failed had no effect, so the rollout is played from Python.
 
     def _may_capture(self, agent: Agent | None, settings: Hashable) -> bool:
         if agent is None:

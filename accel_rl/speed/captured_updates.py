@@ -1,4 +1,4 @@
-"""Updates on a GPU as CUDA graphs: one graph is one update, replayed without Python.
+"""Updates on a GPU are CUDA graphs. One graph is one update, replayed without Python.
 
     batches() in Python    draw 1 | copy | draw 2 | copy | ...      a batch is copied to memory that stays
     graph                         | update 1     | update 2 ...     loss, backward, norm, optimizer step, after_update
@@ -27,9 +27,9 @@ from accel_rl.system.hardware import say_once
 logger = logging.getLogger(__name__)
 
 Update = Callable[[Any], Mapping[str, Tensor | float]]
-"""batch -> metrics: makes one update."""
+"""A function batch -> metrics that makes one update."""
 MOST = 16
-"""Number of kinds of batches that have graphs. Python makes the updates of further kinds."""
+"""Largest number of kinds of batches that have graphs. Updates of further kinds run from Python."""
 
 
 class _Graph(NamedTuple):
@@ -41,24 +41,24 @@ class _Graph(NamedTuple):
 
 
 class CapturedUpdates:
-    """Makes the updates of a phase. The first updates of each kind run from Python; later ones replay a graph.
+    """Make the updates of a phase. The first updates of each kind run from Python. Later updates replay a graph.
 
-    The results are bitwise equal to those of the same updates from Python. There is one graph per kind of batch: its
-    shapes, its dtypes, and which of its parts are None. An update is not captured if it waits for the GPU, or if it
-    reads Python values that change. The reason is logged once.
+    The results are bitwise equal to those of the same updates from Python. Each kind of batch has one graph. A kind is
+    determined by shapes, dtypes, and which parts are None. An update is not captured if it waits for the GPU, or if it
+    reads Python values that change. The reason for not capturing an update is logged once.
 
     NCCL requires that either all ranks capture a collective or none, and that the ranks launch matching graphs
     together. The kinds of batches differ between ranks, for example by their replays' pools of final frames. So before
-    each update the ranks exchange the numbers of their kinds, and there is one graph for each combination.
+    each update the ranks exchange the numbers of their kinds, and each combination has one graph.
     """
 
     def __init__(self, algo: Algorithm, update: Update, enabled: bool):
         self._algo = algo
         self._update = update
         self._graphs = CudaGraphs(algo.device)
-        self._numbers: dict[Hashable, int] = {}  # from 1, of this rank's kinds
-        self._captures: dict[tuple[int, ...], _Graph] = {}  # by `_key`
-        self._warm_ups: dict[tuple[int, ...], int] = {}  # updates from Python before the capture, by `_key`
+        self._numbers: dict[Hashable, int] = {}  # numbers of this rank's kinds of updates, from 1
+        self._captures: dict[tuple[int, ...], _Graph] = {}  # captured graphs, by `_key`
+        self._warm_ups: dict[tuple[int, ...], int] = {}  # number of updates from Python before the capture, by `_key`
         self._logged: set[str] = set()
         why = "" if enabled else "--no-capture-updates"
         why = why or hook_of(algo.agent.model) or ""
@@ -67,7 +67,7 @@ class CapturedUpdates:
             self._refuse(why)
 
     def phase(self) -> Iterator[UpdateMetrics]:
-        """Make the updates of a phase; yields the metrics of each. Does not wait for the GPU."""
+        """Make the updates of a phase, and yield the metrics of each update. The call does not wait for the GPU."""
         algo = self._algo
         if self.enabled and isinstance(algo, ReplayAlgorithm) and _draws_on_the_gpu(algo):
             for _ in algo.phase():
@@ -77,7 +77,7 @@ class CapturedUpdates:
                 yield self._make(kind_of(batch, algo.device.type), batch)
 
     def _make(self, kind: Hashable | None, batch: Any) -> UpdateMetrics:
-        """Make one update. batch: None if the update itself draws the batch."""
+        """Make one update. `batch` is None if the update itself draws the batch."""
         key = self._key(kind, is_limited=batch is not None)
         if key is None:
             return self._from_python(batch)
@@ -91,19 +91,20 @@ class CapturedUpdates:
         if graph.batch is not None:
             graph.batch.load(batch)
         graph.replay()
-        return UpdateMetrics(graph.names, graph.sums.clone(), 1)  # cloned, because the next replay overwrites the sums
+        # The sums are cloned, because the next replay overwrites them.
+        return UpdateMetrics(graph.names, graph.sums.clone(), 1)
 
     def _is_warm(self, key: tuple[int, ...]) -> bool:
         self._warm_ups[key] = self._warm_ups.get(key, 0) + 1
         return self._warm_ups[key] > WARM_UP
 
     def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
-        """Return the numbers of the next update's kind on all ranks that share its batches; None if the update runs
+        """Return the numbers of the next update's kind on all ranks that share its batches, or None if the update runs
         from Python.
 
-        is_limited: whether the kind counts against MOST.
+        `is_limited` means that the kind counts against MOST.
         """
-        if not self.enabled:  # as on all ranks
+        if not self.enabled:  # `enabled` is the same on all ranks.
             return None
         if kind is None:
             self._refuse("a batch has parts on the host, or that cannot be copied")
@@ -119,11 +120,11 @@ class CapturedUpdates:
         return numbers if all(numbers) else None
 
     def _changed(self) -> str:
-        """Return the name of an attribute that some graph has read and that has another value now."""
+        """Return the name of an attribute that some graph has read and whose value has changed since."""
         return next((name for graph in self._captures.values() if (name := graph.reads.changed())), "")
 
     def _capture(self, key: tuple[int, ...], batch: Any) -> bool:
-        """Capture an update; return whether all ranks succeeded. After a failure no rank captures updates."""
+        """Capture an update, and return whether all ranks succeeded. After a failure no rank captures updates."""
         why = ""
         reads = Reads(self._algo)
         try:
@@ -136,7 +137,7 @@ class CapturedUpdates:
             why = " ".join(str(e).split())[:300]
         if self._algo.communicator.all_reduce_min(int(not why)):
             return True
-        reads.restore()  # Python makes this update
+        reads.restore()  # This update runs from Python.
         self._disable(why or "another rank could not capture them")
         say_once(self._line(why or "another rank could not capture them"))
         return False
@@ -176,7 +177,8 @@ class CapturedUpdates:
         self._refuse(why)
 
     def close(self) -> None:
-        """Free the graphs. NCCL's communicator cannot end before: its end waits for all graphs that use it."""
+        """Free the graphs. NCCL's communicator can only end afterwards, because its end waits for all graphs that use
+        it."""
         self._captures.clear()
 
     def _refuse(self, why: str) -> None:
@@ -190,8 +192,8 @@ class CapturedUpdates:
 
 
 def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
-    """Whether a graph may include the draw of the batches: `ReplayAlgorithm.batches` with a replay on the learner's
-    GPU."""
+    """Return whether a graph may include the draw of the batches, which are those of `ReplayAlgorithm.batches` with a
+    replay on the learner's GPU."""
     return type(algo).batches is ReplayAlgorithm.batches and algo.replay.is_capturable
 
 

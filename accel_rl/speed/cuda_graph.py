@@ -1,4 +1,4 @@
-"""GPU work as CUDA graphs: captured once, replayed with one launch instead of one for each operation."""
+"""GPU operations are captured once as CUDA graphs, and replayed with one launch instead of one launch per operation."""
 
 import gc
 import threading
@@ -12,8 +12,7 @@ from accel_rl.system.devices import runtime
 Replay = Callable[[], object]
 
 WARM_UP = 2
-"""Number of times that work runs on the capture's stream before its capture, so that libraries initialise
-themselves."""
+"""Number of runs on the capture's stream before the capture, so that libraries initialise themselves."""
 
 
 @contextmanager
@@ -29,12 +28,12 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-_one_at_a_time = threading.Lock()  # the start of a capture waits for the GPU, which would break another one
+_one_at_a_time = threading.Lock()  # The start of a capture waits for the GPU, which would break another capture.
 
 
 class CudaGraphs:
-    """Captures the work of one device. All graphs share the memory of intermediate results, so they must be replayed
-    one after another, and results must be written to memory that was allocated before the capture."""
+    """Capture the operations of one device. All graphs share the memory of intermediate results, so they must be
+    replayed one after another, and results must be written to memory that was allocated before the capture."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._runtime = device, runtime(device)
@@ -42,7 +41,7 @@ class CudaGraphs:
 
     @contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Context in which work runs on the capture's stream, in order with the current stream."""
+        """Context manager in which work runs on the capture's stream, in order with the current stream."""
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
         with self._runtime.stream(self._stream):
@@ -50,10 +49,11 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
     def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
-        """Capture the GPU work of `work`, and return a function that replays it. `work` is called once, without effect.
+        """Capture the GPU operations of the function `work`, and return a function that replays them. `work` is called
+        once, without effect.
 
-        generators: generators that `work` draws from, besides the device's default generator. Raises RuntimeError if
-        `work` waits for the GPU or reads from the host.
+        `generators` are those from which `work` draws, in addition to the device's default generator. Raises
+        RuntimeError if `work` waits for the GPU or reads from the host.
         """
         graph = self._runtime.CUDAGraph()
         for generator in generators:

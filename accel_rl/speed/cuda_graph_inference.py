@@ -1,4 +1,5 @@
-"""Inference on a GPU as one CUDA graph for each group of environments: one launch a step, not one an operation."""
+"""Inference on a GPU is one CUDA graph for each group of environments, with one launch per step instead of one per
+operation."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from accel_rl.system.hardware import say_once
 
 
 class _Capture(NamedTuple):
-    """t [1]: the step at which `replay` acts. action [N]: the chosen actions."""
+    """t [1] is the step at which `replay` acts. action [N] are the chosen actions."""
 
     t: Tensor
     action: Tensor
@@ -25,7 +26,8 @@ class _Capture(NamedTuple):
 
 
 class CudaGraphInference(Inference):
-    """The GPU work of one step, for each buffer and group of environments, from the group's frames to its actions.
+    """The GPU operations of one step, for each buffer and group of environments, from the group's frames to its
+    actions.
 
     A group's first steps run on the capture's stream. The next step is captured as a CUDA graph, and later steps replay
     the graph. The number of the step is a tensor of one element on the GPU. The reason why an agent is not captured is
@@ -47,11 +49,11 @@ class CudaGraphInference(Inference):
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
-        self._served: dict[tuple[int, int], int] = {}  # by (buffer, group): steps since the key changed
+        self._served: dict[tuple[int, int], int] = {}  # for each (buffer, group): number of steps since the key changed
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent to serve. settings: further values that its actions depend on. state [B, Z]: recurrent
-        states."""
+        """Set the agent that acts. `settings` are further values on which its actions depend. state [B, Z] are
+        recurrent states."""
         if self._eligibility.use(agent, (settings, None if state is None else state.data_ptr())):
             self._captures.clear()
             self._served.clear()
@@ -71,7 +73,8 @@ class CudaGraphInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """While the agent is called for the group at step t: on the capture's stream, if a capture will follow."""
+        """Context manager in which the agent is called for the group at step t, on the capture's stream if a capture
+        will follow."""
         if self._eligibility.key is None:
             yield
             return

@@ -1,5 +1,5 @@
-"""The Python values that an update reads. A replayed update repeats the values of its capture, so they must not
-change."""
+"""The Python values that an update reads are recorded here. A replayed update repeats the Python values of its capture,
+so these values must not change."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ class Reads:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Context in which every attribute of the instance that is read is recorded."""
+        """Context manager in which every attribute of the instance that is read is recorded."""
         algo = self._algo
         cls = type(self._algo)
         values = self._values
@@ -40,7 +40,7 @@ class Reads:
             algo.__class__ = cls
 
     def changed(self) -> str:
-        """Return the name of an attribute whose value has changed; "" if none has."""
+        """Return the name of an attribute whose value has changed, or "" if none has."""
         now = vars(self._algo)
         for name, value in self._values.items():
             current = now.get(name)

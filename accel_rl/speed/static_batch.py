@@ -1,5 +1,5 @@
-"""A batch at a fixed address. The next batch of the same kind is copied to this address, where a replayed update reads
-it."""
+"""A static batch has a fixed address. The next batch of the same kind is copied to this address, where a replayed
+update reads it."""
 
 import copy
 from collections.abc import Callable, Hashable
@@ -10,11 +10,11 @@ from torch import Tensor
 
 
 def kind_of(batch: Any, device: str) -> Hashable | None:
-    """Return a key of the batch; batches with equal keys can be read by the same replayed update. The key consists of
-    types, shapes, dtypes, numbers, and which parts are None. Returns None if a part is on another device or cannot be
+    """Return a key of the batch. Batches with equal keys can be read by the same replayed update. The key consists of
+    types, shapes, dtypes, numbers, and which parts are None. Return None if a part is on another device or cannot be
     copied.
 
-    device: type of the device that the tensors are on.
+    `device` is the type of the tensors' device.
     """
     if isinstance(batch, Tensor):
         same = batch.device.type == device
@@ -29,7 +29,7 @@ def kind_of(batch: Any, device: str) -> Hashable | None:
 
 
 class StaticBatch:
-    """A copy of a batch. `batch` is read by the update, `load` overwrites its tensors."""
+    """A copy of a batch at a fixed address. The update reads `batch`, and `load` overwrites its tensors."""
 
     def __init__(self, batch: Any):
         self._tensors: list[Tensor] = []

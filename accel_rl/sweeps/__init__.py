@@ -1,1 +1,1 @@
-"""Sweeps: grids of runs on slots of cores and GPUs."""
+"""A sweep is a grid of runs on slots of cores and GPUs."""

@@ -1,4 +1,4 @@
-"""Starts waiting runs in free slots of their size, and restarts failed runs from their checkpoints."""
+"""The feeder starts waiting runs in free slots of their size, and restarts failed runs from their checkpoints."""
 
 import logging
 import os
@@ -13,8 +13,8 @@ from accel_rl.system import child
 from accel_rl.system.placement import Slot
 
 logger = logging.getLogger(__name__)
-PATIENCE_S = 60.0  # time for a run to save a checkpoint and stop
-BAD_INPUT = 2  # exit code of a run that would fail again if it were repeated
+PATIENCE_S = 60.0  # seconds in which a run saves a checkpoint and stops
+BAD_INPUT = 2  # A run with this exit code would fail again if it were repeated.
 
 
 @dataclass
@@ -25,10 +25,10 @@ class Running:
 
 
 class Feeder:
-    """Feeds the slots with the waiting runs.
+    """Assign waiting runs to the slots.
 
-    runs: {name: length in env steps}; the largest runs start first, runs of one size in this order.
-    lock: file descriptor of the folder's lock, which every run inherits.
+    `runs` maps each name to the length in env steps. The largest runs start first, and runs of one size in this order.
+    `lock` is the file descriptor of the folder's lock, which every run inherits.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Feeder:
         self.running: dict[str, Running] = {}
         self._ending: dict[
             str, tuple[str, float]
-        ] = {}  # for each run that is stopping: its later status, and the time at which it is killed
+        ] = {}  # For each run that is stopping: its later status, and the time at which it is killed.
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
 
@@ -57,18 +57,18 @@ class Feeder:
 
     @property
     def has_room(self) -> bool:
-        """Whether a slot is free for a run of any size in the queue."""
+        """Return whether a slot is free for a run of any size in the queue."""
         used = {p for running in self.running.values() for p in running.slot.held}
         slots = [slot for same in self.layout.slots.values() for slot in same]
         return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
 
     def add(self, name: str, env_steps: int, layout: Layout) -> None:
-        """Add a run to the queue. layout: has a slot of its size."""
+        """Add a run to the queue. `layout` has a slot of its size."""
         self.runs[name], self.layout = env_steps, layout
         self.waiting.append(name)
 
     def end(self, name: str, status: str) -> None:
-        """Stop a run before its end; it saves a checkpoint. status: that its record will have."""
+        """Stop a run before its end. The run saves a checkpoint. `status` is the later status in its record."""
         if name not in self._ending:
             self._ending[name] = status, time.monotonic() + PATIENCE_S
             self.running[name].process.terminate()
@@ -90,14 +90,14 @@ class Feeder:
     def _start(self, slot: Slot, name: str) -> None:
         variables = {
             **os.environ,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the numbering of the slots
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # The slots use the same numbering of GPUs.
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
         command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
-            # in a new session, so that Ctrl-C reaches only the sweep, which then stops its runs
+            # The run gets a new session, so that Ctrl-C reaches only the sweep, which then stops its runs.
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -151,7 +151,7 @@ class Feeder:
         return f"exit code {code}: {said}"
 
     def stop(self) -> None:
-        """Stop all runs; each run saves a checkpoint. A second Ctrl-C kills them immediately."""
+        """Stop all runs, each of which saves a checkpoint. A second Ctrl-C kills the runs immediately."""
         for running in self.running.values():
             running.process.terminate()
         deadline = time.monotonic() + PATIENCE_S
@@ -160,7 +160,7 @@ class Feeder:
                 running.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 logger.info(f"{running.name} did not stop within {PATIENCE_S:g} s and was killed")
-                running.process.kill()  # the run's workers end with it
+                running.process.kill()  # The run's worker processes end with the run.
             except KeyboardInterrupt:
                 deadline = time.monotonic()
                 running.process.kill()

@@ -1,4 +1,4 @@
-"""Grids of runs: levels are crossed, the keys of one level change together (zipped).
+"""In a grid of runs, levels are crossed, and the keys of one level change together (zipped).
 
     def sizes() -> Grid:
         return grid(
@@ -31,15 +31,16 @@ from accel_rl.system.errors import ConfigError, nearest
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
-PLAIN = ("game", "algorithm")  # keys that are left out of folder names
+PLAIN = ("game", "algorithm")  # Folder names omit these keys.
 
 
 @dataclass(frozen=True)
 class Level:
-    """Values of one key, or of several keys that change together. names: names of the positions in folder names.
+    """Values of one key, or of several keys that change together. `names` are the names of the positions in folder
+    names.
 
-    gpus, cores: numbers that the runs at each position request, instead of those of the configuration (`Needs`). A
-    synchronous run without `distributed.ranks` has one rank per assigned GPU.
+    `gpus` and `cores` are the numbers that the runs at each position request, instead of those of the configuration
+    (`Needs`). A synchronous run without `distributed.ranks` has one rank per assigned GPU.
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -100,8 +101,8 @@ def named(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a grid. labels: {level: value}, unique in the grid. gpus, cores: numbers that its levels request; 0
-    means the numbers that its configuration needs."""
+    """One run of a grid. `labels` is {level: value}, unique in the grid. `gpus` and `cores` are the numbers that its
+    levels request; 0 means the numbers that its configuration needs."""
 
     config: TrainConfig
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Name of the run's folder: pong,envs=16,seed=0."""
+        """Name of the run's folder, such as pong,envs=16,seed=0."""
         parts = [v if k in PLAIN else f"{k.rpartition('.')[2]}={v}" for k, v in self.labels.items()]
         return ",".join(parts) or "run"
 
@@ -137,7 +138,8 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """Select the runs whose levels have one of these values. ConfigError for an unknown level or value."""
+        """Select the runs whose levels have one of these values. Raises Raises ConfigError for an unknown level or
+        value."""
         members = list(self.members)
         for key, values in chosen.items():
             there = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
@@ -213,7 +215,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
     """Return the grid of `module:function`: the grid that the function returns, or the grid of its `@levels`, or a
     single run.
 
-    seeds: replace the seeds of `@levels`; a function that returns a grid receives them as its parameter `seeds`.
+    `seeds` replaces the seeds of `@levels`. A function that returns a grid receives them as its parameter `seeds`.
     ConfigError.
     """
     make = find(name)
@@ -239,7 +241,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
 
 def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     """Apply settings, written as on the command line, to every run. Raises ConfigError."""
-    result: dict[tuple[type, str], tuple[str, Any]] = {}  # each text is parsed once per algorithm class
+    result: dict[tuple[type, str], tuple[str, Any]] = {}  # Each text is parsed once per algorithm class.
 
     def change(config: TrainConfig) -> TrainConfig:
         for key, text in changes.items():
@@ -252,13 +254,14 @@ def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     return grid.changed(change)
 
 
-FEW_STEPS = 100  # an evaluation with fewer steps takes longer than its steps, because its episodes are completed
+FEW_STEPS = 100  # A smaller evaluation would take longer than its steps suggest, because its episodes are completed.
 MOST_EVALUATIONS = 10
-PERIODS = 20  # least number of periods of a concurrent run, and of target intervals on a Gorila cluster
+PERIODS = 20  # Least number of periods of a concurrent run, and of target intervals on a Gorila cluster.
 
 
 def full_name(config: TrainConfig, key: str) -> str:
-    """Return a setting's full name: game -> env.game. ConfigError, with similar names, for an unknown setting."""
+    """Return a setting's full name, such as env.game for game. An unknown setting raises a ConfigError with similar
+    names."""
     try:
         return flags.full_name(config, key)
     except ConfigError as e:
@@ -266,7 +269,7 @@ def full_name(config: TrainConfig, key: str) -> str:
 
 
 def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
-    """Parse a setting as on the command line; returns (full name, value). ConfigError."""
+    """Parse a setting as on the command line, and return (full name, value). ConfigError."""
     name = full_name(config, key.replace("_", "-"))
     if text in ("True", "False"):
         head, _, tail = name.rpartition(".")
@@ -274,7 +277,7 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
         words = ["--" + flag]
     else:
         words = ["--" + name, *text.split()]
-    from accel_rl.config.arguments import parse  # needs tyro, which the experiments themselves do without
+    from accel_rl.config.arguments import parse  # The parser needs tyro, which the experiments themselves do not need.
 
     value: Any = parse(TrainConfig, words, "accel-rl sweep", "", config)
     for part in name.split("."):
@@ -285,8 +288,8 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
     """Return the same experiment `scale` times as long, for a small machine.
 
-    Scaled are the length of the run, the interval and length of evaluations, the capacity of a replay and the decay of
-    epsilon. Networks, batch sizes, learning rates and target intervals stay, with these exceptions:
+    The length of the run, the interval and length of evaluations, the capacity of a replay and the decay of epsilon
+    are scaled. Networks, batch sizes, learning rates and target intervals stay, with these exceptions:
     - A run on a Gorila cluster has at least PERIODS target intervals. Its numbers of bundles and shards stay.
     - A concurrent run has at least PERIODS periods: within a single period it would learn nothing.
     - A replay keeps room for two batches and a rollout.
@@ -307,9 +310,9 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         each = config.sampler.envs * (config.sampler.horizon or 1)
         period = max(each, env_steps // PERIODS // each * each)
         algo = replace(algo, target_interval=min(algo.target_interval, period))
-        config = replace(config, algo=algo)  # its horizon follows from the period
+        config = replace(config, algo=algo)  # The horizon follows from the period.
     if isinstance(algo, DQNConfig):
-        ranks = config.distributed.size  # each has a part of the replay
+        ranks = config.distributed.size  # Each rank has a part of the replay.
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
@@ -351,7 +354,8 @@ def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:
     grid = overridden(grid, pairs("--override", override))
     for member in grid.members:
         try:
-            with warnings.catch_warnings(action="ignore"):  # warnings about shared cores do not apply: the slot decides
+            # Warnings about shared cores do not apply, because the slot determines the cores.
+            with warnings.catch_warnings(action="ignore"):
                 RankPlan.resolve(resolve(member.config), device="cpu")
         except ConfigError as e:
             raise ConfigError(f"run {member.name}: {e}") from e

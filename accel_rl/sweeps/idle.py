@@ -1,8 +1,7 @@
-"""Sweeps in a machine's idle time: the idle scheduling class, and a pause of all processes of a sweep.
+"""Sweeps can run in a machine's idle time, in the idle scheduling class, and all processes of a sweep can be paused.
 
-accel-rl sweep EXPERIMENT --idle      runs only while no other program wants the cores
-accel-rl sweep --pause FOLDER         stops every process of the sweep at once (SIGSTOP), with its memory
-accel-rl sweep --unpause FOLDER       continues them
+accel-rl sweep EXPERIMENT --idle runs only while no other program wants the cores accel-rl sweep --pause FOLDER stops
+every process of the sweep at once (SIGSTOP), with its memory accel-rl sweep --unpause FOLDER continues them
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
 TIMEOUT_S = 3600.0
-"""Least timeout of workers and ranks: other programs may keep all cores busy for minutes."""
+"""Least timeout of workers and ranks, because other programs may keep all cores busy for minutes."""
 PAUSED = "paused.json"
 """File of a sweep's folder with [process id, creation time] of each stopped process."""
 
@@ -35,7 +34,7 @@ def patient(config: TrainConfig) -> TrainConfig:
 
 
 def use_idle_time() -> None:
-    """Put this process, and the processes that it starts, into the idle scheduling class (else nice 19)."""
+    """Put this process, and the processes that it starts, into the idle scheduling class, or else set nice 19."""
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         return
@@ -44,7 +43,7 @@ def use_idle_time() -> None:
 
 
 def pause(folder: SweepFolder) -> str:
-    """Stop every process of the sweep that is running in a folder; returns a line about it. ConfigError."""
+    """Stop every process of the sweep that is running in a folder, and return a line about it. ConfigError."""
     if (holder := folder.holder()) is None:
         raise ConfigError(f"--pause {folder.path}: no sweep is running there; resume one with --resume {folder.path}")
     try:
@@ -53,7 +52,7 @@ def pause(folder: SweepFolder) -> str:
         raise ConfigError(
             f"--pause {folder.path}: its sweep was killed; continue it with --resume {folder.path}"
         ) from None
-    # the sweep first, since it would start further processes; then those that were started meanwhile
+    # The sweep is stopped first, since it would start further processes. Its processes that started meanwhile follow.
     stopped: dict[int, float] = {}
     while result := [p for p in [sweep, *sweep.children(recursive=True)] if p.pid not in stopped]:
         for process in result:
@@ -65,11 +64,11 @@ def pause(folder: SweepFolder) -> str:
 
 
 def unpause(folder: SweepFolder) -> str:
-    """Continue the processes that `pause` has stopped; returns a line about it. ConfigError."""
+    """Continue the processes that `pause` has stopped, and return a line about it. ConfigError."""
     paused = _paused(folder.path)
     if not paused:
         raise ConfigError(f"--unpause {folder.path}: no sweep is paused there")
-    for process in reversed(paused):  # the sweep last
+    for process in reversed(paused):  # The sweep continues last.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()
     (folder.path / PAUSED).unlink(missing_ok=True)
@@ -92,7 +91,7 @@ def release(folder: SweepFolder) -> None:
 
 
 def _paused(path: Path) -> Sequence[psutil.Process]:
-    """Return the processes that `pause` stopped and that still exist, the sweep first."""
+    """Return the processes that `pause` stopped and that still exist, with the sweep first."""
     try:
         entries = json.loads((path / PAUSED).read_text())
     except (OSError, ValueError):

@@ -1,4 +1,5 @@
-"""Layout of a sweep: the resources that its runs request, and the division of the machine into slots of these sizes."""
+"""The layout of a sweep has the resources that its runs request, and the division of the machine into slots of these
+sizes."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,11 +18,11 @@ from accel_rl.system.placement import Slot, chosen_gpus, describe_slots, describ
 
 @dataclass(frozen=True)
 class Needs:
-    """Numbers of GPUs and cores that a run requests. On a smaller machine the run gets all that the machine has. cores:
-    used without GPUs. gpus: may be 0, in which case the run gets only cores on any machine.
+    """Numbers of GPUs and cores that a run requests. On a smaller machine, the run gets all that the machine has.
+    `cores` is used without GPUs. `gpus` may be 0, and then the run gets only cores on any machine.
 
-    shared: the number of environments that the number of GPUs must divide, if the number of GPUs determines the number
-    of ranks; otherwise 0.
+    `shared` is the number of environments that the number of GPUs must divide, if the number of GPUs determines the
+    number of ranks, and otherwise 0.
     """
 
     gpus: int
@@ -38,7 +39,7 @@ class Needs:
 
 @dataclass(frozen=True, order=True)
 class Size:
-    """Size of a slot: `gpus`, each with its share of the cores of its NUMA node; without GPUs, `cores`."""
+    """The size of a slot is `gpus`, each with its share of the cores of its NUMA node, or `cores` without GPUs."""
 
     gpus: int
     cores: int = 0
@@ -48,8 +49,7 @@ class Size:
 
 
 def needs_of(config: TrainConfig) -> Needs:
-    """Return the needs of a run: one GPU per rank; one core per worker of --sampler.workers, otherwise one core per
-    rank.
+    """Return the needs of a run: one GPU per rank, and one core per worker of --sampler.workers or otherwise per rank.
 
     A Gorila run that starts Ray on this machine needs --gorila.bundle-cpus per member (0 means one core), and
     --gorila.bundle-gpus (0 means one GPU) unless --device is cpu. On a running cluster (--address) only its driver runs
@@ -67,7 +67,7 @@ def needs_of(config: TrainConfig) -> Needs:
 
 
 def named_members(config: TrainConfig) -> str:
-    """Name the processes of a Gorila run that sample or learn: 2 bundles, 1 actor."""
+    """Describe the processes of a Gorila run that sample or learn, such as 2 bundles, 1 actor."""
     g = config.gorila
     parts = (("bundle", g.bundles), ("actor", g.actors), ("learner", g.learners))
     return ", ".join(counted(n, name) for name, n in parts if n)
@@ -78,19 +78,20 @@ class Placing:
     """Options of placement, stored in the sweep's folder for --resume."""
 
     gpus: str = "all"
-    """GPUs to use, such as 0-7 or 0,2; all, or none. Without GPUs a slot consists of cores."""
+    """GPUs to use, such as 0-7 or 0,2, or all, or none. Without GPUs a slot consists of cores."""
     gpus_per_run: OptionalCount = None
-    """Number of GPUs of every run. Default: the number that each run requests (one per rank), at most all GPUs."""
+    """Number of GPUs of every run. The default is the number that each run requests (one per rank), at most all
+    GPUs."""
     runs_per_gpu: Count = 1
     """Number of runs that share a GPU. Each run has its own cores."""
     cores: str = ""
-    """Logical processors to use, such as 0-19. Default: those that the affinity mask and the cgroup allow."""
+    """Logical processors to use, such as 0-19. The default is those that the affinity mask and the cgroup allow."""
     cores_per_run: OptionalCount = None
-    """Number of physical cores of every run without GPUs. Default: one per worker of --sampler.workers, otherwise one
-    per rank, and at most all cores."""
+    """Number of physical cores of every run without GPUs. The default is one per worker of --sampler.workers, otherwise
+    one per rank, and at most all cores."""
 
     idle: bool = False
-    """Run in the machine's idle time: the idle scheduling class, and by default one run at a time on all cores."""
+    """Run in the machine's idle time, in the idle scheduling class, and by default one run at a time on all cores."""
 
     @property
     def gpu_list(self) -> list[int] | None:
@@ -115,8 +116,9 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
     """Return the configuration of a run on n GPUs, which the run sees as GPUs 0 to n - 1.
 
-    Each GPU has one rank, unless the configuration names GPUs or more ranks, which then share the GPUs. ConfigError if
-    the batch or the environments cannot be divided among the ranks. In a Gorila run, Ray assigns the GPUs.
+    Each GPU has one rank, unless the configuration names GPUs or more ranks, which then share the GPUs. Raises
+    ConfigError if the batch or the environments cannot be divided among the ranks. In a Gorila run, Ray assigns the
+    GPUs.
     """
     group = config.distributed
     ranks = max(group.ranks or 1, n)
@@ -130,9 +132,9 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
-    """Return the needs of a run that has begun: the GPUs named in its configuration, and the cores it was begun with.
+    """Return the needs of a run that has begun: the GPUs in its configuration, and the cores with which it began.
 
-    size: the run's entry in sweep.json.
+    `size` is the run's entry in sweep.json.
     """
     return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 
@@ -151,7 +153,7 @@ def _named(config: TrainConfig) -> list[str]:
 
 @dataclass(frozen=True)
 class Layout:
-    """sizes: {run: size}. slots: {size: all slots of that size}; slots of different sizes overlap."""
+    """`sizes` is {run: size}. `slots` is {size: all slots of that size}. Slots of different sizes overlap."""
 
     machine: Machine
     sizes: Mapping[str, Size]
@@ -187,7 +189,7 @@ def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
 
 
 def in_order(waiting: Iterable[str], sizes: Mapping[str, Size]) -> list[str]:
-    """Order runs by size, the largest first; runs of one size keep their order."""
+    """Order runs by size, with the largest first. Runs of one size keep their order."""
     return sorted(waiting, key=lambda name: sizes[name], reverse=True)
 
 
@@ -196,12 +198,13 @@ def starts(
 ) -> list[tuple[str, Slot]]:
     """Return the runs that can start now, each with the first free slot of its size.
 
-    If no slot of its size is free, a run claims the slot with the fewest processors in use. Smaller runs behind it may
-    use unclaimed slots only. So smaller runs never delay a larger run, and processors that it cannot use are not idle.
+    If no slot of its size is free, a run claims the slot with the fewest processors in use. Smaller runs later in the
+    queue may use unclaimed slots only. So smaller runs never delay a larger run, and processors that the larger run
+    cannot use are not idle.
     """
     used = {p for slot in in_use for p in slot.held}
     claimed: set[int] = set()
-    exhausted: set[Size] = set()  # sizes without an unclaimed slot
+    exhausted: set[Size] = set()  # sizes for which no unclaimed slot is left
     result = []
     for name in in_order(waiting, sizes):
         size = sizes[name]
@@ -211,7 +214,8 @@ def starts(
         if not unclaimed:
             exhausted.add(size)
             continue
-        best = min(unclaimed, key=lambda slot: len(used.intersection(slot.held)))  # the first of equal slots
+        # Min returns the first of equal slots.
+        best = min(unclaimed, key=lambda slot: len(used.intersection(slot.held)))
         if used.isdisjoint(best.held):
             result.append((name, best))
             used.update(best.held)

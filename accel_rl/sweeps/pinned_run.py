@@ -1,5 +1,5 @@
-"""The process of a slot: it pins itself to the slot's cores, ensures that it ends with the sweep, and executes
-`accel-rl resume`.
+"""The process of a slot pins itself to the slot's cores, ensures that it ends with the sweep, and executes `accel-rl
+resume`.
 
 Its arguments are PARENT CORES RUN. A run without a checkpoint begins from its config.json. Ranks use the cores in the
 order of CORES.
@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1
 def main(argv: list[str]) -> None:
     parent, cores, run = argv
     if sys.platform == "linux":
-        # survives exec; SIGTERM makes the run save a checkpoint and stop
+        # The setting survives exec. SIGTERM makes the run save a checkpoint and stop.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)

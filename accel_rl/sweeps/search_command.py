@@ -1,13 +1,16 @@
-"""Search for good settings by Optuna: each trial is a run, on the slots of this machine.
+"""A search for good settings uses Optuna. Each trial is a run, on the slots of this machine.
 
     accel-rl search my_spaces:pong_ppo --trials 50
     accel-rl search my_spaces.py:pong_ppo --trials 50 --gpus 0-7 --override env-steps=1e6
     accel-rl search --resume FOLDER --trials 100
 
 A space is a function of an `optuna.Trial` that returns the settings of a run; experiments/spaces.py has some. A run
-whose online score is below the median of the others' at the same number of env steps is pruned: it ends early.
+whose online score is below the median of the other runs at the same number of env steps is pruned, which means that it
+ends early.
 
-Exit codes: 0 all trials have ended, 1 none has a score, 2 bad input (nothing was started), 130 stopped by Ctrl-C."""
+The exit code is 0 if all trials have ended, 1 if none has a score, 2 for bad input (no run was started), and 130 after
+Ctrl-C.
+"""
 
 import contextlib
 import logging
@@ -44,17 +47,17 @@ class SearchOptions(Placing):
     trials: OptionalCount = None
     """Number of trials in all. Default: 20."""
     objective: Literal["evaluation", "online"] = "evaluation"
-    """The score to maximize. evaluation: score of a run's last evaluation. online: mean score of its last 100 training
-    episodes."""
+    """The score to maximize. `evaluation` is the score of a run's last evaluation, and `online` is the mean score of
+    its last 100 training episodes."""
     pruner: Pruner = "median"
-    """median: end runs whose online score is below the median. none: run all trials to their end."""
+    """With `median`, end runs whose online score is below the median. With `none`, run all trials to their end."""
     sampler: Sampler = "tpe"
-    """tpe: suggest settings from the scores of earlier trials (tree-structured Parzen estimator). random: draw them
-    independently."""
+    """Sampler of settings. `tpe` suggests settings from the scores of earlier trials (tree-structured Parzen
+    estimator). `random` draws them independently."""
     sampler_seed: Count = 0
     """Seed of the sampler."""
     override: tuple[str, ...] = ()
-    """Settings of every run, as on the command line of accel-rl train: env-steps=20000 sampler.envs=8."""
+    """Settings of every run, as on the command line of accel-rl train, such as env-steps=20000 sampler.envs=8."""
     scale: float = 1.0
     """Scale of each run's length, intervals, replay and epsilon schedule."""
     retries: Count = 2
@@ -77,7 +80,7 @@ class SearchOptions(Placing):
         return {**values, "override": list(self.override), "trials": self.number}
 
     def resumed(self, stored: dict[str, Any], placed: dict[str, Any]) -> "SearchOptions":
-        """Return the options of a search that was begun with others. ConfigError for one that cannot change."""
+        """Return the options of a search that was begun with others. Raises ConfigError for one that cannot change."""
         default = SearchOptions()
         for name in stored:
             if name not in CHANGEABLE and getattr(self, name) != getattr(default, name):
@@ -122,7 +125,8 @@ class Trials:
         self._space = space
         self._o = o
         self._trials = {name_of(t.number): t for t in study.unfinished()}
-        for name in [n for n in self._trials if n not in folder.names]:  # killed before the run was written
+        # These trials were killed before their run was written.
+        for name in [n for n in self._trials if n not in folder.names]:
             study.failed(self._trials.pop(name))
         self._needs = {n: Member(folder.config(n)).needs for n in self._trials}
         view = View(folder)
@@ -239,7 +243,7 @@ def search(argv: list[str]) -> int:
 
 
 def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
-    """Run the requested number of trials; return the exit code."""
+    """Run the requested number of trials, and return the exit code."""
     study = Study(folder.path, o.sampler, o.pruner, o.sampler_seed)
     trials = Trials(folder, study, space, o, lock)
     with trials.display as display, StopRequest() as stop, events.written(display.event, display.event):
@@ -247,7 +251,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
             while not (trials.over or stop):
                 trials.step()
                 time.sleep(LOOK_S)
-        finally:  # no run outlives the search
+        finally:  # No run outlives the search.
             trials.stop()
             with contextlib.suppress(OSError):
                 display.update(force=True)

@@ -30,7 +30,7 @@ class Job:
         self._command, self._variables = command, variables
 
     def __call__(self) -> int:
-        """Run; returns the exit code 0. RuntimeError if all attempts fail."""
+        """Run, and return the exit code 0. RuntimeError if all attempts fail."""
         code = 0
         for _ in range(1 + self.retries):
             code = subprocess.run(self._command, env={**os.environ, **self._variables}).returncode

@@ -28,7 +28,7 @@ FIRST_TRIALS = 5
 
 
 def optuna() -> ModuleType:
-    """Import Optuna. ConfigError if it is not installed."""
+    """Import Optuna. Raises ConfigError if it is not installed."""
     if importlib.util.find_spec("optuna") is None:
         raise ConfigError("Optuna is not installed: pip install 'accel_rl[search]'")
     module = importlib.import_module("optuna")
@@ -47,7 +47,7 @@ class Study:
         journal = importlib.import_module("optuna.storages.journal")
         samplers, pruners = self._optuna.samplers, self._optuna.pruners
         chosen = {
-            # constant_liar: settings of running trials are not suggested again
+            # With constant_liar, the settings of running trials are not suggested again.
             "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
             "random": lambda: samplers.RandomSampler(seed),
             "median": lambda: pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
@@ -73,7 +73,8 @@ class Study:
 
     @staticmethod
     def settings(space: Space, trial: Any) -> TrainConfig:
-        """Return the settings that the space returns for a trial. ConfigError if they are not the settings of a run."""
+        """Return the settings that the space returns for a trial. Raises ConfigError if they are not the settings of a
+        run."""
         try:
             config = space(trial)
         except ValueError as e:
@@ -103,7 +104,7 @@ class Study:
         return new and bool(trial.should_prune())
 
     def ended(self, trial: Any, run: Path, objective: str) -> str:
-        """End a trial with its run's last score; returns it as text. Without a score the trial has failed."""
+        """End a trial with its run's last score, and return it as text. Without a score the trial has failed."""
         _, scores = read_columns(run, "env_steps", (SCORES[objective],))[SCORES[objective]]
         if not scores.size:
             self.failed(trial)

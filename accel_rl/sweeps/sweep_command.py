@@ -192,7 +192,7 @@ def resume(o: Options) -> int:
 
 
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
-    """Run all runs of a folder to their end; returns the exit code."""
+    """Run all runs of a folder to their end, and return the exit code."""
     view = View(folder)
     with Display(view) as display, StopRequest() as stop, events.written(display.event, display.event):
         for line in notes:
@@ -203,7 +203,7 @@ def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int,
                 feeder.step()
                 display.update()
                 time.sleep(LOOK_S)
-        finally:  # no run outlives the sweep
+        finally:  # No run outlives the sweep.
             if feeder.running:
                 display.say(f"stopping {counted(len(feeder.running), 'run')}, each with a checkpoint")
                 feeder.stop()

@@ -62,7 +62,7 @@ class View:
         table = Table(title=str(self.folder.path), caption=self.summary(records), title_justify="left")
         for column in ("run", "state", "slot", "env steps", "steps/s", "score", "left", "tries"):
             left = column in ("run", "state", "slot")
-            # on a narrow terminal names fold, numbers do not
+            # On a narrow terminal, names are wrapped and numbers are not.
             table.add_column(column, justify="left" if left else "right", no_wrap=column != "run", overflow="fold")
         rows = sorted(records, key=lambda n: ORDER.index(records[n].status))
         for name in rows[:MOST_ROWS]:

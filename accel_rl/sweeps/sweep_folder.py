@@ -28,7 +28,7 @@ from accel_rl.system.errors import ConfigError
 
 PRUNED = "pruned"
 """Status of a run that a search has ended early."""
-LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a short time
+LOCK_PATIENCE_S = 0.5  # the command `status` holds the lock for less than this time
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class SweepFolder:
         self._save()
 
     def _begun(self, name: str, run: Run) -> dict[str, Any]:
-        """Write a run's configuration; returns its entry among the sizes of sweep.json."""
+        """Write a run's configuration, and return its entry among the sizes of sweep.json."""
         path = self.run(name)
         RunFolder.create(path, replace(fill_in(run.config), run_dir=str(path)))
         return {"asks": {"gpus": run.needs.gpus, "cores": run.needs.cores}, "gets": asdict(run.size)}
@@ -216,7 +216,7 @@ class SweepFolder:
             os.close(descriptor)
 
 
-TAIL = 8_192  # bytes, more than one row
+TAIL = 8_192  # bytes read from the end of a file, more than one row has
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ def read_progress(run: Path) -> Progress:
             int(row.get("updates") or 0),
         )
     except (KeyError, ValueError):
-        return Progress()  # the file is just being rewritten with a new column
+        return Progress()  # The file is being rewritten with a new column.
 
 
 def _number(text: str | None) -> float:

@@ -109,7 +109,7 @@ def _got(layout: Layout, run: Run) -> str:
 
 
 GIB = 2**30
-SHARE_OF_MEMORY = 0.95  # share of the free memory that a run's replays may use
+SHARE_OF_MEMORY = 0.95  # A run's replays may use this share of the free memory.
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class ClusterNeeds:
 
 
 def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
-    """Return the resources that a run needs on its cluster; None if it is not a Gorila run."""
+    """Return the resources that a run needs on its cluster, or None if it is not a Gorila run."""
     if config.cluster != "gorila":
         return None
     g, replay = config.gorila, 0.0
@@ -200,7 +200,7 @@ def describe_clusters(configs: Iterable[TrainConfig], machine: Machine, at_once:
     result: Counter[ClusterNeeds] = Counter()
     for config in configs:
         kind = replace(config, env=replace(config.env, game="pong" if config.env.game else ""), seed=0)
-        if kind not in known:  # runs that differ only by the game need the same resources
+        if kind not in known:  # Runs that differ only by the game need the same resources.
             known[kind] = cluster_needs(config, machine)
         if (needs := known[kind]) is not None:
             result[needs] += 1

@@ -35,7 +35,7 @@ class _AfterImport(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             load(module)
-            if self in sys.meta_path:  # else a second spec was loaded, or a reload
+            if self in sys.meta_path:  # If the finder is missing, a second spec was loaded, or the module was reloaded.
                 sys.meta_path.remove(self)
                 importlib.import_module(self._then)
 

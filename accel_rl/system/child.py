@@ -31,7 +31,7 @@ def command(module: str, *arguments: str) -> list[str]:
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
     safe = (
         [] if sys.flags.safe_path else ["-P"]
-    )  # the modules in this file's folder must not hide modules of the same name
+    )  # The modules in this file's folder must not hide modules of the same name.
     return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
 
 
@@ -48,7 +48,7 @@ def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[st
 
 def linked(folder: str) -> str:
     """Create a folder that contains only a link to this accel_rl, for PYTHONPATH of processes started by other
-    programs; return it."""
+    programs, and return it."""
     alone = Path(folder) / "python"
     alone.mkdir(exist_ok=True)
     package = alone / "accel_rl"

@@ -13,7 +13,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 
 def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command. Returns the command's exit code; 2 for a ConfigError, 1 for a RunError or a disk that cannot be
+    """Run a command. Return the command's exit code; 2 for a ConfigError, 1 for a RunError or a disk that cannot be
     written, 130 for Ctrl-C. An error is printed as one line that begins with `name`."""
     before_torch()
     warnings.showwarning = show_warning
@@ -25,7 +25,7 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
         return _told(name, str(e), 1)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `accel-rl games | head`
+    except BrokenPipeError:  # The reader of the pipe has ended, as in `accel-rl games | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as e:

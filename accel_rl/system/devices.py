@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def gpu_type() -> str | None:
-    """Return the device type of this process's GPUs, such as "cuda"; None without GPUs."""
+    """Return the device type of this process's GPUs, such as "cuda", or None without GPUs."""
     import torch
 
     if not torch.accelerator.is_available():

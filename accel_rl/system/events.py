@@ -25,9 +25,9 @@ class EventHandler(logging.Handler):
 
 @contextmanager
 def written(write: Callable[[str], None], warn: Callable[[str], None]) -> Iterator[None]:
-    """Context in which the package's log messages are written: warnings by `warn`, to events.log and the display; other
-    messages by `write`, to events.log. Outside of this context, Python prints warnings to stderr and drops other
-    messages."""
+    """Context manager in which the package's log messages are written: warnings by `warn`, to events.log and the
+    display; other messages by `write`, to events.log. Outside of this context, Python prints warnings to stderr and
+    drops other messages."""
     logger, handler = logging.getLogger("accel_rl"), EventHandler(write, warn)
     level = logger.level
     logger.addHandler(handler)

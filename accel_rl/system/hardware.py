@@ -23,7 +23,7 @@ _described: ContextVar[tuple[Machine, list[str]] | None] = ContextVar("described
 
 @contextlib.contextmanager
 def described(machine: Machine) -> Iterator[list[str]]:
-    """Context in which this process plans for a described machine. Yields the list of messages that `say_once`
+    """Context manager in which this process plans for a described machine. Yields the list of messages that `say_once`
     collects."""
     messages: list[str] = []
     token = _described.set((machine, messages))
@@ -34,7 +34,7 @@ def described(machine: Machine) -> Iterator[list[str]]:
 
 
 def _machine() -> Machine | None:
-    """Return the described machine; None if plans are for this machine."""
+    """Return the described machine, or None if plans are for this machine."""
     result = _described.get()
     return None if result is None else result[0]
 
@@ -70,7 +70,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
-            continue  # v1: another controller's hierarchy
+            continue  # In cgroup v1, this line belongs to another controller's hierarchy.
         bases = [root / controllers, root / controller] if controllers else [root]
         for base in bases:
             folder = base / path.lstrip("/")
@@ -79,7 +79,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
 
 
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
-    """Return the CPU limit of the cgroup (v2 or v1) in cores, the smallest of its ancestors' limits; None without a
+    """Return the CPU limit of the cgroup (v2 or v1) in cores, the smallest of its ancestors' limits, or None without a
     limit."""
     if (machine := _machine()) is not None:
         return machine.quota
@@ -101,13 +101,13 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
 
 
 def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
-    """Return the free bytes below the cgroup's (v2 or v1) limit, the smallest of its ancestors' values; None without a
-    limit."""
+    """Return the free bytes below the cgroup's (v2 or v1) limit, the smallest of its ancestors' values, or None without
+    a limit."""
     names = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
     left = []
     for folder in _cgroup_folders("memory", root, proc):
         for limit, usage in names:
-            with contextlib.suppress(OSError, ValueError):  # the file does not exist, or contains "max"
+            with contextlib.suppress(OSError, ValueError):  # The file does not exist, or contains "max".
                 left.append(max(0, int((folder / limit).read_text()) - int((folder / usage).read_text())))
     return min(left) if left else None
 
@@ -184,8 +184,8 @@ def available_device(device: str, flag: str) -> str:
 
 
 def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
-    """Return the requested cores, or by default as many as the affinity mask and the cgroup's quota allow. ConfigError
-    for a core that is not allowed."""
+    """Return the requested cores, or by default as many as the affinity mask and the cgroup's quota allow. Raises
+    ConfigError for a core that is not allowed."""
     allowed = allowed_cores()
     if cores is not None:
         outside = sorted(set(cores) - set(allowed))
@@ -199,8 +199,8 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
 
 
 def pin(cores: Sequence[int]) -> list[int]:
-    """Pin the calling thread, and threads that it starts, to `cores`; return the cores that were set, read back from
-    the kernel.
+    """Pin the calling thread, and threads that it starts, to `cores`, and return the cores that were set, read back
+    from the kernel.
 
     The kernel silently drops cores that the machine lacks, so only reading the mask back shows the result.
     """

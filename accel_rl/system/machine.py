@@ -100,7 +100,8 @@ class Machine:
         return f"{len(self.processors)} cores{quota}, {memory} of memory, {gpus}{each}"
 
     def restricted(self, processors: Sequence[int]) -> "Machine":
-        """Return the machine with only these logical processors. ConfigError for a processor that it does not have."""
+        """Return the machine with only these logical processors. Raises ConfigError for a processor that it does not
+        have."""
         if outside := sorted(set(processors) - set(self.processors)):
             raise ConfigError(f"--cores: core {outside} is not allowed; allowed: {ranges(sorted(self.processors))}")
         nodes = []
@@ -119,7 +120,7 @@ def of_cores(
 
 
 def read_machine(path: str | Path) -> Machine:
-    """Read the description in a file. ConfigError, one line."""
+    """Read the description in a file. Raises ConfigError, with a message of one line."""
     kind = "JSON" if Path(path).suffix == ".json" else "TOML"
     try:
         text = Path(path).read_text()

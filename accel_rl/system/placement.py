@@ -23,14 +23,14 @@ Core = tuple[int, ...]
 class Placement:
     """Cores and threads of one rank. One worker process for each core."""
 
-    worker_cores: tuple[int | None, ...]  # one entry per worker process; None for a worker that is not pinned
-    server_cores: tuple[int, ...]  # of the action server and the learner
-    torch_threads: int  # of one operation while learning
+    worker_cores: tuple[int | None, ...]  # one core per worker process, or None for a worker that is not pinned
+    server_cores: tuple[int, ...]  # cores of the action server and the learner
+    torch_threads: int  # number of threads of one operation during learning
     device: str
-    act_threads: int = (
-        1  # threads of one operation while acting; half of the cores if workers, with twice the work, share the cores
-    )
-    learner_cores: tuple[int, ...] = ()  # of a concurrent trainer; other trainers run on server_cores
+    # Number of threads of one operation during acting. If workers share the cores, inference uses half of the cores,
+    # because workers have twice as much to compute.
+    act_threads: int = 1
+    learner_cores: tuple[int, ...] = ()  # cores of a concurrent trainer; other trainers run on server_cores
 
     @property
     def workers(self) -> int:
@@ -74,7 +74,7 @@ def place_processes(
         server_cores=tuple(server),
         torch_threads=threads,
         device=device,
-        # concurrent: the learner's number, since BLAS has one number of threads for all threads of a process
+        # A concurrent run uses the learner's number, since BLAS has one number of threads for all threads of a process.
         act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
         learner_cores=tuple(learning) if pinned else (),
     )
@@ -131,7 +131,7 @@ def slots_of(
     runs_per_gpu: int = 1,
     cores_per_run: int = 1,
 ) -> list[Slot]:
-    """Divide the machine into slots of one size. ConfigError if it does not have the GPUs or cores.
+    """Divide the machine into slots of one size. Raises ConfigError if it does not have the GPUs or cores.
 
     gpus: GPUs to use; None means all, and an empty sequence means slots of cores only. cores_per_run: used without
     GPUs.
@@ -152,7 +152,7 @@ def slots_of(
 
 
 def chosen_gpus(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
-    """Return the GPUs to use; None means all. ConfigError for a GPU that the machine does not have."""
+    """Return the GPUs to use; None means all. Raises ConfigError for a GPU that the machine does not have."""
     there = machine.gpus
     use = list(there if gpus is None else gpus)
     if outside := [g for g in use if g not in there]:
@@ -172,7 +172,7 @@ def _of_cores(machine: Machine, n: int) -> list[Slot]:
 
 
 def _of_gpus(machine: Machine, chosen: Sequence[int], gpus_per_run: int, runs_per_gpu: int) -> list[Slot]:
-    shares: dict[int, tuple[int, tuple[Core, ...]]] = {}  # GPU -> (node, its cores)
+    shares: dict[int, tuple[int, tuple[Core, ...]]] = {}  # maps each GPU to (NUMA node, its cores)
     by_node: list[list[int]] = []
     for i, node in enumerate(machine.nodes):
         mine = [g for g in node.gpus if g in chosen]

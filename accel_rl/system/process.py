@@ -21,13 +21,14 @@ def before_torch() -> None:
     maps and unmaps every large activation, and the page faults take longer than the small convolutions.
     """
     if "torch" not in sys.modules:
-        os.environ.setdefault("GOMP_SPINCOUNT", "6000")  # about 0.1 ms, the time between two operations
+        # Threads spin for about 0.1 ms, the time between two operations.
+        os.environ.setdefault("GOMP_SPINCOUNT", "6000")
     if os.environ.get("LD_PRELOAD", "").find("malloc") >= 0:
-        return  # another allocator is in charge
+        return  # Another allocator is in use.
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # TypeError: Windows has no library of all symbols
-        return  # a C library other than glibc: this only affects speed
+    except (AttributeError, OSError, TypeError):  # Windows raises TypeError, because it has no library of all symbols.
+        return  # The C library is not glibc. The setting only affects speed.
     mallopt(_M_MMAP_THRESHOLD, 2**30)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_M_TOP_PAD, 64 * 2**20)

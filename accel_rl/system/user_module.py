@@ -16,7 +16,7 @@ def import_user_module(name: str) -> ModuleType:
     """
     try:
         folder = os.getcwd()
-    except FileNotFoundError:  # it has been removed
+    except FileNotFoundError:  # The file has been removed.
         folder = ""
     if name.endswith(".py"):
         folder, name = os.path.split(os.path.abspath(name))

@@ -32,7 +32,7 @@ def measure(o: Options, name: str, results: Results) -> None:
         multiply_in("float32", o.device)
         try:
             result = PARTS[name].measure(bench)
-        except Exception as e:  # the remaining parts continue
+        except Exception as e:  # If a part fails, the remaining parts continue.
             result = Result((), error=f"{type(e).__name__}: {' '.join(str(e).split())[:500]}")
     results.put(name, result.to_dict(), time.monotonic() - begin, o.command(name))
 
@@ -59,7 +59,7 @@ def measure_apart(o: Options, name: str, results: Results) -> None:
 
 
 def run(o: Options) -> int:
-    """Run the parts; return the exit code, which is 1 if any part failed."""
+    """Run the parts, and return the exit code, which is 1 if any part failed."""
     if o.build:
         build_extensions()
     if not o.is_child and (line := missing_extensions()):

@@ -26,7 +26,7 @@ def files() -> list[str]:
 
 
 def measure(bench: Bench) -> Result:
-    """Run the tests; returns the numbers of their outcomes."""
+    """Run the tests, and return the numbers of their outcomes."""
     if bench.device.startswith("sim"):
         return Result(COLUMNS, notes=["not run: pytest -m gpu needs a GPU that is not simulated"])
     if importlib.util.find_spec("pytest") is None:
@@ -54,7 +54,7 @@ def missing_extensions() -> str:
 
 
 def build_extensions() -> None:
-    """Build them in this checkout. RunError, one line, if that fails."""
+    """Build them in this checkout. Raises RunError, with a message of one line, if that fails."""
     command = [sys.executable, "setup.py", "build_ext", "--inplace"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:

@@ -15,12 +15,12 @@ class Options(argparse.Namespace):
     """The checked options. seconds: time of each part; None means the part's default. minutes: time of all parts; None
     means no limit."""
 
-    parts: tuple[str, ...]  # in their order
+    parts: tuple[str, ...]  # parts of the benchmark in their order
     device: str
     simulated: bool
     tiny: bool
     separate: bool  # whether each part runs in a separate process
-    is_child: bool  # one part of another command
+    is_child: bool  # whether the process runs one part for another process
     rest: bool
     build: bool
     seconds: float | None
@@ -63,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: list[str]) -> Options | None:
-    """Return the options; None after --list. ConfigError, one line, for impossible ones."""
+    """Return the options; None after --list. Raises ConfigError, with a message of one line, for impossible ones."""
     o = parser().parse_args(argv, Options())
     if o.list:
         print("\n".join(f"{name:<9}{part.seconds:>5.0f} s  {part.does}" for name, part in PARTS.items()))
@@ -87,7 +87,7 @@ def parse(argv: list[str]) -> Options | None:
 
 
 def _device(device: str, simulated: bool) -> str:
-    """Return the GPU's name. ConfigError if there is none."""
+    """Return the GPU's name. Raises ConfigError if there is none."""
     if simulated:
         if device != "auto":
             raise ConfigError(f"--device {device}: not with --simulated, whose device is sim:0")

@@ -46,7 +46,8 @@ def case(bench: Bench, stack: ExitStack) -> Case:
         kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
             appended, drawn = (Ours(bench.sizes.capacity, B, 1, prioritized, where, device) for _ in range(2))
-            parts[f"{kind}, {where}, append"] = appended.append  # to another: captured draws stay valid
+            # The replay is appended to another replay, so that captured draws stay valid.
+            parts[f"{kind}, {where}, append"] = appended.append
             for N in bench.sizes.draws:
                 size = size or _bytes(drawn.replay, N)
                 draw = partial(drawing, drawn, kind, N)

@@ -52,7 +52,7 @@ def slug(name: str) -> str:
 
 
 def describe(device: str) -> dict[str, Any]:
-    """Return the GPU's name, memory, compute capability and software; None where the device is simulated."""
+    """Return the GPU's name, memory, compute capability and software, or None where the device is simulated."""
     import torch
 
     names = ("memory_gib", "capability", "cuda", "cudnn")

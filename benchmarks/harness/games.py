@@ -4,7 +4,8 @@ from accel_rl.emulator import games
 from accel_rl.emulator.atari import rom_path
 from accel_rl.system.errors import ConfigError, nearest
 
-TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py contains their ROMs, but does not load them
+# ale-py contains the ROMs of these games, but does not load them
+TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 
 
 def chosen(text: str) -> list[str]:

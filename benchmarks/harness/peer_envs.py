@@ -18,8 +18,8 @@ Act = Callable[[np.ndarray], np.ndarray]
 @dataclass(frozen=True)
 class Shape:
     game: str
-    envs: int  # of the vectorised peers
-    process_envs: int  # of those with a process for each environment
+    envs: int  # number of environments of the vectorised peers
+    process_envs: int  # number of environments of peers with a process for each environment
     cores: int
     height: int = 104
     width: int = 80
@@ -29,9 +29,10 @@ class Peer:
     """One peer. `begin` builds and resets it; `step` plays a batch and writes the next stacks to `self.obs`."""
 
     name = ""
-    package = ""  # to import
-    install = ""  # what pip calls it
-    batched = True  # one object steps `envs`; else a process each for `process_envs`
+    package = ""  # name of the module to import
+    install = ""  # name of the package for pip
+    # True if one object steps `envs` environments. False if each of `process_envs` environments has a process.
+    batched = True
 
     def __init__(self, shape: Shape):
         self.shape = shape
@@ -99,7 +100,7 @@ class AleVectorAsync(AleVector):
     name, halves = "AtariVectorEnv send/recv", 2
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action)  # for the environments of the last recv
+        self.env.send(action)  # The action is for the environments of the last recv.
         self.obs = self.env.recv()[0]
 
 

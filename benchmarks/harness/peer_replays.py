@@ -105,7 +105,8 @@ class CPPRB:
         while self.buffer.get_stored_size() < capacity - EPISODE:
             self.buffer.add(obs=self._stacks[:-1], act=ones, rew=ones, next_obs=self._stacks[1:], done=done)
             self.buffer.on_episode_end()
-        self.bytes_each = H * W + 3 * 4  # one frame and three floats; the library does not show its arrays
+        # A cell has one frame and three floats. The library does not expose its arrays.
+        self.bytes_each = H * W + 3 * 4
 
     def append(self) -> int:
         t, is_last = self._t % EPISODE, self._t % EPISODE == EPISODE - 1

@@ -94,7 +94,7 @@ class Case:
     def measure(
         self, seconds: float, repeats: int, unit: str, label: str = "", time_s: float = float("inf")
     ) -> CaseResult:
-        """Measure in turns; returns labels, measurements, medians, ratios of the subject, columns and figures."""
+        """Measure in turns, and return labels, measurements, medians, ratios of the subject, columns and figures."""
         label += "".join(f"{value}, " for value in self.labels.values())
         found = in_turns(self.variants, seconds, repeats, unit, label, time_s)
         found |= self.derive(found)
@@ -129,7 +129,7 @@ class Benchmark(Generic[Chosen]):
     lines: Callable[[Chosen, dict[str, Any]], list[str]] = lambda o, result: []
 
     def main(self, argv: list[str]) -> int:
-        """Run the benchmark; returns the exit code."""
+        """Run the benchmark, and return the exit code."""
         return program(
             f"benchmarks.{self.name}", self.doc, self.options, argv, self.options.check, self.measure, self.report
         )
@@ -185,9 +185,10 @@ def program(
 ) -> int:
     """Run a program. name: of its module. options: a dataclass with `json`, the file of the result, or "".
 
-    Returns the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a RunError or a
-    result with entries in `wrong`."""
-    from accel_rl.config.arguments import parse  # needs tyro, which `benchmarks.gpu` does without
+    Return the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a RunError or a result
+    with entries in `wrong`.
+    """
+    from accel_rl.config.arguments import parse  # The parser needs tyro, which `benchmarks.gpu` does not need.
 
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}

@@ -36,7 +36,8 @@ def sampling_config(
     device: str = "cpu",
     **sampler: Any,
 ) -> TrainConfig:
-    """Return A2C's settings with this sampler. workers None: one per usable core. ConfigError for an unknown reset."""
+    """Return A2C's settings with this sampler. workers None: one per usable core. Raises ConfigError for an unknown
+    reset."""
     if reset not in RESETS:
         raise ConfigError(f"--reset {reset}: must be one of {', '.join(RESETS)}{nearest(reset, RESETS)}")
     base, n = default_config("a2c"), workers or default_workers(device)
@@ -94,12 +95,12 @@ class Sampling:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-                break  # steps after this rollout do not count
+                break  # Steps after this rollout do not count.
         return n / took
 
     def memory(self) -> tuple[float, float]:
         """Measure MiB: private memory of all workers, and shared memory of the rollouts."""
-        import psutil  # `benchmarks.gpu` does without
+        import psutil  # psutil is imported here, because `benchmarks.gpu` does not need it.
 
         pool = self.sampler.engine
         arrays = [getattr(buffer, name) for buffer in pool.buffers for name in buffer.__slots__ if name != "stack"]

@@ -35,7 +35,8 @@ class Wrapped:
 def build(s: dict[str, Any]) -> tuple[Any, int]:
     """Build SB3 with its zoo's Atari settings: its wrappers, a process for each environment, a stack of four.
 
-    Returns (model, env steps of one call to `learn`)."""
+    Return (model, env steps of one call to `learn`).
+    """
     from stable_baselines3 import A2C, DQN, PPO
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
 

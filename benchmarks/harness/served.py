@@ -36,7 +36,7 @@ class Served:
         self._process.stdin.flush()
 
     def receive(self) -> Any:
-        """Return the answer to the oldest request. RunError if the process has ended."""
+        """Return the answer to the oldest request. Raises RunError if the process has ended."""
         return json.loads(self._line())
 
     def _line(self) -> str:

@@ -108,7 +108,7 @@ class Training:
         return self._measure(self.update, seconds, warm_up=WARM_UP + 1)
 
     def update(self) -> int:
-        """Make the updates of one phase, or `at_once` updates of Q-learning; returns their number."""
+        """Make the updates of one phase, or `at_once` updates of Q-learning, and return their number."""
         algo = self.learner.algo
         if isinstance(algo, ReplayAlgorithm):
             algo.budget.set(self.at_once)

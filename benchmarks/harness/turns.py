@@ -18,7 +18,7 @@ AHEAD = 2
 
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
-    """Call `work` for the given seconds, at least once; return the sum of its results per second."""
+    """Call `work` for the given seconds, at least once, and return the sum of its results per second."""
     waiting, gpu = deque[Any](), Device(device)
     synchronize(device)
     n, begin = 0.0, time.perf_counter()
@@ -50,10 +50,10 @@ def in_turns(
     label: str = "",
     time_s: float = float("inf"),
 ) -> Measurements:
-    """Measure the variants in turns, `repeats` times each for `seconds`; returns {name: its measurements, in order}.
+    """Measure the variants in turns, `repeats` times each for `seconds`, and return {name: its measurements, in order}.
 
-    Prints a line for each measurement to stderr. time_s: no turn begins that would probably end later; the first
-    turn is always made.
+    Prints a line for each measurement to stderr. time_s: no turn begins that would probably end later; the first turn
+    is always made.
     """
     found: Measurements = {name: [] for name in variants}
     begin, done, total = time.monotonic(), 0, repeats * len(variants)

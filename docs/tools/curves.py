@@ -10,10 +10,10 @@ from svg import BLUE, GREEN, GREY, INK, LINE, ORANGE, Drawing
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 20, 44, 52
-LOW, HIGH = -21.0, 21.0  # of Pong
-EPISODES = 10  # of an evaluation, at least
+LOW, HIGH = -21.0, 21.0  # lowest and highest return of Pong
+EPISODES = 10  # least number of episodes of an evaluation
 
-# file: (title, x axis, divisor of x, step of its ticks, [(run, label)])
+# maps a file to (title, x axis, divisor of x, step of its ticks, [(run, label)])
 CURVES = {
     "pong_ppo": ("PPO on Pong", "env_steps", 1e6, 0.25, [("pong_ppo_winograd", "Xeon"), ("pong_ppo_wide", "EPYC")]),
     "pong_a2c": ("A2C on Pong", "env_steps", 1e6, 0.5, [("pong_a2c_seed1", "seed 1")]),

@@ -77,7 +77,7 @@ def _link(link: str, here: Path, uri: str) -> str:
         return link
     file, hash_, anchor = link.partition("#")
     target = Path(os.path.normpath(here / file))
-    if target.is_dir():  # the folder of a recorded run is shown by its curve
+    if target.is_dir():  # The site shows a recorded run's folder by its learning curve.
         target /= "curve.png" if (target / "curve.png").exists() else "README.md"
     docs = ROOT / "docs"
     there = target.relative_to(docs if target.is_relative_to(docs) else ROOT).as_posix()

@@ -1,4 +1,4 @@
-// Cartridges: the mapping of addresses $1000-$1FFF to the ROM.
+// A cartridge maps the addresses $1000-$1FFF to the ROM.
 //
 //     kind   size   banks                  switched by an access to
 //     2K     2 KB   mirrored               -
@@ -10,7 +10,7 @@
 //     FE     8 KB   2 x 4 KB               none: A13 of the 16-bit program counter chooses
 //     DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; a chip at $1000-$107F: dpc.h
 //
-// All but FE are four slices of 1 KB, so that a fetch is one table look-up:
+// All kinds except FE have four slices of 1 KB, so that a fetch is one table look-up:
 //
 //     byte = rom[slice[address >> 10 & 3] + (address & 0x3FF)]
 #pragma once
@@ -24,8 +24,8 @@ enum CartridgeKind : u8 { CART_2K, CART_4K, CART_F8, CART_F6, CART_F8SC, CART_F6
 struct Rom {
     const u8* bytes;
     u32 size;
-    u16 hotspots;   // offsets from here on are special: they switch banks
-    u16 registers;  // offsets below this are special: RAM or DPC registers
+    u16 hotspots;   // accesses from this offset on switch banks
+    u16 registers;  // accesses below this offset reach RAM or DPC registers
     CartridgeKind kind;
 };
 
@@ -61,7 +61,7 @@ HD void cartridge_reset(Cartridge& c, const Rom& rom) {
     }
 }
 
-// An access at or above `hotspots`.
+// Handles an access at or above `hotspots`.
 HD void cartridge_switch(Cartridge& c, const Rom& rom, u32 offset) {
     switch (rom.kind) {
         case CART_F8:

@@ -1,4 +1,4 @@
-// The console: the bus of 13 address lines, and the execution of one frame.
+// The console has a bus of 13 address lines, and executes one frame at a time.
 //
 //     A12  A9  A7
 //      1    -   -     cartridge
@@ -22,7 +22,7 @@ namespace accel {
 constexpr i32 LINE_CYCLES = 76;
 constexpr i32 NTSC_LAST_LINE = 290, PAL_LAST_LINE = 342;
 constexpr u32 MOST_INSTRUCTIONS = 25000;
-constexpr i32 MOST_CYCLES = 1 << 26;  // a program without frames is reset before its clock overflows
+constexpr i32 MOST_CYCLES = 1 << 26;  // A program without frames is reset before its clock overflows.
 
 struct State {
     u8 ram[128];
@@ -33,9 +33,9 @@ struct State {
     i32 cycle;
     u32 partial;    // the last update ended within a frame
     i32 paddle[4];  // resistances at the ports, in the reference's ohms; negative: not plugged in
-    u8 fire[2];     // INPT4, INPT5: pressed
+    u8 fire[2];     // whether the buttons INPT4 and INPT5 are pressed
     u8 bus;         // the last byte on the data bus
-    u8 odd_frame;   // index of the picture that the frame is drawn into, of two
+    u8 odd_frame;   // index of the picture that this frame is drawn into, 0 or 1
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
 
@@ -45,10 +45,11 @@ HD bool paddle_ready(const State& s, u32 i) {
     return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
 }
 
-// INPT4, INPT5: low while pressed. VBLANK's bit 6, which holds them low on the chip, does nothing in the reference.
+// INPT4 and INPT5 are low while pressed. Bit 6 of VBLANK, which holds them low on the chip, has no effect in the
+// reference.
 HD u8 fire_input(const State& s, u32 port) { return s.fire[port] ? 0 : 0x80; }
 
-// Whether the frame is over.
+// Returns whether the frame is over.
 HD bool write_vsync(Tia& t, u8 value, i32 clock) {
     if (value & 2) {
         t.vsync_clock = clock + LINE_CLOCKS;
@@ -64,7 +65,7 @@ HD void write_inputs(Tia& t, u8 value, i32 cycle) {
     t.dumped = value >> 7;
 }
 
-// Starts a frame: moves the origin of all clocks to it.
+// Starts a frame, by moving the origin of all clocks to the frame.
 HD void begin_clocks(State& s, i32 last_line) {
     const i32 cycles = s.cycle, clocks = 3 * s.cycle;
     const i32 phase = line_clock(s.tia, clocks);
@@ -114,7 +115,7 @@ struct Console {
         s.bus = value;
     }
 
-    // Only the two highest bits are driven; the others keep the last value on the bus.
+    // Only the two highest bits are driven. The others keep the last value on the bus.
     HD u8 read_tia(u32 reg) {
         const u8 noise = s.bus & 0x3F;
         if (reg < 8) {
@@ -141,8 +142,8 @@ struct Console {
         log.writes[log.count++] = TiaWrite{clock, u8(reg), value};
     }
 
-    // One update. Two pictures take turns, so that a short frame shows the lines of two frames ago.
-    // `before` is called with the console before every instruction: for traces.
+    // Runs one update. Two pictures are drawn in turn, so that a short frame shows the lines of two frames ago.
+    // `before` is called with the console before every instruction, for traces.
     struct Untraced {
         HD void operator()(const Console&) const {}
     };

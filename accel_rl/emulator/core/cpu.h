@@ -1,12 +1,13 @@
-// 6507: the 6502 of the console, 13 address lines, no interrupts.
+// The 6507 is the console's version of the 6502, with 13 address lines and no interrupts.
 //
 //     one instruction:   fetch opcode -> clock += its base cycles -> operands, reads and writes, all at that time
 //                        -> a taken branch, or an index that crosses a page, adds its cycles before the access
 //
 //     P:  N V 1 B D I Z C      stored separately, as source values: `n` bit 7, `z` zero or not, `c` and `v` 0 or 1
 //
-// `Bus` provides read, write (16-bit address) and clock. Undocumented opcodes are one-byte no-operations of two cycles:
-// none of the supported games executes one.
+// `Bus` provides read, write (16-bit address) and clock. Undocumented opcodes are one-byte no-operations of two
+// cycles,
+// because none of the supported games executes one.
 #pragma once
 #include "types.h"
 
@@ -15,7 +16,7 @@ namespace accel {
 struct Cpu {
     u16 pc;
     u8 a, x, y, sp;
-    u8 n, z, c, v, d, i;  // n: bit 7 counts; z: the zero flag is z == 0
+    u8 n, z, c, v, d, i;  // n is the negative flag in bit 7, and the zero flag is z == 0
 };
 
 HD u8 cpu_flags(const Cpu& p, bool b) {

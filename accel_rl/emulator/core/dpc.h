@@ -1,4 +1,4 @@
-// DPC, the chip in pitfall2's cartridge: eight data fetchers, a random number, three voices.
+// DPC is the chip in pitfall2's cartridge, with eight data fetchers, a random number and three voices.
 //
 //     read   $1000-$1003 random number        write  $1040-7 top, flag off
 //            $1004-$1007 volume of the voices        $1048-F bottom
@@ -19,7 +19,7 @@
 
 namespace accel {
 
-constexpr u32 DPC_DISPLAY = 8192;      // the display data begin here in the ROM
+constexpr u32 DPC_DISPLAY = 8192;      // the display data begin at this offset in the ROM
 constexpr double DPC_HERTZ = 15750.0;  // of the voices
 constexpr double CPU_HERTZ = 1193191.66666667;
 

@@ -1,4 +1,4 @@
-// The environment around a console: switches and joysticks, loading, resets, actions.
+// The environment around a console has switches, joysticks, loading, resets and actions.
 //
 //     load     RAM <- 128 draws; 60 frames in which the TV format is detected; then a reset
 //     reset    power cycle (RAM stays), 60 frames, 4 with RESET held, the mode's switches, 4 with RESET held,
@@ -45,7 +45,7 @@ constexpr i32 PADDLE_MIDDLE = (PADDLE_LEAST + PADDLE_MOST) / 2;
 
 HD void centre_controllers(State& s, Controllers kind) {
     for (i32& paddle : s.paddle) paddle = kind == JOYSTICKS || kind == JOYSTICKS_SWAPPED ? -1 : PADDLE_MIDDLE;
-    if (kind == PADDLES_SWAPPED) s.paddle[2] = s.paddle[3] = 0;  // unused ports: ready at once
+    if (kind == PADDLES_SWAPPED) s.paddle[2] = s.paddle[3] = 0;  // unused ports are ready immediately
 }
 
 HD void set_paddle(State& s, u32 action, Controllers kind) {

@@ -1,4 +1,4 @@
-// A game's rules: score, lives and end as read from its RAM, and the presses that start it.
+// A game's rules read score, lives and end from its RAM, and have the presses that start it.
 //
 //     score   = a sum of tables, each indexed by one RAM byte (digits are BCD in most games)
 //     reward  = change of the score over a frame; wrapped if the display rolls over, clipped if the game requires it
@@ -18,7 +18,7 @@ struct ScoreByte {
 
 struct Condition {
     u8 address;
-    u8 values[32];  // 256 bits
+    u8 values[32];  // a set of the 256 values of a byte
 
     HD bool holds(const u8* ram) const {
         const u8 v = ram[address & 0x7F];
@@ -40,9 +40,9 @@ struct Clause {
 // One step of a reset: hold an action and switches for some frames, once or until a condition of the RAM holds. RESET
 // releases an action that would stick.
 struct Step {
-    u8 action, switches, frames, gap;  // gap: frames without a press after each
-    u8 sticks;                         // like an agent's action: sticky, and draws random numbers
-    Clause until;                      // checked before each press; empty: press once ...
+    u8 action, switches, frames, gap;  // number of frames without a press after each press
+    u8 sticks;                         // sticky like an agent's action, and draws random numbers
+    Clause until;                      // checked before each press; empty means one press ...
     u8 moves;                          // ... or, if not 0, until the byte at this address has changed
 };
 static_assert(alignof(Step) == 1, "no gaps");
@@ -54,20 +54,20 @@ struct Game {
     ScoreByte score[6];
     u8 first_bytes;   // number of leading score bytes: if they change, only they give reward (games before points in tennis)
     i32 per_change;   // if not 0: reward of any change of the leading bytes, in addition to the change of the others
-    Clause unscored;  // while it holds (a title picture in place of the digits) the score counts as 0
-    Clause scored;    // if not empty: the score counts only while it holds (a bonus for a win)
-    Clause restarts;  // while it holds, rewards count from `restart_score`, not from the previous score
+    Clause unscored;  // while this holds (a title picture in place of the digits), the score counts as 0
+    Clause scored;    // if not empty, the score counts only while this holds (a bonus for a win)
+    Clause restarts;  // while this holds, rewards count from `restart_score`, not from the previous score
     i32 restart_score;
-    i32 rolls_over;   // subtracted from a score of at least this value; 0: never
-    i32 wrap;         // added to a negative reward; 0: none
-    i32 unpaid;       // a reward of exactly this value counts as 0; 0: none
+    i32 rolls_over;   // subtracted from a score of at least this value; 0 means never
+    i32 wrap;         // added to a negative reward; 0 means no addition
+    i32 unpaid;       // a reward of exactly this value counts as 0; 0 means no such value
     i32 least, most;  // limits of a reward
     u8 lives_address;
     i16 lives[256];
-    u8 more_lives_address;  // a second byte of the lives, if any
+    u8 more_lives_address;  // address of a second byte of the lives, if any
     i16 more_lives[256];
     i16 lives_at_reset;  // lives reported after a reset, before the first frame; -1: from the RAM
-    Clause lives_when;   // while it does not hold, lives are `lives_else`, or unchanged if that is -1 ...
+    Clause lives_when;   // while this does not hold, lives are `lives_else`, or unchanged if that is -1 ...
     i16 lives_else;
     u8 lives_latch;    // ... and once it has held since the reset, it counts as holding
     Clause loss_when;  // if not empty: the loss of a life counts only while this holds

@@ -1,4 +1,4 @@
-// One 6507 instruction: fetch, decode, execute.
+// A 6507 instruction is fetched, decoded and executed.
 //
 //     opcode  aaabbbcc     the table below, by opcode; modes name the place of the operand:
 //     IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
@@ -9,7 +9,7 @@
 
 namespace accel {
 
-// Cycles by opcode, one digit each; taken branches and crossed pages add to them.
+// Cycles by opcode, one digit each. Taken branches and crossed pages add cycles.
 HD u32 base_cycles(u32 opcode) {
     static constexpr u8 cycles[256] = {
         // clang-format off
@@ -173,7 +173,7 @@ struct Instruction {
             case 0xD0: branch(p.z != 0); break;
             case 0xF0: branch(p.z == 0); break;
             case 0x4C: p.pc = u16(fetch16()); break;
-            case 0x6C:  // no carry into the pointer's page: JMP ($xxFF) reads its high byte from $xx00
+            case 0x6C:  // JMP ($xxFF) reads its high byte from $xx00, because the pointer has no carry into its page
                 at = fetch16();
                 p.pc = u16(word(at, (at & 0xFF00) | ((at + 1) & 0xFF)));
                 break;

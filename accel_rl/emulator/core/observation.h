@@ -20,7 +20,7 @@ constexpr i32 ROWS = 210;  // number of rows that MEAN and AREA support
 
 struct GrayFrame {
     u8 pixels[MOST_ROWS * WIDTH];
-    u16 source[MOST_ROWS];  // the row that holds a row's pixels: itself, or one above
+    u16 source[MOST_ROWS];  // the row that holds a row's pixels, which is the row itself or one above
 
     HD const u8* row(i32 y) const { return pixels + source[y] * WIDTH; }
 };
@@ -29,7 +29,7 @@ HD i32 observation_height(ObservationKind kind) { return kind == AREA ? 84 : 104
 HD i32 observation_width(ObservationKind kind) { return kind == AREA ? 84 : 80; }
 HD i32 subsampled_row(i32 y, i32 rows) { return 1 + y * (rows - 2) / 104; }
 
-// Whether the observation depends on a row.
+// Returns whether the observation depends on a row.
 HD bool row_counts(ObservationKind kind, i32 row, i32 rows) {
     if (kind == MEAN) return row > 0 && row < rows - 1;
     if (kind == AREA) return true;
@@ -90,7 +90,7 @@ HD constexpr AreaRow area_row() {
     return row;
 }
 
-// The six rows of a line of areas: two complete rows and half of a third, of two frames each.
+// The six rows of a line of areas are two complete rows and half of a third, of two frames each.
 struct AreaRows {
     const u8 *whole[2], *other[2], *half[2];
 };
@@ -115,7 +115,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
             sums[21 * period + x] = u16(p.weight[0] * s[0] + p.weight[1] * s[1] + p.weight[2] * s[2]);
         }
     u16 any = 0;
-    for (i32 x = 0; x < 84; x++) {  // divided by 200, rounded
+    for (i32 x = 0; x < 84; x++) {  // divide by 200, rounded
         const u16 sum = u16(sums[x] + 100), value = u16((sum >> 3) * 5243u >> 17);
         any |= sum == u16(value * 200);
         out[x] = u8(value);
@@ -155,14 +155,15 @@ HD u8 area_pixel(const Rows& first, const Rows& second, u32 x, i32 y) {
     const i32 top = 5 * (y / 2) + 2 * (y & 1);
     u32 sum = 100;
     for (i32 r = 0; r < 3; r++) {
-        const u32 weight = r == (y & 1 ? 0 : 2) ? 1 : 2;  // half of this row
+        const u32 weight = r == (y & 1 ? 0 : 2) ? 1 : 2;  // half of this row belongs to the area
         for (u32 c = 0; c < 3; c++)
             if (part.weight[c]) sum += weight * part.weight[c] * brighter_pixel(first, second, top + r, i32(part.first + c));
     }
     return sum % 200 ? u8(sum / 200) : area_as_floats(first, second, x, y);
 }
 
-// Pixel x, y of the observation of two pictures of `rows` rows: as Observer, for threads that take a pixel each.
+// Returns pixel x, y of the observation of two pictures of `rows` rows, as Observer does, for threads that each take
+// a pixel.
 template <class Rows>
 HD u8 observed_pixel(ObservationKind kind, i32 rows, const Rows& first, const Rows& second, u32 x, i32 y) {
     const i32 left = 2 * i32(x);
@@ -176,11 +177,11 @@ HD u8 observed_pixel(ObservationKind kind, i32 rows, const Rows& first, const Ro
 struct Observer {
     ObservationKind kind;
     i32 rows;
-    AreaLine* line;           // `area_line` for this processor's instructions; null: portable
+    AreaLine* line;           // `area_line` for this processor's instructions, or null for the portable function
     u8 largest[ROWS][WIDTH];  // maximum of two frames, for MEAN; rows may be unused, see `at`
     u16 at[ROWS];             // for each row, the row of `largest` that holds its values
 
-    // second: null: use only the first frame.
+    // If second is null, only the first frame is used.
     HD void observe(const GrayFrame& first, const GrayFrame* second, u8* out) {
         const GrayFrame& other = second ? *second : first;
         if (kind == SUBSAMPLE) subsample(first, other, out);
@@ -217,17 +218,18 @@ struct Observer {
     HD void area(const GrayFrame& first, const GrayFrame& second, u8* out) {
         u64 halfway[2] = {0, 0};
         for (i32 y = 0; y < 84; y++, out += 84) {
-            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two complete rows and half of the third, or of the first
+            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two complete rows, and half of the third or first
             if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) &&
                 repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
-                copy_bytes(out, out - 84, 84);  // all from one row, as the line above
+                copy_bytes(out, out - 84, 84);  // all rows have one source, so the line equals the line above
                 continue;
             }
             const u8 *const a = first.row(top), *const b = second.row(top), *const c = first.row(top + 2),
                             *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
-            // with a halfway sum the line below may be rounded differently: its rows are added in another order
+            // with a halfway sum, the line below may be rounded differently, because its rows are added in another
+            // order
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {

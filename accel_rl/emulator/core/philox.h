@@ -6,7 +6,7 @@
 //     START     index 0: the row and the column of a start state in the table of all of them
 //     STICKY    index: the agent step, in blocks of four frames; a word a frame
 //
-// A number depends on its place alone, not on those drawn before: so that GPUs and CPUs draw the same.
+// A number depends on its position only, not on earlier draws, so that GPUs and CPUs draw the same numbers.
 #pragma once
 #include "types.h"
 
@@ -41,13 +41,14 @@ struct StartDraws {
     u32 row, column;
 };
 
-// A start state of a table of rows x columns. Each has the same probability, to 1 / 2^32 of a row's and a column's.
+// Selects a start state of a table of rows x columns. Each state has the same probability, to 1 / 2^32 of a row's and
+// a column's.
 HD StartDraws start_draws(u32 seed, u32 episode, u32 rows, u32 columns) {
     const Words drawn = philox(seed, 0, Words{{0, episode, START, 0}});
     return StartDraws{high_product(drawn.word[0], rows), high_product(drawn.word[1], columns)};
 }
 
-// In [0, 1), for a frame (0 to frame_skip - 1) of an agent step of the episode.
+// Returns a number in [0, 1) for a frame (0 to frame_skip - 1) of an agent step of the episode.
 HD double sticky_draw(u32 seed, u32 episode, u32 step, u32 frame, u32 frame_skip) {
     const u32 index = step * ((frame_skip + 3) / 4) + frame / 4;
     return philox(seed, 0, Words{{index, episode, STICKY, 0}}).word[frame % 4] / 4294967296.0;

@@ -1,9 +1,10 @@
-// An environment as plain data, and the rules of its agent steps; on CPUs and GPUs alike.
+// An environment is plain data with rules of its agent steps, the same on CPUs and GPUs.
 //
 //     agent step     frame  frame  frame  frame        frame_skip of them, or fewer at an end of the game
 //                      -      -    drawn  drawn   ->   maximum, observation
 //
-// The rules are those of envs/ale.py. An end within a step shows the last screen alone. A lost life may end the return. A time
+// The rules are those of envs/ale.py. After an end within a step, only the last screen is shown. A lost life may end
+// the return. A time
 // limit adds nothing to another end at the same step.
 #pragma once
 #include "observation.h"
@@ -23,7 +24,7 @@ struct Outcome {
     bool terminated, truncated, ended;
 };
 
-// A console and its game, without pictures and random numbers.
+// The state of a console and its game, without pictures and random numbers.
 struct Play {
     State state;
     Progress progress;
@@ -31,9 +32,9 @@ struct Play {
     u8 last_action, difficulty;
 };
 
-// Of one episode.
+// The state of one episode.
 struct EpisodeSteps {
-    u32 steps, held;  // agent steps; the action of the last frame
+    u32 steps, held;  // number of agent steps, and the action of the last frame
     i32 lives_before;
 };
 
@@ -80,14 +81,14 @@ HD const char* damage_of(const Play& p, const Rom& rom) {
     return p.last_action < ACTIONS ? nullptr : "the last action";
 }
 
-// Counts a frame of an agent step; returns its reward.
+// Counts a frame of an agent step, and returns its reward.
 HD i32 end_frame(Play& play, const Game& game) {
     play.frame++;
     play.episode_frame++;
     return advance_progress(game, play.progress, play.state.ram);
 }
 
-// The outcome of an agent step, after its frames. reward: their sum.
+// Returns the outcome of an agent step, after its frames. `reward` is their sum.
 HD Outcome end_step(EpisodeSteps& episode, const Rules& rules, const Progress& progress, double reward) {
     const bool over = progress.over, lost = rules.life_loss && progress.lives < episode.lives_before;
     Outcome outcome{float(reward), over || lost, false, over};

@@ -1,4 +1,4 @@
-// RIOT 6532: the timer and the two ports (its 128 bytes of RAM are in State).
+// The RIOT 6532 has a timer and two ports. Its 128 bytes of RAM are in State.
 //
 //     address   A4 A2 A1 A0        read            write
 //     $280          0  0  0        SWCHA           -
@@ -22,11 +22,11 @@ namespace accel {
 
 struct Riot {
     i32 set_cycle;    // cycle of this frame at which the timer was written
-    i32 read_offset;  // cycles between expiry and the first INTIM read after it; 0: not read yet
-    u8 value;         // the written value
-    u8 shift;         // log2 of the divider
-    u8 swacnt;        // direction of port A: kept and read back, not applied to the inputs
-    u8 swcha, swchb;  // pins: joysticks, console switches
+    i32 read_offset;  // cycles between expiry and the first INTIM read after it, or 0 before that read
+    u8 value;         // the value that was written to the timer
+    u8 shift;         // log2 of the timer's divider
+    u8 swacnt;        // direction of port A, which is stored and read back, but not applied to the inputs
+    u8 swcha, swchb;  // pins of the joysticks and the console switches
 };
 
 HD void riot_reset(Riot& r, u8 timer) {

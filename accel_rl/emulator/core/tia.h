@@ -1,4 +1,4 @@
-// TIA: the registers of the picture chip, and the log of writes to them.
+// The TIA is the picture chip. This file has its registers, and the log of writes to them.
 //
 //     one scan line, 228 colour clocks = 76 CPU cycles
 //     0                68                      148                     228
@@ -31,9 +31,9 @@ constexpr i32 WIDTH = 160;
 constexpr i32 NEVER = 0x7FFFFFFF;
 
 struct Tia {
-    i32 frame_clock;  // clock of line 0, pixel -68; 0 or less
-    i32 settled;      // everything before this clock has been settled
-    i32 vsync_clock;  // the frame may end from here on; NEVER while VSYNC is off
+    i32 frame_clock;  // clock of pixel -68 of line 0, which is 0 or less
+    i32 settled;      // the state before this clock has been settled
+    i32 vsync_clock;  // the frame may end from this clock on; NEVER while VSYNC is off
     i32 hmove_clock;  // clock of the last HMOVE
     i32 dump_cycle;   // cycle at which VBLANK last let the paddles' capacitors charge
     u32 collisions;   // bit (8 * object - ...) see tia_settle.h: pair_bit
@@ -50,13 +50,13 @@ struct Tia {
     u8 vdel[3];  // P0, P1, BL
     u8 resmp[2];
     u8 pos[5];           // 0-159, by TiaObject
-    u8 first_hidden[2];  // P0, P1: just reset, its first copy is not visible on this line
+    u8 first_hidden[2];  // whether P0 and P1 were just reset, so that the first copy is not visible on this line
     u8 hmove_blank;      // the next displayed line starts with 8 black pixels
     u8 vblank;
     u8 dumped;       // VBLANK bit 7: the capacitors are held empty
-    u8 stars;        // 1-4: missile 0 moves by itself at the end of each line, see star_motion; 0: it does not
+    u8 stars;        // 1-4 if missile 0 moves by itself at the end of each line, see star_motion, otherwise 0
     u8 star_form;    // missile 0 on this line: 0: as set by NUSIZ0, 1: two pixels or more, 2: hidden
-    u8 colour_loss;  // 1: PAL shows grays (odd bytes), because the previous frame had an odd number of lines
+    u8 colour_loss;  // 1 if PAL shows grays (odd bytes), because the previous frame had an odd number of lines
 };
 
 struct TiaWrite {
@@ -64,7 +64,7 @@ struct TiaWrite {
     u8 reg, value;
 };
 
-// A frame has about a thousand writes. A full log is settled early, so its length only affects speed.
+// A frame has about a thousand writes. A full log is settled early, so the length of the log only affects speed.
 struct TiaLog {
     static constexpr u32 SIZE = 256;
     u32 count;
@@ -73,13 +73,13 @@ struct TiaLog {
 
 // The destination of a picture, and the displayed lines.
 struct Picture {
-    u8* pixels;         // height x 160 colour bytes; null: collisions only
+    u8* pixels;         // height x 160 colour bytes, or null if only collisions are computed
     i32 first_line;     // first displayed scan line
-    i32 height;         // displayed scan lines
-    bool hmove_blanks;  // off for the few games that are displayed wrongly with them
+    i32 height;         // number of displayed scan lines
+    bool hmove_blanks;  // off for the few games that HMOVE blanks would display wrongly
 };
 
-// The clock within its line, and the line, of a clock of this frame; no clock is before the first line.
+// Returns the position in its line, and the line, of a clock of this frame. No clock is before the first line.
 HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) % LINE_CLOCKS); }
 HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
 

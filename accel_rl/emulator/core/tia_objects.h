@@ -1,4 +1,4 @@
-// Objects on a scan line: positions, copies, motion.
+// Objects on a scan line have positions, copies and motion.
 //
 //     NUSIZ & 7    copies at offsets        width of a player's pixel
 //     0            0                        1

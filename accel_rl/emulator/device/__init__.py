@@ -1,1 +1,1 @@
-"""The emulator on a device: kernels for GPUs, and their host build."""
+"""The emulator on a device has kernels for GPUs, and a build of the same kernels for the host."""

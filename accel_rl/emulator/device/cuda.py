@@ -1,4 +1,4 @@
-"""Launches the kernels of kernels.cu on a GPU, in order with torch's operations on the current stream."""
+"""The kernels of kernels.cu are launched on a GPU, in order with torch's operations on the current stream."""
 
 import ctypes
 from functools import cache
@@ -12,9 +12,9 @@ from accel_rl.emulator.device.nvrtc import cubin, version
 from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
-WARP, DRAWING, BEGINNING = 32, 64, 64  # threads of a block of step, draw and begin
-OLDEST = (8, 0)  # compute capability
-PLAIN_SHARED = 48 * 1024  # bytes of shared memory that a block has without asking
+WARP, DRAWING, BEGINNING = 32, 64, 64  # threads per block of the kernels step, draw and begin
+OLDEST = (8, 0)  # least supported compute capability of a GPU
+PLAIN_SHARED = 48 * 1024  # bytes of shared memory that a block gets without a request
 
 
 def check(device: str) -> None:
@@ -35,23 +35,24 @@ def kernels_of(device: torch.device) -> "CudaKernels":
 
 
 class CudaKernels:
-    """The kernels, loaded on one GPU. None of the calls waits for the GPU."""
+    """The kernels of one loaded GPU module. None of the calls waits for the GPU."""
 
     def __init__(self, device: torch.device) -> None:
         from cuda.bindings import driver
 
         self._driver, self._device = driver, device
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # creates the driver's context
+            torch.cuda.current_stream().synchronize()  # This call creates the driver's context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
                 for name in ("step", "draw", "finish", "begin")
             }
-        self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)  # bytes that a block may have
+        # Bytes of shared memory that a block of each kernel may use
+        self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)
 
     def step(self, a: StepArguments) -> None:
-        """Launch one thread per environment, one warp per block. The ROM is stored in shared memory twice, with the
+        """Launch one thread per environment, one warp per block. The ROM is stored twice in shared memory, with the
         opcode table."""
         words = (a.tables.rom_bytes + 5) // 4
         self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
@@ -61,11 +62,11 @@ class CudaKernels:
         self._launch("draw", a.envs.n, DRAWING, 2 * core().device.picture_bytes(rows), a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
-        """scratch: [threads, bytes] uint8."""
+        """Repeat abandoned frames with the plain core. scratch [threads, bytes] uint8."""
         self._launch("finish", len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
 
     def begin(self, a: StepArguments, all_of_them: bool) -> None:
-        """A block an environment."""
+        """Launch one block per environment."""
         self._launch("begin", a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
 
     def _launch(self, name: str, blocks: int, threads: int, shared: int, *parameters: Any) -> None:

@@ -39,16 +39,17 @@ _FIXED = {
 
 
 class DeviceVectorEnv(GymnasiumVectorEnv):
-    """Arguments as `VectorEnv`. An environment whose episode ends begins the next episode in the same step.
+    """The arguments are those of `VectorEnv`. An environment whose episode ends begins the next episode in the same
+    step.
 
-    Observations [num_envs, stack_num, img_height, img_width] uint8: 84x84 or 104x80; frames from before the episode are
-    zeros. reward [num_envs] float32; terminated and truncated [num_envs] bool. info["final_obs"] holds the last
-    observations of ended episodes, in the rows in which info["_final_obs"] is true; other rows are undefined.
-    life_loss_info: a lost life sets terminated, though the game continues. noop_max: largest number of no-op frames
-    after a reset.
+    Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80, and frames from before the
+    episode are zeros. reward [num_envs] float32; terminated and truncated [num_envs] bool. info["final_obs"] holds the
+    last observations of ended episodes, in the rows in which info["_final_obs"] is true; other rows are undefined. With
+    life_loss_info, a lost life sets terminated, though the game continues. noop_max is the largest number of no-op
+    frames after a reset.
 
-    All random numbers of an episode follow from its environment's seed and its number (Philox), the same on CPUs and
-    GPUs. Raises ConfigError.
+    All random numbers of an episode follow from its environment's seed and the episode's number (Philox), and are the
+    same on CPUs and GPUs. Raises ConfigError.
     """
 
     def __init__(
@@ -103,12 +104,13 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         self._envs: DeviceEnvs | None = None
         self._out = DeviceStep.empty(num_envs, self._game)
         self._obs = torch.zeros(num_envs, stack_num, img_height, img_width, dtype=torch.uint8, device=self.device)
-        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # of each frame of a stack
+        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # lag of each frame of a stack
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Begin an episode in all environments. seed: the first environment's seed; environment i has seed + i."""
+        """Begin an episode in all environments. `seed` is the first environment's seed, and environment i has seed
+        + i."""
         first = int.from_bytes(np.random.default_rng().bytes(4), "little") // 2 if seed is None else seed
         if isinstance(first, bool) or not isinstance(first, int | np.integer) or not 0 <= first < 2**31:
             raise ValueError(f"seed={seed!r}: must be a whole number from 0 to 2^31 - 1")
@@ -120,7 +122,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         return self._obs, {}
 
     def step(self, actions: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
-        """Play an agent step in all environments. actions [num_envs]: whole numbers, preferably on the device."""
+        """Play an agent step in all environments. actions [num_envs] are whole numbers, preferably on the device."""
         if self._envs is None:
             raise error.ResetNeeded("step() before reset()")
         action = torch.as_tensor(actions, device=self.device)
@@ -128,7 +130,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
             raise ValueError(
                 f"actions of shape {tuple(action.shape)} and {action.dtype}: must be whole numbers [{self.num_envs}]"
             )
-        action = action.long().clamp(0, self._actions - 1)  # a check of values would wait for the GPU
+        action = action.long().clamp(0, self._actions - 1)  # A check of the values would wait for the GPU.
         out = self._out
         self._envs.step(action, out)
         older = self._obs[:, 1:]

@@ -1,4 +1,4 @@
-"""Environments that live on a device: their states, frames, rewards and resets never leave it."""
+"""These environments run on a device. Their states, frames, rewards and resets never leave the device."""
 
 from typing import NamedTuple
 
@@ -10,11 +10,11 @@ from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.game import DeviceGame
 from accel_rl.emulator.device.step import STATE, TABLES, play_on_host, step_arguments, step_atari
 
-MOST_FINISHING = 256  # threads of the kernel that repeats steps by the plain core
+MOST_FINISHING = 256  # threads of the kernel that repeats steps with the plain core
 
 
 class DeviceStep(NamedTuple):
-    """One step's results, tensors [n, ...] on the device; see `data.step.Step`."""
+    """Results of one step, as tensors [n, ...] on the device; see `data.step.Step`."""
 
     frame: Tensor
     final_frame: Tensor
@@ -36,10 +36,11 @@ class DeviceStep(NamedTuple):
 
 
 class DeviceEnvs:
-    """n environments of one game. All randomness of an episode follows from the environment's seed and its number."""
+    """A batch of n environments of one game. All randomness of an episode follows from the environment's seed and the
+    episode's number."""
 
     def __init__(self, game: DeviceGame, seeds: list[int]) -> None:
-        """seeds: one whole number below 2^32 per environment."""
+        """`seeds` has one whole number below 2^32 per environment."""
         functions = core().device
         self.game, self.n = game, len(seeds)
         sizes, self._at = functions.sizes, functions.words
@@ -65,11 +66,11 @@ class DeviceEnvs:
         return torch.zeros(shape, dtype=dtype, device=self.game.device)
 
     def reseed(self, seeds: list[int]) -> None:
-        """Set other seeds; call `begin` next."""
+        """Set other seeds. Call `begin` next."""
         self._seeds = torch.from_numpy(np.array(seeds, np.uint32).view(np.int32)).to(self.game.device)
 
     def begin(self, out: DeviceStep) -> None:
-        """Begin episode 0 of all environments. Writes their first frames and ages into `out`."""
+        """Begin episode 0 of all environments. Their first frames and ages are written into `out`."""
         self.state["envs"][self._at["seed"]] = self._seeds
         self._step(self._no_action, out, begins=True)
 
@@ -83,7 +84,7 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """Play a step on a CPU like `step`; return the processor iterations of all warps, and of all lanes."""
+        """Play a step on a CPU like `step`. Return the processor iterations of all warps, and of all lanes."""
         return play_on_host(
             step_arguments(
                 action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
@@ -91,12 +92,12 @@ class DeviceEnvs:
         )
 
     def hide_history(self) -> None:
-        """Let the next observations begin with the current frames: those before are nowhere to be seen."""
+        """Let the next observations begin with the current frames, so that earlier frames are not visible."""
         self.state["envs"][self._at["age"]] = 0
 
     @property
     def code(self) -> Tensor:
-        """For each environment's last step [n] uint8: 0, or the reason why the plain core played it (see
+        """For each environment's last step [n] uint8: 0, or the reason for which the plain core played the step (see
         kernels/envs.h)."""
         return self.state["code"]
 
@@ -106,7 +107,7 @@ class DeviceEnvs:
         return [words[:, i].tobytes() for i in range(self.n)]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the states. ValueError for a different number of states, or for an impossible one."""
+        """Restore the states. Raises ValueError for a wrong number of states, or for an impossible state."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for state in states:

@@ -1,4 +1,4 @@
-"""One game on a device: ROM, rules and start states, which all environments of the game on this device share."""
+"""One game on a device has a ROM, rules and start states, which all environments of the game on this device share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from accel_rl.emulator.games import cartridge, settings
 
 @dataclass(frozen=True)
 class AgentStepRules:
-    """Rules of an agent step; see envs.protocols."""
+    """Rules of an agent step, see envs.protocols."""
 
     frame_skip: int
     max_steps: int
     life_loss: bool
     repeat_probability: float
-    frame: str  # see FRAMES of envs.protocols
+    frame: str  # one of FRAMES of envs.protocols
     oldest: int  # value at which `age` saturates
 
 
@@ -37,7 +37,8 @@ class DeviceGame:
         starts: Starts,
         device: torch.device | str,
     ) -> None:
-        """codes: the joystick action of each agent action. luminance [256] uint8: the gray of each colour byte."""
+        """`codes` has the joystick action of each agent action. luminance [256] uint8 is the gray of each colour
+        byte."""
         functions = core().device
         self.game = game
         self.rules = rules
@@ -45,7 +46,7 @@ class DeviceGame:
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
         self.rom_bytes = functions.cartridge_size(self.kind)
         rom = rom_path(game).read_bytes()
-        while len(rom) < self.rom_bytes:  # a smaller ROM is mirrored
+        while len(rom) < self.rom_bytes:  # the console mirrors a smaller ROM
             rom += rom[: self.rom_bytes - len(rom)]
         self.rom = rom = rom[: self.rom_bytes]
         self.shape = starts.frames.shape[2:]

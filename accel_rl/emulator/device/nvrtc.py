@@ -1,9 +1,9 @@
-"""Compile the kernels for a GPU by NVRTC, which needs neither nvcc nor a GPU.
+"""The kernels for a GPU are compiled by NVRTC, which needs neither nvcc nor a GPU.
 
     kernels.cu and all headers  ->  NVRTC  ->  cubin and compile log  ->  a file of the cache folder
 
-The file's name contains a hash of all that the result depends on: sources, flags, NVRTC's version, architecture. The
-cache folder is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
+The file's name contains a hash of everything that determines the result: sources, flags, NVRTC's version, architecture.
+The cache folder is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
 """
 
 import contextlib
@@ -21,14 +21,15 @@ from accel_rl.system.errors import ConfigError, RunError
 EMULATOR = Path(__file__).parents[1]
 MAIN = "device/kernels/kernels.cu"
 FLAGS = ("--std=c++17", "--fmad=false", "--ptxas-options=-v")
-STRICT = "--warning-as-error=all-warnings"  # in tests: a later NVRTC may have warnings that this one has not
+# A flag for tests, because a later NVRTC may have warnings that this version does not have.
+STRICT = "--warning-as-error=all-warnings"
 INSTALL = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
 
 _DIGEST_BYTES, _LENGTH_BYTES = 32, 8
 
 
 class Compiled(NamedTuple):
-    """The kernels for one architecture."""
+    """The compiled kernels for one architecture."""
 
     cubin: bytes
     log: str
@@ -46,22 +47,23 @@ class Resources(NamedTuple):
 
 
 def version() -> str:
-    """Return NVRTC's version, such as 13.0. ConfigError without NVRTC."""
+    """Return NVRTC's version, such as 13.0. Raises ConfigError if NVRTC is not installed."""
     return "{}.{}".format(*_version(_nvrtc()))
 
 
 def cubin(capability: tuple[int, int] | int) -> bytes:
-    """Return the kernels for a compute capability, (9, 0) or 90. ConfigError without NVRTC."""
+    """Return the kernels for a compute capability, (9, 0) or 90. Raises ConfigError if NVRTC is not installed."""
     return compiled(capability).cubin
 
 
 def resources(capability: tuple[int, int] | int) -> dict[str, Resources]:
-    """Return the resources of each kernel on a compute capability, by name. ConfigError without NVRTC."""
+    """Return the resources of each kernel on a compute capability, by name. Raises ConfigError if NVRTC is not
+    installed."""
     return parse_log(compiled(capability).log)
 
 
 def compiled(capability: tuple[int, int] | int) -> Compiled:
-    """Compile the kernels, or read them from the cache folder. ConfigError without NVRTC."""
+    """Compile the kernels, or read them from the cache folder. Raises ConfigError if NVRTC is not installed."""
     nvrtc = _nvrtc()
     architecture = _architecture(capability)
     texts = sources()
@@ -75,7 +77,7 @@ def compiled(capability: tuple[int, int] | int) -> Compiled:
 
 
 def sources() -> dict[str, str]:
-    """Return all headers and kernels.cu by their path in the emulator's folder; #includes are such paths, too."""
+    """Return all headers and kernels.cu by their path in the emulator's folder. The #includes are also such paths."""
     paths = [*EMULATOR.glob("core/**/*.h"), *EMULATOR.glob("device/kernels/*")]
     return {
         path.relative_to(EMULATOR).as_posix(): with_rooted_includes(path)
@@ -95,9 +97,9 @@ def with_rooted_includes(path: Path) -> str:
 
 
 def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: str) -> Compiled:
-    """Compile the text named `main`, which includes the others. RunError with the compiler's first error.
+    """Compile the text named `main`, which includes the other texts. Raises RunError with the compiler's first error.
 
-    architecture: sm_90, or compute_90 for PTX only. more: flags in addition to FLAGS.
+    `architecture` is sm_90, or compute_90 for PTX only. `more` are flags in addition to FLAGS.
     """
     nvrtc = _nvrtc()
     headers = {name: text for name, text in texts.items() if name != main}
@@ -132,7 +134,8 @@ def parse_log(log: str) -> dict[str, Resources]:
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
-        # the stack with that of all called functions, or that of a kernel that calls none
+        # The cumulative size includes the stack of all called functions. The other pattern is for a kernel that calls
+        # no function.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(
@@ -168,8 +171,8 @@ def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc
 
-        _version(nvrtc)  # loads the library
-    except (ImportError, RuntimeError) as error:  # the loader's errors are RuntimeErrors
+        _version(nvrtc)  # This call loads the library.
+    except (ImportError, RuntimeError) as error:  # The library loader raises RuntimeErrors.
         raise ConfigError(f"the emulator on a GPU needs NVRTC ({type(error).__name__}): {INSTALL}") from None
     return nvrtc
 
@@ -180,7 +183,7 @@ def _version(nvrtc: Any) -> tuple[int, int]:
 
 
 def _checked(result: tuple[Any, ...]) -> Any:
-    """Return the value of an NVRTC call. RunError if it failed."""
+    """Return the value of an NVRTC call. Raises RunError if the call failed."""
     status, *values = result
     if int(status):
         raise RunError(f"NVRTC: {status.name}")
@@ -188,7 +191,7 @@ def _checked(result: tuple[Any, ...]) -> Any:
 
 
 def _read(file: Path) -> Compiled | None:
-    """Return a file's content; None if the file is missing or damaged."""
+    """Return a file's content, or None if the file is missing or damaged."""
     try:
         digest, content = file.read_bytes()[:_DIGEST_BYTES], file.read_bytes()[_DIGEST_BYTES:]
     except OSError:
@@ -200,7 +203,7 @@ def _read(file: Path) -> Compiled | None:
 
 
 def _write(file: Path, result: Compiled) -> None:
-    """Write a file atomically. If the folder is not writable, nothing is cached, which is not an error."""
+    """Write a file atomically. If the folder is not writable, no file is cached, which is not an error."""
     log = result.log.encode()
     content = len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.cubin
     with contextlib.suppress(OSError):

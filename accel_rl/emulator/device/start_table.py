@@ -1,4 +1,4 @@
-"""The table of all states that an episode can begin in, played on the host."""
+"""The table of all possible start states of an episode is computed on the host."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from accel_rl.emulator.env_core import AtariEnvCore
 
 
 class Starts(NamedTuple):
-    """play [rows, columns, bytes] uint8: consoles and games. frames [rows, columns, height, width] uint8: first
+    """play [rows, columns, bytes] uint8 are consoles and games. frames [rows, columns, height, width] uint8 are first
     observations. An episode's row and column are drawn by counter (see emulator.counter)."""
 
     play: np.ndarray
@@ -17,7 +17,7 @@ class Starts(NamedTuple):
 
 
 def start_table(core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_shape: tuple[int, ...]) -> Starts:
-    """Play every start. starts [rows, columns] of (timer, number of no-op frames), of one timer in a row."""
+    """Play every start. starts [rows, columns] of (timer, number of no-op frames), where each row has one timer."""
     plays: list[list[np.ndarray]] = []
     frames = np.zeros((len(starts), len(starts[0]), *frame_shape), np.uint8)
     frame = np.zeros((1, *frame_shape), np.uint8)

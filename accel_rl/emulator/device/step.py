@@ -1,8 +1,8 @@
-"""An agent step on a device as one torch operator. On a GPU it runs kernels, on a CPU their host build.
+"""An agent step on a device is one torch operator. On a GPU the operator runs kernels, and on a CPU their host build.
 
     step -> draw -> finish -> begin        (kernels/kernels.cu)
 
-Like torch's own operators it runs on the current stream and can be captured in CUDA graphs.
+Like torch's own operators, the step runs on the current stream, and can be captured in CUDA graphs.
 """
 
 import ctypes
@@ -33,11 +33,11 @@ def step_atari(
     repeat_probability: float,
     begins: bool = False,
 ) -> None:
-    """Play one agent step of n environments. The lists are in the order of STATE, OUT, TABLES and RULES.
+    """Play one agent step of n environments. The lists are in the order of the names STATE, OUT, TABLES and RULES.
 
-    action [n] int64: indices of the game's actions; a negative action skips the environment. out: arrays [n, ...], see
-    `data.step.Step`. If an episode ends, the next episode begins in the same step, and `frame` is its first. begins:
-    begin episode 0 of all environments instead of a step, and write frame and age only.
+    action [n] int64 are indices of the game's actions, and a negative action skips the environment. `out` are arrays
+    [n, ...], see `data.step.Step`. If an episode ends, the next episode begins in the same step, and `frame` is its
+    first. With `begins`, begin episode 0 of all environments instead of a step, and write frame and age only.
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if begins:
@@ -56,7 +56,7 @@ def _on_cuda(
     repeat_probability: float,
     begins: bool = False,
 ) -> None:
-    from accel_rl.emulator.device.cuda import kernels_of  # loads CUDA's libraries
+    from accel_rl.emulator.device.cuda import kernels_of  # This import loads CUDA's libraries.
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
@@ -68,7 +68,7 @@ def _on_cuda(
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step by the host build; returns the processor's iterations of all warps, and of all lanes."""
+    """Play an agent step by the host build. Return the processor's iterations of all warps, and of all lanes."""
     kernels, given = core().device, bytes(a)
     warps, lanes = kernels.step(given)
     kernels.draw(given)
@@ -85,7 +85,7 @@ def step_arguments(
     rules: Sequence[int],
     repeat_probability: float,
 ) -> StepArguments:
-    """Return the kernels' argument: addresses in the device's memory, and the rules."""
+    """Return the kernels' argument, with addresses in the device's memory and the rules."""
     assert all(x.is_contiguous() for x in (action, *state, *out))
     at = {f"state.{k}": x.data_ptr() for k, x in zip(STATE, state, strict=True)}
     at |= {f"table.{k}": x.data_ptr() for k, x in zip(TABLES, tables, strict=True)}

@@ -1,9 +1,9 @@
-"""The argument of every kernel: StepArguments of kernels/envs.h, field by field."""
+"""The argument of every kernel has the fields of StepArguments in kernels/envs.h."""
 
 import ctypes
 from ctypes import c_bool, c_double, c_uint8, c_uint32, c_uint64
 
-POINTER = c_uint64  # addresses in the memory of the device
+POINTER = c_uint64  # type of an address in the memory of the device
 
 
 class EnvArrays(ctypes.Structure):

@@ -6,8 +6,8 @@
 | Table 4: the 49 games | `table_4`: `suite` (report it with --score best) |
 | Table 5: hyperparameters | `dqn` |
 
-`accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02`. Rates of the 14 variants on a GPU, in turns:
-`python -m benchmarks.gpu --part daley`.
+`accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02`. `python -m benchmarks.gpu --part daley` measures the rates of
+the 14 variants on a GPU, in turns.
 """
 
 from dataclasses import replace
@@ -27,8 +27,8 @@ FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standar
 
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """Table 5 and section 5.2 at full size: 50 M env steps after the random start, 30 evaluation episodes every 250,000
-    env steps.
+    """The DQN of Table 5 and section 5.2 at full size: 50 M env steps after the random start, 30 evaluation episodes
+    every 250,000 env steps.
 
     Network, frames and epsilon are those of Mnih et al. 2015, as in the paper. Episodes do not start with random
     actions, unlike in Stooke & Abbeel 2018.
@@ -78,8 +78,8 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
     seeds=(0, 1, 2, 3, 4),  # section 5.1: five trials
 )
 def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """Tables 1 to 3, section 5.1: Pong, a million env steps after the random start, with a constant epsilon of 0.1. 50
-    M env steps take 50 times the hours of one run."""
+    """The speed test of Tables 1 to 3 (section 5.1): Pong, a million env steps after the random start, with a constant
+    epsilon of 0.1. 50 M env steps take 50 times the hours of one run."""
     config = dqn("pong", threads, variant, seed)
     algo: Any = config.algo
     return replace(
@@ -93,7 +93,7 @@ def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainC
 
 @levels({"game": ATARI_49}, seeds=(0,))  # section 5.2: a single trial
 def suite(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """Table 4: the fastest variant in the 49 games; a game's score is its best evaluation."""
+    """Table 4 runs the fastest variant in the 49 games. A game's score is its best evaluation."""
     return dqn(game, 8, "both", seed)
 
 

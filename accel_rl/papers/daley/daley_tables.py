@@ -1,4 +1,4 @@
-"""Tables 1 to 4 of Daley & Amato 2021 for given runs, in the paper's layout, next to the paper's numbers."""
+"""Tables 1 to 4 of Daley & Amato are built for given runs, in the paper's layout, next to the paper's numbers."""
 
 import math
 import statistics as stats
@@ -13,11 +13,11 @@ from accel_rl.results.run_settings import Settings, asynchronous, differences, p
 from accel_rl.results.table import Pair, Table, alike, marked, number, paper_table, sentence
 from accel_rl.results.trained_run import BySetting, Run
 
-MNIH = "mnih2015"  # the protocol of Daley & Amato
+MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015
 TITLE = "Daley & Amato 2021, table {}"
 BASE = ("1", "standard")  # tables 2 and 3 are relative to this cell
-HUMAN_LEVEL = 75  # percent between random and human (section 5.2)
-Hours = Mapping[tuple[str, str], list[float]]  # of the runs of a cell: {(threads, variant): hours}
+HUMAN_LEVEL = 75  # A game is at human level above this percentage between random and human (section 5.2).
+Hours = Mapping[tuple[str, str], list[float]]  # maps (threads, variant) to the hours of a cell's runs
 
 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
@@ -190,14 +190,14 @@ def _with_std(score: float, deviation: float) -> str:
 
 
 def daley_cell(settings: Settings) -> tuple[str, str] | None:
-    """Return (threads, variant) of a run's cell in tables 1 to 3 of Daley & Amato; None for other runs."""
+    """Return (threads, variant) of a run's cell in tables 1 to 3 of Daley & Amato, or None for other runs."""
     printed = published_by("daley")["table_1"]
     per_worker = bool(settings.get("sampler.inference_per_worker"))
     threads = str(settings.get("sampler.envs"))
     theirs = is_daleys_dqn(settings) and threads in printed["threads"]
     if not theirs or not (per_worker or settings.get("sampler.groups") == 1):
         return None
-    alone = None in printed["threads"][threads]  # one environment has nothing to synchronize
+    alone = None in printed["threads"][threads]  # A single environment has nothing to synchronize.
     column = (settings.get("schedule") == "concurrent") + 2 * (not per_worker and not alone)
     return threads, printed["columns"][column]
 
@@ -216,7 +216,8 @@ def daley_score_differences(settings: Settings) -> list[str]:
 
 
 def daley_name(settings: Settings) -> str:
-    """Name a run that measures a cell with the paper's settings: DQN-8threads-both; "" for other runs."""
+    """Return the name of a run that measures a cell with the paper's settings, such as DQN-8threads-both, or "" for
+    other runs."""
     cell = daley_cell(settings)
     return f"DQN-{cell[0]}threads-{cell[1]}" if cell and not daley_differences(settings) else ""
 
@@ -229,7 +230,8 @@ def is_daleys_dqn(settings: Settings) -> bool:
 
 
 def daley_hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps of a run's settings in table 1 of Daley & Amato 2021; None for other runs."""
+    """Return the hours for 50 M env steps of a run's settings in table 1 of Daley & Amato 2021, or None for other
+    runs."""
     if (cell := daley_cell(settings)) is None:
         return None
     printed = published_by("daley")["table_1"]

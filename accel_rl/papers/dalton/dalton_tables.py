@@ -1,4 +1,5 @@
-"""Table 3 of Dalton & Frosio 2020 for given runs, in the paper's layout, each cell next to the paper's."""
+"""Table 3 of Dalton & Frosio 2020 is built for given runs, in the paper's layout, with each cell next to the
+paper's."""
 
 import math
 import statistics as stats
@@ -13,7 +14,7 @@ from accel_rl.results.trained_run import FULL_LENGTH, Run
 
 
 def column(settings: Settings) -> str:
-    """Return the column of table 3 that a run of these settings measures; "" for other runs."""
+    """Return the column of table 3 that a run of these settings measures, or "" for other runs."""
     if settings.get("algorithm") != "impala":
         return ""
     n = ranks(settings)
@@ -33,7 +34,7 @@ def cule_differences(settings: Settings) -> list[str]:
 def hours(settings: Settings) -> float | None:
     """Return the hours for 50 M env steps at the frames/s that table 3 prints for a run's column and game.
 
-    None for other runs.
+    Return None for other runs.
     """
     printed = published_by("dalton")["table_3"]
     game = printed["games"].get(settings.get("env.game"))
@@ -51,7 +52,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 def measured(run: Run, score: float | None) -> list[float]:
     """Return thousand frames/s, updates/s, and minutes and million frames to the score (NaN if it was not reached).
 
-    Frames are training frames, one an env step: a quarter of the emulated frames (footnote 2 of the paper).
+    Frames are training frames, one per env step, which is a quarter of the emulated frames (footnote 2 of the paper).
     """
     per_update = int(run.settings["sampler.envs"]) * int(run.settings["sampler.horizon"])
     steps, scores = run.evaluations if run.evaluated else run.online

@@ -1,13 +1,14 @@
-"""Nair et al. 2015 (arXiv:1507.04296): Gorila, 100 bundles of an actor, a replay and a learner, on 31 shards.
+"""Nair et al. 2015 (arXiv:1507.04296) present Gorila, with 100 bundles of an actor, a replay and a learner, on 31
+shards.
 
 | in the paper | here |
 |---|---|
 | Tables 1 to 4, Figures 3 to 5: Gorila and single-GPU DQN in 49 games | `tables`: `gorila` and `single` |
 | section 5.2: final evaluations from null op starts and from saved starts | `accel-rl evaluate RUN --best --save` |
 
-On a Ray cluster: `accel-rl sweep gorila:tables --only agent=gorila --override address=HOST:PORT`.
-On a small machine: `--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2`. For two cores there
-are `pong_small` and `pong_small_single`.
+On a Ray cluster: `accel-rl sweep gorila:tables --only agent=gorila --override address=HOST:PORT`. On a small machine:
+`--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2`. For two cores there are `pong_small` and
+`pong_small_single`.
 """
 
 from dataclasses import replace
@@ -32,24 +33,26 @@ SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
 def gorila(
     game: str = "pong", bundles: int = BUNDLES, shards: int = SHARDS, replay: int = 1_000_000, seed: int = 0
 ) -> TrainConfig:
-    """The experiment of section 5.1 at the paper's size. replay: transitions in the replay of each bundle.
+    """The experiment of section 5.1 at the paper's size. `replay` is the number of transitions in the replay of each
+    bundle.
 
-    The paper's replay holds "1 million frames". This experiment assumes that a frame is one that the agent sees, one
-    per transition, as in Mnih et al. 2015, whose setup the paper follows: 7.1 GB per bundle. If it were an emulated
-    frame, four per transition, the setting would be `replay=250_000`.
+    The paper's replay holds "1 million frames". This experiment assumes that a frame is what the agent sees, one per
+    transition, as in Mnih et al. 2015, whose setup the paper follows. A replay then has 7.1 GB per bundle. If the paper
+    meant an emulated frame, four per transition, the setting would be `replay=250_000`.
     """
     base = on_gorila(default_config("dqn"))
     default: Any = base.algo
     algo: Any = replace(
         default,
-        replay=replace(default.replay, size=replay, start=min(50_000, replay)),  # start: Mnih et al. 2015
+        # Training starts as in Mnih et al. 2015
+        replay=replace(default.replay, size=replay, start=min(50_000, replay)),
         batch_size=32,  # Mnih et al. 2015
         intensity=32.0,  # Algorithm 1: an update at each step
         gamma=0.99,  # Mnih et al. 2015
-        target_interval=60_000,  # section 5.1, in updates of the parameters
+        target_interval=60_000,  # section 5.1; the interval counts updates of the parameters
         optimizer="adagrad",  # section 4.2
-        learning_rate=0.003,  # chosen by this project without a search; in a small test Pong was not learned with it
-        optimizer_eps=1e-6,  # ours
+        learning_rate=0.003,  # chosen by this project without a search; a small test did not learn Pong with this rate
+        optimizer_eps=1e-6,  # chosen by this project
         network="nature",  # section 5.1
         epsilon=1.0,  # section 5.1: epsilon falls to 0.1 within a million updates of the parameters
         epsilon_final=0.1,
@@ -66,9 +69,10 @@ def gorila(
             bundles=bundles,
             shards=shards,
             in_flight=0,  # Algorithm 1: new parameters before each step
-            outlier_deviations=5.0,  # ours; the paper: "several"
+            outlier_deviations=5.0,  # chosen by this project; the paper says "several"
         ),
-        evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),  # section 5.2; the interval is ours
+        # Section 5.2; this project chose the interval
+        evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),
         device="cpu",  # the paper reports a GPU for DQN only
         env_steps=ENV_STEPS,
         seed=seed,
@@ -94,9 +98,9 @@ table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
 def pong_small(seed: int = 1) -> TrainConfig:
     """Pong's first 300,000 updates on two cores: two bundles, two shards.
 
-    Actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The sizes are small: A3C's
-    network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay of 50,000 per bundle.
-    The optimizer is RMSProp, because no learning rate was searched for AdaGrad.
+    Actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The experiment is small:
+    A3C's network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay of 50,000 per
+    bundle. The optimizer is RMSProp, because no learning rate was searched for AdaGrad.
     """
     config = on_gorila(default_config("dqn"))
     default: Any = config.algo

@@ -1,4 +1,4 @@
-"""Figures 3 to 5 of Nair et al. 2015 (Gorila) for given runs, as PNG, together with the paper's values."""
+"""Figures 3 to 5 of Nair et al. 2015 (Gorila) are drawn for given runs as PNG, together with the paper's values."""
 
 import math
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from accel_rl.papers.published import percent_of, published_by
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import Run
 
-HOURS = (6.0, 12.0, 24.0, 36.0)  # of the numbers in the text about figure 5
-LINEAR = 100  # percent up to which the axis of a bar is linear, logarithmic beyond
+HOURS = (6.0, 12.0, 24.0, 36.0)  # The text about figure 5 has numbers at these hours of training.
+LINEAR = 100  # The axis of a bar is linear up to this percentage, and logarithmic beyond.
 
 Bars = Mapping[str, Mapping[str, float]]
-"""{label: {game: percent}}; NaN is not drawn."""
+"""Maps a label to {game: percent}, where NaN is not drawn."""
 
 
 def figure_3(own: Mapping[str, Score]) -> Bars:
-    """Human-normalized scores of DQN, Gorila and the given runs.
+    """Return human-normalized scores of DQN, Gorila and the given runs.
 
-    As in the paper, games in which the human score is not above the random score are left out, and DQN's scores below
+    As in the paper, games in which the human score is not above the random score are omitted, and DQN's scores below
     random are not drawn.
     """
     result: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
@@ -41,7 +41,7 @@ def figure_3(own: Mapping[str, Score]) -> Bars:
 
 
 def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
-    """Scores of Gorila and of the given runs, in percent of DQN's score from the same kind of starts."""
+    """Return the scores of Gorila and of the given runs, in percent of DQN's score from the same kind of starts."""
     result: dict[str, dict[str, float]] = {}
     games = [game for game in ATARI_49 if any(game in own for own in by_starts.values())]
     for starts, own in by_starts.items():
@@ -56,7 +56,7 @@ def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
 def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
     """Return figures 3 and 4 of a setting: (bars, label of the axis, caption).
 
-    The paper draws figure 3 for human starts only; here null-op starts have the same figure.
+    The paper draws figure 3 for human starts only. This project draws the same figure for null-op starts.
     """
     result = []
     wanted: tuple[tuple[Starts, str, int], ...] = (("saved", "Figure 3", 2), ("noop", "Like figure 3", 1))
@@ -100,7 +100,8 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 @dataclass(frozen=True)
 class Progress:
-    """Hours until a run passes DQN's score and until its best score, by game; infinite if never. Medians over runs."""
+    """Hours by game until a run passes DQN's score, and until its best score, or infinite if never. Medians over
+    runs."""
 
     starts: Starts
     passed: Mapping[str, float]
@@ -131,7 +132,8 @@ def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
 
 
 def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
-    """Draw the share of games in which DQN was passed, and our best score reached, over hours; also as a table."""
+    """Draw the share of games in which DQN was passed, and the best score reached, over hours. Return the picture and a
+    table."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = pyplot().subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]

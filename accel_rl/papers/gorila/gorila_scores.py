@@ -1,6 +1,6 @@
-"""Scores in the tables of Nair et al. 2015 (Gorila): the printed ones, and those of given runs.
+"""Scores in the tables of Nair et al. 2015 (Gorila) are the printed scores, and the scores of given runs.
 
-Of a run's folder:
+The scores are read from these files of a run's folder:
 
     final/noop.json, final/saved.json                  the final evaluations: accel-rl evaluate RUN --best --save
     final/random-noop.json, final/random-saved.json    random play at 10 Hz: accel-rl evaluate RUN --random --save
@@ -49,12 +49,12 @@ class Result:
 
 
 def final(run: Run, starts: Starts) -> Result | None:
-    """Return the final evaluation of a run from these starts; None if the run has none."""
+    """Return the final evaluation of a run from these starts, or None if the run has none."""
     return _one(run, starts, starts)
 
 
 def random_play(run: Run, starts: Starts) -> Result | None:
-    """Return the evaluation of random play at 10 Hz in a run's game from these starts; None if the run has none."""
+    """Return the evaluation of random play at 10 Hz in a run's game from these starts, or None if the run has none."""
     return _one(run, f"random-{starts}", starts)
 
 
@@ -65,10 +65,10 @@ def during_training(run: Run, starts: Starts) -> list[Result]:
 
 
 def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
-    """Return the result that counts for a run, and whether it is a final evaluation.
+    """Return the result that counts for a run, and whether the result is a final evaluation.
 
-    Without a final evaluation, this is the best evaluation during training. Its mean is slightly too high, since it is
-    a maximum over noisy values. None if the run has no evaluation.
+    Without a final evaluation, this is the best evaluation during training. The mean of the best evaluation is slightly
+    too high, since it is a maximum over noisy values. Return None if the run has no evaluation.
     """
     if (result := final(run, starts)) is not None:
         return result, True
@@ -117,7 +117,7 @@ def _read(path: Path) -> Result:
 
 
 PAPER = "Nair et al. 2015"
-HUMAN_LEVEL = 75  # percent between random and human (section 6)
+HUMAN_LEVEL = 75  # A game is at human level above this percentage between random and human (section 6).
 KINDS: dict[Starts, str] = {"noop": "null_op", "saved": "human"}
 """The starts of this project's evaluations, and the corresponding names in scores.json."""
 NAMES = {"null_op": "null op starts", "human": "human starts"}
@@ -128,7 +128,7 @@ OURS = (
 
 
 def is_gorila(run: Run) -> bool:
-    """Whether a run belongs in these tables."""
+    """Return whether a run belongs in these tables."""
     settings = run.settings
     of_paper = bool(experiment_of("gorila", run.experiment)) or settings.get("cluster") == "gorila"
     from_saved = settings.get("evaluation.starts") == "saved"
@@ -136,14 +136,15 @@ def is_gorila(run: Run) -> bool:
 
 
 def gorila_differences(settings: Settings, kind: str) -> list[str]:
-    """Return the settings in which a run differs from the paper's Gorila. kind: the kind of starts, null_op or
+    """Return the settings in which a run differs from the paper's Gorila. `kind` is the kind of starts, null_op or
     human."""
     return differences(settings, wanted("gorila", "all", kind))
 
 
 @dataclass(frozen=True)
 class Score:
-    """Our score in one game: the mean over the results of runs. random: our random play; NaN if it was not measured."""
+    """This project's score in one game, which is the mean over the results of runs. `random` is this project's random
+    play, or NaN if it was not measured."""
 
     game: str
     kind: str
@@ -162,7 +163,8 @@ class Score:
 
     @property
     def percent(self) -> float:
-        """100 (score - random) / (human - random), with our random play if it was measured, else the paper's."""
+        """Return the human-normalised score 100 (score - random) / (human - random), with this project's random play if
+        it was measured, or else the paper's."""
         random = self.printed["random"] if math.isnan(self.random) else self.random
         return percent_of(self.mean, random, self.printed["human"])
 
@@ -172,9 +174,10 @@ class Score:
 
 
 def percent_of_dqn(game: str, kind: str, value: float) -> float:
-    """100 (score - random) / (DQN - random), with the paper's random score.
+    """Return the score relative to DQN, 100 (score - random) / (DQN - random), with the paper's random score.
 
-    If DQN is not above random, random is replaced by 0, as the paper's figure 4 does. NaN if DQN is not above 0 either.
+    If DQN is not above random, random is replaced by 0, as the paper's figure 4 does. Return NaN if DQN is not above 0
+    either.
     """
     row = published_scores(kind)[game]
     random = row["random"] if row["dqn"] > row["random"] else 0.0
@@ -182,7 +185,7 @@ def percent_of_dqn(game: str, kind: str, value: float) -> float:
 
 
 def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, Score]:
-    """Return {game: our score} of one setting from these starts, in the paper's order of games."""
+    """Return {game: this project's score} of one setting from these starts, in the paper's order of games."""
     found = {}
     for game in ATARI_49:
         runs = [r for r in games.get(game, ()) if is_gorila(r)]

@@ -24,7 +24,8 @@ from accel_rl.results.trained_run import BySetting, Run
 
 @dataclass(frozen=True)
 class Setting:
-    """The runs of one setting with scores. suffix: appended to the names of its tables; "" for the first setting."""
+    """The runs of one setting with scores. `suffix` is appended to the names of its tables, and is "" for the first
+    setting."""
 
     name: str
     suffix: str
@@ -85,7 +86,7 @@ LAYOUT: tuple[tuple[int, Starts, Callable[..., Table]], ...] = (
     (3, "saved", _raw),
     (4, "noop", _raw),
 )
-"""Number, starts and builder of each table."""
+"""The number, starts and builder of each table."""
 
 
 def _title(i: int, kind: str, what: str, setting: str) -> str:
@@ -113,7 +114,7 @@ def _note(setting: str, own: Mapping[str, Score]) -> str:
 
 
 def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffix: str) -> Table:
-    """Count the games as section 6 does."""
+    """Count the games as section 6 of the paper does."""
     rows = []
     for starts, own in by_starts.items():
         kind = KINDS[starts]
@@ -142,8 +143,7 @@ def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffi
 
 
 def is_human_level(s: Score, score: float, percent: float) -> bool:
-    """Whether a score is at least 75 % of the human score; if human is not above random, whether it is at least
-    human."""
+    """Return whether a score is at least 75 % of the human score, or at least human if human is not above random."""
     row = s.printed
     return percent >= HUMAN_LEVEL if row["human"] > row["random"] else score >= row["human"]
 

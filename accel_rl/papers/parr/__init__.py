@@ -1,7 +1,7 @@
-"""Parr 2017, "Deep In-GPU Experience Replay": dueling DQN on vectors, with the replay on the GPU that trains.
+"""Parr 2017, "Deep In-GPU Experience Replay", trains dueling DQN on vectors, with the replay on the GPU that trains.
 
-`accel-rl train parr:replay_on_the_gpu`. The paper's environment, Super Smash Bros. Melee, is replaced by
-CartPole. `python -m benchmarks.gpu --part parr` measures its Table 1.
+`accel-rl train parr:replay_on_the_gpu`. The paper's environment, Super Smash Bros. Melee, is replaced by CartPole.
+`python -m benchmarks.gpu --part parr` measures its Table 1.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.replays.config import ReplayConfig
 
 BATCH_SIZES = (16, 32, 64, 128, 256)  # Table 1
-WORKERS, UPDATE_SIZE = 50, 2_000  # sections 3 and 4: experiences reach the replay in blocks of 2,000
+WORKERS, UPDATE_SIZE = 50, 2_000  # In sections 3 and 4, experiences reach the replay in blocks of 2,000.
 
 
 def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0) -> TrainConfig:
@@ -44,5 +44,5 @@ def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0
 
 
 def replay_in_ram() -> TrainConfig:
-    """`replay_on_the_gpu` with the replay in host memory."""
+    """Return `replay_on_the_gpu` with the replay in host memory."""
     return replay_on_the_gpu(device="cpu")

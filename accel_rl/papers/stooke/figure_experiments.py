@@ -1,4 +1,5 @@
-"""Figures 3 to 12: one sweep each. `accel-rl report` of the sweep's folder draws it in the paper's layout."""
+"""Each of figures 3 to 12 has one sweep. `accel-rl report` of the sweep's folder draws the figure in the paper's
+layout."""
 
 from collections.abc import Sequence
 
@@ -8,15 +9,15 @@ from accel_rl.papers.stooke.stooke_q_learning import optimizers, secondary_learn
 from accel_rl.papers.stooke.stooke_settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
 from accel_rl.sweeps.grid import Grid, Level, grid
 
-SEEDS = (0, 1)  # section 5: averages over at least two random seeds
-WHOLE_MACHINE = 8  # GPUs of the paper's DGX-1, all used by one synchronous learner (section 5.5)
+SEEDS = (0, 1)  # section 5: results are averages over at least two random seeds
+WHOLE_MACHINE = 8  # One synchronous learner uses all GPUs of the paper's DGX-1 (section 5.5).
 
 
 def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
     """Return a configuration by its name in the paper's figures.
 
-    a2c-256env; dqn-512; a3c-16env-8: 8 learners of 16 environments; appo-8env-8-2: the same with 2 updates between
-    pushes.
+    Examples are a2c-256env, dqn-512, a3c-16env-8 (8 learners of 16 environments) and appo-8env-8-2 (8 learners of 8
+    environments with 2 updates between pushes).
     """
     name, size, *more = algorithm.split("-")
     if not size.endswith("env"):
@@ -31,22 +32,23 @@ def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
 
 
 def variants(games: Sequence[str], algorithms: Sequence[str], seeds: Sequence[int], gpus: Sequence[int] = ()) -> Grid:
-    """Cross variants, games and seeds. gpus: number of GPUs of each variant; default: one per learner."""
+    """Cross variants, games and seeds. `gpus` has the number of GPUs of each variant, by default one per learner."""
     return grid(variant, {"game": games}, Level({"algorithm": tuple(algorithms)}, gpus=tuple(gpus)), seeds=seeds)
 
 
 def figure_3(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Policy gradients against the number of simulators and learners: A2C with 16 to 512 environments, A3C with 1 to 32
-    learners, PPO with 8 to 512 environments, APPO with 8 learners and 1 to 4 updates between pushes."""
+    """Figure 3 has policy gradients against the number of simulators and learners: A2C with 16 to 512 environments, A3C
+    with 1 to 32 learners, PPO with 8 to 512 environments, APPO with 8 learners and 1 to 4 updates between pushes."""
     gpus = {f"a2c-{n}env": 1 for n in (16, 32, 64, 128, 256, 512)}
-    gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}  # more learners share GPUs
+    # In larger runs, several learners share a GPU.
+    gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}
     gpus |= {f"ppo-{n}env": 1 for n in (8, 16, 32, 64, 128, 256, 512)}
     gpus |= {f"appo-8env-8-{n}": WHOLE_MACHINE for n in (1, 2, 3, 4)}
     return variants(TEST_GAMES, tuple(gpus), seeds, tuple(gpus.values()))
 
 
 def figure_4(seeds: Sequence[int] = SEEDS) -> Grid:
-    """DQN and Categorical DQN by batch size."""
+    """The figure compares DQN and Categorical DQN by batch size."""
     names = [f"dqn-{n}" for n in (32, 512, 1_024)] + [f"c51-{n}" for n in (32, 256, 512, 1_024, 2_048)]
     return variants(TEST_GAMES, names, seeds)
 

@@ -10,13 +10,14 @@ from accel_rl.sweeps.grid import Level, levels
 
 @levels({"game": TEST_GAMES}, {"envs": (16, 32, 64, 128, 256, 512)})
 def a2c_scaling(game: str = "pong", envs: int = 16, seed: int = 0) -> TrainConfig:
-    """Figure 3, top: 16 to 512 environments, horizon 5, learning rate scaled with the square root of the batch size."""
+    """Figure 3, top, has 16 to 512 environments, horizon 5, and a learning rate scaled with the square root of the
+    batch size."""
     return policy_gradient("a2c", game, envs, 5, seed)
 
 
 @levels({"game": TEST_GAMES}, {"envs": (8, 16, 32, 64, 128, 256, 512)})
 def ppo_scaling(game: str = "pong", envs: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3, third row: 8 to 512 environments with horizons of 256 to 4, for a constant batch size of 2,048."""
+    """Figure 3, third row, has 8 to 512 environments with horizons of 256 to 4, for a constant batch size of 2,048."""
     if envs < 1 or 2_048 % envs:
         raise ValueError(f"envs={envs} must divide the batch of 2,048")
     return policy_gradient("ppo", game, envs, 2_048 // envs, seed)
@@ -24,28 +25,28 @@ def ppo_scaling(game: str = "pong", envs: int = 8, seed: int = 0) -> TrainConfig
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
 def a2c_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Table 2, A2C: 16 environments per GPU, synchronous."""
+    """Table 2 has A2C with 16 environments per GPU, synchronous."""
     return together(a2c_scaling(game, 16 * ranks, seed), ranks)
 
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
 def ppo_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Table 2, PPO: 8 environments per GPU, a total batch size of 2,048."""
+    """Table 2 has PPO with 8 environments per GPU, and a total batch size of 2,048."""
     return together(ppo_scaling(game, 8 * ranks, seed), ranks)
 
 
 @levels({"game": TEST_GAMES}, Level({"ranks": (1, 2, 4, 8, 16, 32)}, gpus=(1, 2, 4, 8, 8, 8)))
 def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3, second row, and Table 2: 1 to 32 learners of 16 environments with A2C's settings. More than 8 learners
-    share the GPUs."""
+    """Figure 3, second row, and Table 2 have 1 to 32 learners of 16 environments with A2C's settings. More than 8
+    learners share the GPUs."""
     return together(a2c_scaling(game, 16, seed), ranks, update="async")
 
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)}, {"local_updates": (1, 2, 3, 4)})
 def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int = 0) -> TrainConfig:
-    """Figure 3, bottom, and Table 2: learners of 8 environments, 1 to 4 updates between pushes.
+    """Figure 3, bottom, and Table 2 have learners of 8 environments, with 1 to 4 updates between pushes.
 
-    Unlike PPO it clips the gradient norm, has a quarter of the learning rate, and no schedules.
+    Unlike PPO, APPO clips the gradient norm, has a quarter of the learning rate, and no schedules.
     """
     base = ppo_scaling(game, 8, seed)
     rate = base.algo.learning_rate / 4  # type: ignore[attr-defined]
@@ -57,8 +58,8 @@ def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int =
 
 @levels({"game": TEST_GAMES}, {"envs": (16, 64, 256, 512)}, {"scaling": ("sqrt", "linear", "none")})
 def step_size_rules(game: str = "pong", envs: int = 256, scaling: str = "sqrt", seed: int = 0) -> TrainConfig:
-    """Section 5.3, A2C: scaling of the learning rate with the batch size: square root (the best), linear (Clemente et
-    al. 2017) or none. There is no upper bound, so that only the scaling differs."""
+    """Section 5.3 scales A2C's learning rate with the batch size: by its square root (the best), linearly (Clemente et
+    al. 2017) or not at all. The learning rate has no upper bound, so that only the scaling differs."""
     config = a2c_scaling(game, envs, seed)
     bound = {} if scaling == "none" else {"max_learning_rate": 1.0}
     algo: Any = replace(config.algo, learning_rate_scaling=scaling, **bound)  # type: ignore[call-arg]

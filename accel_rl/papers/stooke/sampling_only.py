@@ -1,4 +1,4 @@
-"""Sampling without learning, in the training runner, for Table 1 of Stooke & Abbeel 2018."""
+"""For Table 1 of Stooke & Abbeel 2018, the training runner samples without learning."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.runners.stored_agents import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
-"""Rows of Table 1: total number of simulators of all learners."""
+"""Rows of Table 1, which are total numbers of simulators of all learners."""
 LEARNERS = 8
 """Number of learners of Table 1, one per GPU."""
 STEPS = 2_000_000
-"""Env steps of a measurement: about a minute at the paper's speeds."""
+"""Env steps of a measurement, which takes about a minute at the paper's speeds."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
     """Settings of the network that acts, and the source of its parameters."""
 
     policy: str = ""
-    """Folder of a run of a2c, ppo or impala with the same network and game; its newest checkpoint acts. By default an
-    untrained network acts, whose inference takes the same time."""
+    """Folder of a run of a2c, ppo or impala with the same network and game. The run's newest checkpoint acts. By
+    default an untrained network acts, whose inference takes the same time."""
 
     def check(self) -> None:
         super().check()
@@ -34,8 +34,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
 
 
 class SamplingOnly(PolicyGradient):
-    """Acts without learning. Synchronous ranks synchronize after every rollout, as for an update; asynchronous ranks
-    run independently."""
+    """An algorithm that acts without learning. Synchronous ranks synchronize after every rollout, as for an update.
+    Asynchronous ranks run independently."""
 
     Config = SamplingOnlyConfig
 

@@ -10,33 +10,33 @@ from accel_rl.sweeps.grid import Level, levels
 
 @levels({"game": TEST_GAMES}, {"batch_size": (32, 512, 1_024)})
 def dqn_scaling(game: str = "breakout", batch_size: int = 512, seed: int = 0) -> TrainConfig:
-    """Figure 4, top: batches of 32, 512 and 1,024 at training intensity 8."""
+    """Figure 4, top, has batches of 32, 512 and 1,024 at training intensity 8."""
     return q_learning("dqn", game, batch_size, seed)
 
 
 @levels({"game": TEST_GAMES}, {"batch_size": (32, 256, 512, 1_024, 2_048)})
 def c51_scaling(game: str = "breakout", batch_size: int = 2_048, seed: int = 0) -> TrainConfig:
-    """A run of figure 4, bottom: batch sizes 32 to 2,048; those from 256 up share one learning rate."""
+    """A run of figure 4, bottom, has a batch size of 32 to 2,048. Batch sizes from 256 up share one learning rate."""
     return q_learning("c51", game, batch_size, seed)
 
 
 @levels({"game": Q_LEARNING_GAMES})
 def rainbow_512(game: str = "breakout", seed: int = 0) -> TrainConfig:
-    """Figure 12: epsilon-Rainbow with a batch size of 512 and the published learning rate."""
+    """Figure 12 has epsilon-Rainbow with a batch size of 512 and the published learning rate."""
     return q_learning("rainbow", game, 512, seed)
 
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4)})
 def async_dqn(game: str = "breakout", ranks: int = 4, batch_size: int = 512, seed: int = 0) -> TrainConfig:
-    """Section 5.4.1 and Table 3 (*): up to 4 asynchronous learners, each with a batch size of 512."""
+    """Section 5.4.1 and Table 3 (*) have up to 4 asynchronous learners, each with a batch size of 512."""
     return together(dqn_scaling(game, batch_size, seed), ranks, update="async")
 
 
 @levels({"game": TEST_GAMES}, {"envs": (16, 64, 128, 256)}, {"batch_size": (32, 512)})
 def dqn_simulators(game: str = "breakout", envs: int = 256, batch_size: int = 512, seed: int = 0) -> TrainConfig:
-    """Section 5.3: a replay of one million transitions, organised by simulator, with more than 200 simulators.
+    """Section 5.3 uses a replay of one million transitions, organised by simulator, with more than 200 simulators.
 
-    With many simulators and a small batch size an optimisation phase has many updates; a large batch size avoids this.
+    With many simulators and a small batch size, an optimisation phase has many updates. A large batch size avoids this.
     """
     config = dqn_scaling(game, batch_size, seed)
     return replace(config, sampler=replace(config.sampler, envs=envs))
@@ -46,10 +46,10 @@ def dqn_simulators(game: str = "breakout", envs: int = 256, batch_size: int = 51
 def secondary_learner(
     game: str = "breakout", batch_size: int = 2_048, secondary: int = 64, seed: int = 0
 ) -> TrainConfig:
-    """Section 5.4.2, Figures 6 to 8: a learner that samples, and a secondary learner that trains on the first learner's
-    replay.
+    """Section 5.4.2 and Figures 6 to 8 have a learner that samples, and a secondary learner that trains on the first
+    learner's replay.
 
-    The learning rates are those of section 5.4.1. If the paper names none for a batch size, the rate of the next
+    The learning rates are those of section 5.4.1. If the paper gives no rate for a batch size, the rate of the next
     smaller batch size is used.
     """
     config, rate = dqn_scaling(game, batch_size, seed), step_size("dqn", secondary)
@@ -57,9 +57,9 @@ def secondary_learner(
 
 
 @levels(
-    # RMSProp: the learning rate grows 20 times from batch size 64 to 1,024; one rate is too low and one too high
-    # (appendix C, i and ii). The paper does not report the rates at 64 and 256: 2.5e-4 is DQN's, 1.25e-3 was
-    # interpolated.
+    # With RMSProp, the paper's learning rate grows 20 times from batch size 64 to 1,024. One rate here is too low and
+    # one is too high (appendix C, i and ii). The paper does not report the rates at 64 and 256. The rate 2.5e-4 is
+    # DQN's, and 1.25e-3 was interpolated.
     Level(
         {
             "optimizer": ("adam",) * 3 + ("rmsprop",) * 5,

@@ -21,15 +21,15 @@ Q_LEARNING_GAMES = tuple(g for g in ATARI_57 if g != "surround")
 """Games of Figure 12: the 57 without surround, as in the paper's published code."""
 
 POLICY_GRADIENT: dict[str, dict[str, Any]] = {
-    # Lasagne's RMSProp with its defaults: epsilon inside the root. The default of A2C here, epsilon outside the root,
-    # learns Pong sooner, but is not the paper's.
+    # Lasagne's RMSProp with its defaults adds epsilon inside the root. This project's default for A2C adds epsilon
+    # outside the root, which learns Pong sooner but differs from the paper.
     "a2c": {"optimizer": "rmsprop", "rmsprop_alpha": 0.9, "optimizer_eps": 1e-6},
     "ppo": {
         "minibatch": 512,
         "value_coefficient": 1.0,
         "clip_grad_norm": 0.0,  # norm clipping came with APPO (section 5.3)
         "normalize_advantage": "none",
-        "clip_schedule": "linear",  # the clip range shrinks with the step size
+        "clip_schedule": "linear",  # the clip range shrinks with the learning rate
         "optimizer": "adam-epsilon-hat",  # appendix A
     },
 }
@@ -37,10 +37,10 @@ POLICY_GRADIENT: dict[str, dict[str, Any]] = {
 
 Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "dqn": {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4},  # section 5.4.1
-    "c51": {32: 2.5e-4, 256: 4.2e-4},  # section 5.4.1; Bellemare et al. 2017 at 32
-    "rainbow": {512: 6.25e-5},  # section 5.4.1: the learning rate of Hessel et al. 2018
+    "c51": {32: 2.5e-4, 256: 4.2e-4},  # section 5.4.1; Bellemare et al. 2017 for batch size 32
+    "rainbow": {512: 6.25e-5},  # section 5.4.1 uses the learning rate of Hessel et al. 2018
 }
-"""{algorithm: {batch size: learning rate}}; each rate holds up to the next batch size."""
+"""Maps {algorithm: {batch size: learning rate}}. Each rate holds up to the next batch size."""
 
 
 def step_size(algorithm: str, batch_size: int) -> float:

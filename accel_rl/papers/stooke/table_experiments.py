@@ -1,5 +1,6 @@
-"""Tables 1 to 3: speed by number of simulators and of GPUs. `accel-rl report` of the sweep's folder prints each in the
-paper's layout. The paper does not name the game of Tables 2 and 3; Breakout is that of section 5.2."""
+"""Tables 1 to 3 have the speed by number of simulators and of GPUs. `accel-rl report` of the sweep's folder prints each
+table in the paper's layout. The paper does not specify the game of Tables 2 and 3. This project uses Breakout, the game
+of section 5.2."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +33,7 @@ def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: i
 @levels(
     Level(
         {
-            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # no asynchronous variant of one learner
+            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # a single learner has no asynchronous variant
             "algorithm": ("a2c",) * 4 + ("a3c",) * 3 + ("ppo",) * 4 + ("appo",) * 3,
         }
     ),

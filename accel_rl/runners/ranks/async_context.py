@@ -1,4 +1,4 @@
-"""Asynchronous ranks: each samples and learns at its own pace and shares central parameters.
+"""Asynchronous ranks sample and learn at their own pace, and share central parameters.
 
 Source: Stooke & Abbeel 2018, section 4.3.
 """
@@ -30,14 +30,14 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
 
-START_S = 600.0  # time for rank 0 to read a checkpoint with a large replay
+START_S = 600.0  # seconds in which rank 0 reads a checkpoint with a large replay
 
 
 class OwnBatches(SingleProcess):
-    """The communicator of an asynchronous rank. The rank does not share its batches; schedules follow the env steps of
+    """The communicator of an asynchronous rank. The rank does not share its batches. Schedules follow the env steps of
     all ranks.
 
-    On a cluster, schedules that count updates follow the updates of all machines; otherwise each rank counts its own
+    On a cluster, schedules that count updates follow the updates of all machines. Otherwise each rank counts its own
     updates.
     """
 
@@ -48,7 +48,7 @@ class OwnBatches(SingleProcess):
         self._own = self._counted = 0
 
     def begin(self, env_steps: int) -> None:
-        """Start counting. env_steps: the algorithm's count at this point."""
+        """Start counting. `env_steps` is the algorithm's count at this point."""
         self._own, self._counted = self._counters.of_rank(self._rank), env_steps
 
     def count(self, env_steps: int) -> CountedSteps:
@@ -72,9 +72,9 @@ class AsyncClock(Clock):
         until: int = 0,
         all_updates: int | None = None,
     ):
-        """watch: the other ranks' processes, if no `RankGroup` replaces lost ranks. The run then stops if a rank is
-        lost before `until` env steps. all_updates: number of updates by all machines at which the run ends; None if env
-        steps end it."""
+        """`watch` has the other ranks' processes, if no `RankGroup` replaces lost ranks. The run then stops if a rank
+        is lost before `until` env steps. `all_updates` is the number of updates by all machines at which the run ends,
+        or None if env steps end it."""
         self._counters = counters
         self._rank = rank
         self._totals = counters.totals()
@@ -116,7 +116,7 @@ class AsyncExchange(Exchange):
         watch: Watch | None = None,
         on_cluster: bool = False,
     ):
-        """on_cluster: other machines may train the same parameters. watch: see `AsyncClock`."""
+        """`on_cluster` means that other machines may train the same parameters. For `watch` see `AsyncClock`."""
         self._counters = counters
         self._rank = rank
         self._config = config
@@ -136,7 +136,7 @@ class AsyncExchange(Exchange):
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """Connect to the central parameters. When a run begins, rank 0 publishes its parameters as the central ones.
 
-        RunError if rank 0 is lost or does not begin within START_S.
+        Raises RunError if rank 0 is lost or does not begin within START_S.
         """
         assert isinstance(gradient_sync, LockedChunks)
         first = self._rank == 0 and not self._counters.begun
@@ -164,20 +164,20 @@ class AsyncExchange(Exchange):
 
 
 class AsyncBarrier(Barrier):
-    """A barrier at which no rank waits. Ranks save independently: parameters are central, and all other state belongs
-    to a rank."""
+    """A barrier at which no rank waits. Ranks save independently, because parameters are central, and all other state
+    belongs to one rank."""
 
     def __init__(self, rank: int):
         self._rank = rank
 
     def agreed(self, done: bool) -> bool:
-        return done or self._rank > 0  # other ranks do not wait for rank 0's evaluation
+        return done or self._rank > 0  # Other ranks do not wait for rank 0's evaluation.
 
 
 def async_context(
     counters: SharedCounters, central_fd: int, rank: int, config: Resolved, watch: Watch | None = None
 ) -> RankContext:
-    """Return the context of a rank that shares counters and central parameters with others.
+    """Return the rank context of a rank that shares counters and central parameters with others.
 
     watch: see `AsyncClock`.
     """
@@ -192,11 +192,11 @@ def async_context(
 
 def connect(store: Any, rank: int, config: Resolved) -> tuple[SharedCounters, int, Watch]:
     """Share memory with ranks that were not started by a `RankGroup`: rank 0 creates the memory, and the others open
-    it. Returns the counters, the descriptor of the central parameters, and the other ranks' processes.
+    it. Return the counters, the descriptor of the central parameters, and the other ranks' processes.
 
     The memory is an anonymous memfd. Rank 0 publishes its path in the store, and the kernel frees it when the last
-    process exits. Returns after all ranks have opened the memory; each rank then monitors the processes of the others.
-    RunError after timeout_s; ConfigError if the ranks are not all on one machine.
+    process exits. The function returns after all ranks have opened the memory. Each rank then monitors the processes of
+    the others. Raises RunError after timeout_s, and ConfigError if the ranks are not all on one machine.
     """
     g, files = config.distributed, ("counters", "central")
     if rank == 0:
@@ -244,8 +244,8 @@ def train(
 ) -> Result:
     """Train to the end of the run, in parallel with the other ranks. RunError, also if a rank in `watch` was lost.
 
-    config, plan, folder: those of this rank. env_steps: of the checkpoint that all ranks continue from; None for a new
-    run.
+    `config`, `plan` and `folder` are those of this rank. All ranks continue from the checkpoint at `env_steps`, which
+    is None for a new run.
     """
     state = _newest_state(config, plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
     context = async_context(counters, central_fd, plan.rank, config, watch)
@@ -260,9 +260,9 @@ def train(
 def _newest_state(
     config: Resolved, rank: int, counters: SharedCounters, checkpoints: Checkpoints, env_steps: int | None
 ) -> dict[str, Any] | None:
-    """Load a rank's newest state; None if it has none. Ranks may have saved at different times.
+    """Load a rank's newest state, or return None if the rank has none. Ranks may have saved at different times.
 
-    env_steps: of the checkpoint that all ranks continue from; None for a new run.
+    All ranks continue from the checkpoint at `env_steps`, which is None for a new run.
     """
     steps = checkpoints.steps()
     if not counters.begun and rank == 0:
@@ -273,5 +273,6 @@ def _newest_state(
     if config.cluster != "gorila":
         return state
     counters.restore(rank, state["sampler"]["episodes"]["count"], state["learner"]["updates"])
-    now = counters.env_steps()  # a cluster run may continue from an earlier time than its ranks saved at
+    # A cluster run may continue from an earlier env step than the one at which its ranks saved.
+    now = counters.env_steps()
     return {**state, **{name: min(state[name], now) for name in ("env_steps", "logged_at")}}

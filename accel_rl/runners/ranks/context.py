@@ -1,4 +1,5 @@
-"""A trainer's connections to the other ranks, as three objects. The base classes are their forms for a run of one rank.
+"""A trainer is connected to the other ranks by three objects. The base classes implement these objects for a run of one
+rank.
 
 - clock: counts the env steps of all ranks, and decides when the run ends
 - exchange: connects this rank's learner to the others: gradients, parameters, replay
@@ -19,27 +20,27 @@ from accel_rl.samplers.episodes import EpisodeTracker
 
 
 class Clock:
-    """Counts the env steps of the run, and decides when it ends."""
+    """Count the env steps of the run, and decide when the run ends."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         """Return the env steps of the run (of all ranks), after `taken` further steps of this rank.
 
-        env_steps: the previous value. episodes, updates: this rank's totals so far.
+        `env_steps` is the previous value. `episodes` and `updates` are this rank's totals so far.
         """
         return env_steps + taken
 
     def progress(self, share: float) -> float:
-        """Return the completed fraction of the run. share: the completed fraction of its env steps."""
+        """Return the completed fraction of the run. `share` is the completed fraction of its env steps."""
         return share
 
     def stops(self, asked: bool) -> bool:
-        """Whether the run ends now. asked: whether this rank received a request to stop."""
+        """Return whether the run ends now. `asked` is true if this rank received a request to stop."""
         return asked
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
         """Return ((score, length) of recent episodes, number of episodes, number of updates) of all ranks.
 
-        The numbers are those at the last call of `count`.
+        The numbers are those of the last call of `count`.
         """
         return list(episodes.recent), episodes.count, updates
 
@@ -51,7 +52,8 @@ class Exchange:
 
     @property
     def captures_updates(self) -> bool:
-        """Whether a GPU may replay updates. It may not if each update goes through the host."""
+        """Return whether a GPU may replay updates. The GPU may not replay updates if each update goes through the
+        host."""
         return True
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
@@ -59,11 +61,12 @@ class Exchange:
         return Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
 
     def begin(self, algo: Algorithm) -> None:
-        """Set the algorithm's replay: its own, or one that ranks share."""
+        """Set the algorithm's replay, which is its own or one that ranks share."""
         algo.begin()
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Connect, after the state, if any, is loaded. When this returns, sampling may begin."""
+        """Connect to the other ranks. A state, if there is one, has been loaded before. Sampling may begin after this
+        call."""
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         """Return the agent that samples."""
@@ -74,7 +77,7 @@ class Barrier:
     """The points at which ranks wait for each other."""
 
     def agreed(self, done: bool) -> bool:
-        """Return rank 0's `done`: whether rank 0 completed its own work, such as an evaluation."""
+        """Return rank 0's `done`, which is true if rank 0 completed a task such as an evaluation."""
         return done
 
     def beat(self) -> None:
@@ -82,13 +85,13 @@ class Barrier:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context in which this rank writes its part of a checkpoint; rank 0 writes last."""
+        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes last."""
         yield
 
 
 @dataclass(slots=True)
 class RankContext:
-    """One rank among the ranks of a run. Rank 0 reports, evaluates and owns the run folder."""
+    """The role of one rank among the ranks of a run. Rank 0 reports, evaluates and owns the run folder."""
 
     clock: Clock = field(default_factory=Clock)
     exchange: Exchange = field(default_factory=Exchange)

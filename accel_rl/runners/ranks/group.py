@@ -1,4 +1,4 @@
-"""The group of a run's rank processes: spawned together, watched, and replaced or restarted when one is killed.
+"""The group of a run's rank processes starts them together, watches them, and replaces or restarts a killed rank.
 
     with RankGroup(run, starter, size) as group:      spawns every rank
         result = group.train()                        watches them to their end
@@ -22,16 +22,16 @@ from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
 
 POLL_S = 0.02
-STOP_S = 120.0  # time to end a cycle and write a checkpoint
+STOP_S = 120.0  # seconds in which ranks end a cycle and write a checkpoint
 MAX_FAILED_STARTS = 3
 
 
 class RankLost(RuntimeError):
-    """A rank was killed by a signal; the run may succeed if it is restarted."""
+    """A rank was killed by a signal. The run may succeed if it is restarted."""
 
 
 class RankHandle(Protocol):
-    """One rank, as its group knows it. No method waits, but for `settle` and `close`."""
+    """One rank, as seen by its group. No method waits, except for `settle` and `close`."""
 
     index: int
 
@@ -39,13 +39,13 @@ class RankHandle(Protocol):
     def pid(self) -> int: ...
 
     def code(self) -> int | None:
-        """The exit code, negative for a signal; None while the process runs."""
+        """The exit code, negative for a signal, or None while the process runs."""
 
     def poll(self) -> None:
         """Read the rank's new output."""
 
     def reply(self) -> dict[str, Any]:
-        """Return the result or error that the process wrote at its end; {} if it wrote none."""
+        """Return the result or error that the process wrote at its end, or {} if it wrote none."""
 
     def stop(self) -> None:
         """Request that the process saves and ends."""
@@ -75,9 +75,9 @@ class Starter(Protocol):
 
 
 class RankGroup:
-    """The processes of a run's ranks. If one fails, the run ends with all of them.
+    """The processes of a run's ranks. If one rank fails, the run ends with all ranks.
 
-    If there are `counters`, the ranks are asynchronous: a killed rank is replaced while the others continue.
+    With `counters`, the ranks are asynchronous, and a killed rank is replaced while the others continue.
     """
 
     def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
@@ -86,9 +86,9 @@ class RankGroup:
         self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
         self.replaced = 0  # number of killed ranks that were replaced
-        self._given_up = set[int]()  # killed ranks that are not replaced, since the run is ending
+        self._given_up = set[int]()  # Killed ranks in this set are not replaced, since the run is ending.
         self._steps_at_start = [0] * size  # env steps of each rank when its process was started
-        self._failed_starts = [0] * size  # consecutive starts of each rank without an env step
+        self._failed_starts = [0] * size  # number of consecutive starts of each rank without an env step
 
     def __enter__(self) -> "RankGroup":
         try:
@@ -99,17 +99,18 @@ class RankGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for rank in self._ranks:  # all before the first is waited for, so that none reports the loss of another
+        # All ranks are stopped before the first is waited for, so that no rank reports the loss of another.
+        for rank in self._ranks:
             rank.kill()
         for rank in self._ranks:
             rank.close()
         self._starter.close()
 
     def train(self, watch: Callable[[], None] = lambda: None) -> Result:
-        """Watch all ranks to their end and return rank 0's result; forward a stop request to them.
+        """Watch all ranks to their end, forward a stop request to them, and return rank 0's result.
 
-        watch: called every POLL_S seconds. RankLost, RunError or ConfigError for a rank that fails, that cannot be
-        replaced, or that does not stop within STOP_S.
+        `watch` is called every POLL_S seconds. Raises RankLost, RunError or ConfigError for a rank that fails, that
+        cannot be replaced, or that does not stop within STOP_S.
         """
         deadline = None
         with StopRequest() as stop:
@@ -135,9 +136,9 @@ class RankGroup:
             return replace(result, exit_code=stop.exit_code) if stop else result
 
     def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
-        """Replace a rank that was killed, if ranks are asynchronous; else raise its error."""
+        """Replace a rank that was killed, if ranks are asynchronous, and otherwise raise its error."""
         if self._counters is None:
-            raise _error_of(self._killed() or rank)  # `rank` may only have noticed that another one was killed
+            raise _error_of(self._killed() or rank)  # `rank` may only have noticed that another rank was killed.
         if not _is_killed(rank):
             raise _error_of(rank)
         self._replace(rank, stop, self._counters)
@@ -157,7 +158,7 @@ class RankGroup:
         ending = rank.ending()
         if self._failed_starts[r] >= MAX_FAILED_STARTS:
             raise RunError(f"{ending} before its first rollout, {MAX_FAILED_STARTS} times in a row")
-        if r and (stop or self._ranks[0].code() == 0):  # the run is ending
+        if r and (stop or self._ranks[0].code() == 0):  # The run is ending, so the rank is not replaced.
             self._given_up.add(r)
             self._run.event(ending)
             return
@@ -175,7 +176,7 @@ def train_with_restarts(
 ) -> Result:
     """Train. If a rank is lost, restart all ranks from the newest checkpoint, up to --distributed.max-restarts times.
 
-    build: builds a group that begins at the given env steps. RunError, naming the rank at fault.
+    `build` builds a group that begins at the given env steps. RunError, naming the rank at fault.
     """
     restarts = 0
     while True:

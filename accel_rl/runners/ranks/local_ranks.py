@@ -1,4 +1,4 @@
-"""Ranks on this machine, in processes that inherit their shared memory."""
+"""Ranks on this machine run in processes that inherit their shared memory."""
 
 import contextlib
 import json
@@ -30,13 +30,13 @@ def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None
 
 
 class LocalStarter:
-    """Starts ranks with their shared memory. Synchronous ranks share the file through which they connect; asynchronous
+    """Starts ranks with their shared memory. Synchronous ranks share the file through which they connect. Asynchronous
     ranks share the counters and the central parameters."""
 
     settle_s = 0.5
 
     def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
-        """env_steps: of the checkpoint that all ranks continue from; None for a new run."""
+        """All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
         self._config, self._plan = config, plan
         self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps}
         self.counters: SharedCounters | None = None
@@ -69,7 +69,7 @@ class LocalRank:
 
     index: int
     process: "subprocess.Popen[bytes]"
-    reply_fd: int  # pipe on which the process writes its result or error
+    reply_fd: int  # the process writes its result or error to this pipe
     received: bytes = b""
 
     @property
@@ -125,8 +125,8 @@ def launch(
 ) -> LocalRank:
     """Start a new interpreter for rank setup["rank"]. The process is not forked, and ends if this process ends.
 
-    fds: descriptors that it inherits. variables: its environment variables. output: descriptor of its output, by
-    default this process's.
+    `fds` are descriptors that the process inherits. `variables` are its environment variables. `output` is the
+    descriptor of its output, by default this process's.
     """
     read, write = os.pipe()
     os.set_blocking(read, False)

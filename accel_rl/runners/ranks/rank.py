@@ -14,7 +14,7 @@ from accel_rl.system.process import before_torch, die_with_parent
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
-    """Run one rank; returns its result as plain JSON."""
+    """Run one rank, and return its result as plain JSON."""
     return _run_on_network(setup) if setup.get("by_environment") else _run_on_this_machine(setup)
 
 
@@ -32,7 +32,8 @@ def _run_on_this_machine(setup: dict[str, Any]) -> dict[str, Any]:
     if config.distributed.is_async:
         counters = SharedCounters.attach(plan.size, config.log.window, setup["counters"])
         return async_context.train(config, plan, folder, env_steps, counters, setup["central"]).to_dict()
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # on one machine, so that no port is open to other machines
+    # Ranks of one machine use the loopback interface, so that no port is open to other machines.
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     store = file_store(setup["store"], plan.size)
     return sync_context.train(config, plan, folder, env_steps, store, plan.size).to_dict()
 
@@ -56,7 +57,8 @@ def main() -> None:
         warnings.simplefilter("ignore")  # rank 0 prints the warnings
     else:
         warnings.showwarning = show_warning
-    with StopRequest():  # Ctrl-C reaches this process as well as the group's, which also requests a stop
+    # Ctrl-C reaches this process as well as the process that started the ranks, which also requests a stop.
+    with StopRequest():
         _reply(setup)
 
 
@@ -75,7 +77,7 @@ def _reply(setup: dict[str, Any]) -> None:
     os.write(setup["reply_fd"], json.dumps(reply).encode())
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # threads of a process group that lost a member may never end
+    os._exit(code)  # Threads of a process group that lost a member may never end.
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ def check(config: Resolved) -> None:
 def rank_config(config: Resolved, rank: int, local_rank: int | None = None, local_size: int | None = None) -> Resolved:
     """Return the settings of one rank: its environments, device, part of the replay and share of the machine's cores.
 
-    local_rank, local_size: index and number of the ranks on this machine. Default: all ranks are on this machine.
+    `local_rank` and `local_size` are the index and number of the ranks on this machine. By default, all ranks are on
+    this machine.
     """
     d = config.distributed
     if not d.several:

@@ -7,9 +7,9 @@ import numpy as np
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.samplers.episodes import EpisodeTracker
 
-_LINE = 8  # int64 of a cache line
+_LINE = 8  # number of int64 values in a cache line
 _STEPS, _EPISODES, _UPDATES = range(3)
-# whether the run has begun, and its env steps at that time; for the others see `note_others`
+# Index of: whether the run has begun, its env steps at that time, and the numbers of `note_others`.
 _BEGUN, _FROM, _OTHERS, _ALL_UPDATES, _STOP = range(5)
 
 
@@ -47,9 +47,9 @@ class SharedCounters:
         return {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
-            "before": ("int64", (ranks, _LINE)),  # counts of earlier processes of a rank
+            "before": ("int64", (ranks, _LINE)),  # the counts of a rank's earlier processes
             "recent": ("float64", (ranks, share(window, ranks), 2)),
-            "written": ("int64", (ranks, _LINE)),  # number of episodes of a rank written to `recent` so far
+            "written": ("int64", (ranks, _LINE)),  # number of episodes that a rank has written to `recent`
         }
 
     @classmethod
@@ -74,8 +74,9 @@ class SharedCounters:
         return bool(self._run[_BEGUN])
 
     def note_others(self, env_steps: int, updates: int, stop: bool) -> None:
-        """Record the work of other machines. env_steps: their env steps since this machine's part of the run began.
-        updates: updates of the parameters by the ranks of all machines. stop: whether the run ends."""
+        """Record the counts of other machines. `env_steps` is their number of env steps since this machine's part of
+        the run began. `updates` is the number of updates of the parameters by the ranks of all machines. `stop` means
+        that the run ends."""
         self._run[_OTHERS] = env_steps
         self._run[_ALL_UPDATES] = updates
         self._run[_STOP] = stop
@@ -107,7 +108,7 @@ class SharedCounters:
             self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
 
     def new(self) -> Totals:
-        """Return the work of this machine's ranks since its part of the run began."""
+        """Return the counts of this machine's ranks since its part of the run began."""
         sums = np.maximum(self._counts - self._before, 0).sum(axis=0)
         return Totals(int(sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
@@ -116,14 +117,16 @@ class SharedCounters:
         return int(self._counts[rank, _STEPS])
 
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
-        """Add a finished cycle of a rank. env_steps: of the cycle. updates, episodes: of the rank's process so far."""
+        """Add a finished cycle of a rank. `env_steps` counts the cycle. `updates` and `episodes` count the rank's
+        process so far."""
         counts = self._counts[rank]
         new = min(episodes.count - int(counts[_EPISODES]), len(episodes.recent))
         window, at = self._recent.shape[1], int(self._written[rank, 0])
         for i, episode in enumerate(list(episodes.recent)[len(episodes.recent) - new :] if new > 0 else ()):
             self._recent[rank, (at + i) % window] = episode
         self._written[rank, 0] = at + max(new, 0)
-        counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates  # at once
+        # All counts of the rank are written in one assignment.
+        counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates
 
     def recent(self) -> list[tuple[float, int]]:
         """Return (score, length) of the recent episodes of all ranks: those of rank 0 first, each rank's in order."""

@@ -1,4 +1,4 @@
-"""Synchronous ranks: all ranks begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
+"""Synchronous ranks begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
 
 import os
 import time
@@ -28,7 +28,7 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import RunError
 
-SAVE_S = 1800.0  # a checkpoint with a large replay on a slow disk
+SAVE_S = 1800.0  # seconds in which a checkpoint with a large replay is written to a slow disk
 LOOK_S = 1.0
 
 
@@ -56,18 +56,18 @@ class SyncExchange(Exchange):
     communicator: Collective
 
     def __init__(self, communicator: Collective, timeout_s: float, hash_interval: int, shared: int | None = None):
-        """shared: file descriptor of a shared memory for gradients, if all ranks are on this machine."""
+        """`shared` is the file descriptor of a shared memory for gradients, if all ranks are on this machine."""
         self.communicator, self.shared = communicator, shared
         self._timeout_s, self._hash_interval = timeout_s, hash_interval
 
     @property
     def captures_updates(self) -> bool:
-        """Only NCCL's collectives run on the GPU; gloo's go through the host."""
+        """Only NCCL's collectives run on the GPU, whereas gloo's go through the host."""
         return self.communicator.on_gpu
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         guarded = GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm)
-        shared, self.shared = self.shared, None  # it holds the gradients of one learner
+        shared, self.shared = self.shared, None  # The shared memory holds the gradients of one learner.
         if shared is not None and flat.data.device.type == "cpu":
             mean: GradientMean = SharedMemoryMean(flat, self.communicator, shared, self._timeout_s)
         else:
@@ -83,14 +83,14 @@ class SyncExchange(Exchange):
 
 
 class SyncBarrier(Barrier):
-    """Waits through the store of the process group, for longer than a collective's timeout."""
+    """The barrier waits through the store of the process group, for longer than a collective's timeout."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout_s: float):
         self._store = store
         self._rank = rank
         self._size = size
         self._timeout_s = timeout_s
-        self._turns = 0  # number of waits so far, the same on every rank
+        self._turns = 0  # number of waits so far, which is the same on every rank
         self._beaten = 0.0
 
     def agreed(self, done: bool) -> bool:
@@ -112,7 +112,7 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context in which this rank writes its part of a checkpoint.
+        """Context manager in which this rank writes its part of a checkpoint.
 
         Rank 0 writes last: if its part exists, all parts exist.
         """
@@ -129,7 +129,8 @@ class SyncBarrier(Barrier):
         self._store.set(complete, "1")
 
     def _await(self, key: str, awaited: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
-        """Wait for a key of the store and return its value. RunError after timeout_s without a change of `beats`."""
+        """Wait for a key of the store and return its value. Raises RunError after timeout_s without a change of
+        `beats`."""
         waited = 0.0
         polled = time.monotonic()
         last = -1
@@ -138,11 +139,11 @@ class SyncBarrier(Barrier):
                 if self._store.check([key]):
                     return self._store.get(key).decode()
                 beat = beats()
-            except RuntimeError as e:  # the store is gone
+            except RuntimeError as e:  # The key-value store of the process group has ended.
                 reason = " ".join(str(e).split())[:200]
                 raise RunError(f"rank {self._rank}: the ranks' store is gone ({reason})") from e
             now = time.monotonic()
-            waited += min(now - polled, LOOK_S)  # time while this process was stopped does not count
+            waited += min(now - polled, LOOK_S)  # Time while this process was stopped does not count.
             polled = now
             if beat != last:
                 waited, last = 0.0, beat
@@ -152,7 +153,7 @@ class SyncBarrier(Barrier):
 
 
 def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int | None = None) -> RankContext:
-    """Return the context of a rank in torch's default process group, which was formed through `store`.
+    """Return the rank context in torch's default process group, which was formed through `store`.
 
     shared: see `SyncExchange`.
     """
@@ -172,10 +173,11 @@ def join_ranks(
 ) -> Iterator[RankContext]:
     """Form the process group and yield this rank's context. RunError.
 
-    device: the rank's device. local_ranks: number of ranks on this machine. shared: see `SyncExchange`.
+    `device` is the rank's device. `local_ranks` is the number of ranks on this machine. For `shared` see
+    `SyncExchange`.
     """
     g = config.distributed
-    gpus = len(set(g.gpu_list)) or 1  # without --gpus, all ranks of a machine use --device
+    gpus = len(set(g.gpu_list)) or 1  # Without --gpus, all ranks of a machine use --device.
     name = backend(device, gpus, local_ranks)
     with process_group(store, rank, size, name, device, g.timeout_s):
         yield sync_context(store, g.timeout_s, g.hash_interval, shared)
@@ -191,8 +193,8 @@ def train(
 ) -> Result:
     """Join the other ranks and train to the end of the run. RunError.
 
-    config, plan, folder: those of this rank. env_steps: of the checkpoint to continue from; None for a new run. store,
-    local_ranks: see `join_ranks`.
+    `config`, `plan` and `folder` are those of this rank. Training continues from the checkpoint at `env_steps`, which
+    is None for a new run. For `store` and `local_ranks` see `join_ranks`.
     """
     state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))
     with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:
@@ -203,12 +205,13 @@ def train(
 
 
 def _shared_gradients(store: Any, communicator: Collective) -> int | None:
-    """Create shared memory for gradients if all ranks are on one machine; returns its file descriptor, else None."""
+    """Create shared memory for gradients if all ranks are on one machine, and return its file descriptor, or otherwise
+    None."""
     fd = None
     if communicator.rank == 0:
         fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)
         store.set("gradients", address(fd))
     else:
-        with suppress(RunError):  # on another machine: gradients go over the network
+        with suppress(RunError):  # Ranks on another machine cannot share memory, so gradients go over the network.
             fd = open_at(store.get("gradients").decode())
     return fd if communicator.all_reduce_min(int(fd is not None)) else None

@@ -1,11 +1,12 @@
 """Ranks started by torchrun, or by another launcher that sets its environment variables, on one machine or several.
-`accel_rl.gorila.ray_ranks` sets them, too.
+`accel_rl.gorila.ray_ranks` sets these variables, too.
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 
-If a rank dies, torchrun's agent on its machine ends the machine's other ranks: SIGTERM, at which asynchronous ranks
-save, and SIGKILL 30 seconds later. Ranks on other machines notice the loss; asynchronous ones save; all end. With
-torchrun's --max-restarts every agent then restarts its ranks, which continue from their checkpoints.
+If a rank dies, torchrun's agent on its machine ends the machine's other ranks. The agent sends SIGTERM, at which
+asynchronous ranks save, and SIGKILL 30 seconds later. Ranks on other machines notice the loss. Asynchronous ranks save,
+and all ranks end. With torchrun's --max-restarts every agent then restarts its ranks, which continue from their
+checkpoints.
 """
 
 import os
@@ -30,7 +31,7 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
-    """Rank of this process and number of ranks, in the run and on this machine."""
+    """The rank of this process and the number of ranks, in the run and on this machine."""
 
     rank: int
     size: int
@@ -43,7 +44,7 @@ class RankInfo:
     """Whether the launcher assigned a GPU to this rank alone, the only GPU that this process sees."""
 
     def fit(self, config: TrainConfig) -> TrainConfig:
-        """Return the settings with this number of ranks. ConfigError if the settings name a different number."""
+        """Return the settings with this number of ranks. Raises ConfigError if the settings name a different number."""
         g = config.distributed
         if g.ranks not in (None, self.size):
             raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
@@ -61,7 +62,7 @@ class RankInfo:
 
 
 def rank_info() -> RankInfo | None:
-    """Read the environment variables; None if they are not set. ConfigError for values that are not numbers."""
+    """Read the environment variables; None if they are not set. Raises ConfigError for values that are not numbers."""
     if not all(name in os.environ for name in _NEEDED):
         return None
     e = os.environ
@@ -80,11 +81,10 @@ def train(
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result.
 
-    plan: the plan of `config`. An existing run keeps its settings; the plan is resolved again if they differ from
-    `config`.
-    listening: see `environment_store`.
+    `plan` is the plan of `config`. An existing run keeps its settings, and the plan is resolved again if they differ
+    from `config`. For `listening` see `environment_store`.
     """
-    die_with_parent(os.getppid())  # if the agent is killed, its ranks end too
+    die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given, (store, rank, size) = config, environment_store(listening)
     if rank == 0:
         path = (path or RunFolder.new_path(config)).absolute()
@@ -113,7 +113,7 @@ def train(
 
 
 def _opened(path: Path, config: Resolved, launcher: str) -> tuple[RunFolder, Resolved, int]:
-    """Create or open the run folder; returns it, its settings, and the env steps of its checkpoint or -1."""
+    """Create or open the run folder, and return it, its settings, and the env steps of its checkpoint or -1."""
     if not (path / "config.json").exists():
         config = replace(config, run_dir=str(path))
         run = RunFolder.create(path, config)

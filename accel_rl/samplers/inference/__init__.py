@@ -1,1 +1,1 @@
-"""The action server, and ways to infer: called, captured, as a CUDA graph, in threads."""
+"""The action server, and the ways to infer: called, captured, as a CUDA graph, in threads."""

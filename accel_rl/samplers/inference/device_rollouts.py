@@ -1,11 +1,11 @@
-"""The rollouts' copies on a GPU, and the copies between it and the host.
+"""Rollouts have copies on a GPU. This module copies data between the host and the GPU.
 
     copy stream     | frames A |        | frames B |
     current stream             | act A, actions A |  | act B, actions B | ...
     host            wait A ... | wait B's frames  | actions A: release A | ...
 
-Each new frame is copied once, when its group is ready: the copies of one group lie beside the inference of another.
-The host waits once for each served group, for its actions.
+Each new frame is copied once, when its group is ready. The copies of one group overlap the inference of another. The
+host waits once for the actions of each served group.
 """
 
 import weakref
@@ -25,34 +25,36 @@ _AFTER_STEPS = ("action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 class DeviceRollouts:
-    """Rollouts on a GPU, filled from those in host memory."""
+    """Rollouts on a GPU, filled from the rollouts in host memory."""
 
     def __init__(self, host: list[Rollout], groups: list[slice], device: torch.device):
         self.host = host
         self._groups = groups
         self._device = device
         self.rollouts = [_mirror(r, device) for r in host]
-        self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]  # the numbers that actions are drawn by
+        # Uniform random numbers that determine the actions
+        self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
-        # also runs if the constructor of a caller fails; at exit the process frees the memory
+        # The finalizer also runs if the constructor of a caller fails. At exit the process frees the memory.
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False
         self._staging = Staging(device)
         for rollout in self.rollouts:
             rollout.staging = self._staging
         self._copying = self._runtime.Stream(device)
-        self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # (buffer, t) that was copied last
+        self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # the last (buffer, t) that was copied
         self._frames_there = [self._runtime.Event() for _ in groups]
         self._actions_there = [self._runtime.Event() for _ in groups]
-        self._copied = [self._runtime.Event() for _ in host]  # by buffer: the rollout's last copies
+        # For each buffer: the event after the rollout's last copies
+        self._copied = [self._runtime.Event() for _ in host]
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout with the frames of its first observation. uniform [T, B], on the host."""
+        """Start a rollout with the frames of its first observation. uniform [T, B] is on the host."""
         self._staging.copy(self.uniform[buffer], uniform)
         self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
-        self._copying.wait_stream(self._now)  # wait for earlier reads of this memory
+        self._copying.wait_stream(self._now)  # Earlier reads of this memory must end first.
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
         """Begin to copy the frames that were new at step t of a group's environments."""
@@ -64,7 +66,7 @@ class DeviceRollouts:
             self._frames_there[group].record(self._copying)
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """Order the inference that follows after the copy of the frames that it reads."""
+        """Make later inference wait for the copy of the frames that it reads."""
         if t:
             self.prefetch(buffer, t, group)
             self._now.wait_event(self._frames_there[group])
@@ -75,17 +77,17 @@ class DeviceRollouts:
         self._actions_there[group].record(self._now)
 
     def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """Wait until the group's actions are in host memory. meanwhile: called repeatedly while waiting."""
+        """Wait until the group's actions are in host memory. `meanwhile` is called repeatedly during the wait."""
         there = self._actions_there[group]
         while meanwhile is not None and not there.query():
             meanwhile()
         there.synchronize()
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy the data that inference did not need, after a rollout's last step.
+        """Copy the remaining data, which inference did not need, after a rollout's last step.
 
-        is_unseen: whether the rollout was played without fetching frames or waiting for actions. Then this method must
-        wait, so that the host does not overwrite the next rollout's memory before it is copied.
+        `is_unseen` means that the rollout was played without fetching frames or waiting for actions. If `is_unseen`,
+        this method must wait, so that the host does not overwrite the next rollout's memory before it is copied.
         """
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
@@ -98,7 +100,7 @@ class DeviceRollouts:
             self._fetch(buffer, last, slice(None))
         for name in _AFTER_STEPS:
             getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
-        for t, b in host.ended.nonzero().tolist():  # few
+        for t, b in host.ended.nonzero().tolist():  # Few episodes end, so a loop is fast enough.
             rollout.final_frames[t, b].copy_(host.final_frames[t, b], non_blocking=True)
         self._copied[buffer].record(self._now)
         if is_unseen:
@@ -122,7 +124,7 @@ class DeviceRollouts:
         rollout.age[t, b].copy_(host.age[t, b], non_blocking=True)
 
     def close(self) -> None:
-        """Release page-locked memory; call it before the rollouts' memory is freed."""
+        """Release page-locked memory. Call this method before the rollouts' memory is freed."""
         self._runtime.synchronize(self._device)
         self._unlock()
 

@@ -1,4 +1,4 @@
-"""The interface by which the action server acts for a group of environments, and its plain implementation.
+"""The action server acts for a group of environments through this interface. The module has the plain implementation.
 
 `accel_rl.speed` has implementations that replay an earlier act, with the same results. A sampler receives an
 `Acceleration` and does not depend on its class.
@@ -16,31 +16,33 @@ from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 
 Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
-"""(agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
+"""A function (agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
 Play = Callable[[bool], None]
-"""A function that does the GPU work of one rollout. Its argument is whether groups may run in parallel."""
+"""A function that launches the GPU operations of one rollout. The function's argument is whether groups may run in
+parallel."""
 
 
 class Inference:
-    """Calls the agent at every step."""
+    """Call the agent at every step."""
 
     reads_frames = False
     """Whether observations may be passed as `FrameStacks`, without gathering them."""
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """Start that rollout. uniform [T, B]: the numbers that its actions are drawn by."""
+        """Start a rollout. uniform [T, B] are the random numbers that determine its actions."""
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent to serve. settings: further values that its actions depend on. state [B, Z]: recurrent
-        states."""
+        """Set the agent that acts. `settings` are further values on which its actions depend. state [B, Z] are
+        recurrent states."""
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Act for the group at step t of the buffer's rollout without the agent; returns whether that was possible."""
+        """Act for the group at step t of the buffer's rollout without the agent, and return whether that was
+        possible."""
         return False
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context in which the agent acts for the group at step t."""
+        """Context manager in which the agent acts for the group at step t."""
         yield
 
     def store(self, out: Tensor, value: Tensor) -> None:
@@ -52,17 +54,17 @@ class RolloutPlayer(Protocol):
     """Plays whole rollouts of environments that run on a GPU."""
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Play a rollout into the buffer. agent: None if its actions are drawn before the rollout.
+        """Play a rollout into the buffer. `agent` is None if its actions are drawn before the rollout.
 
-        settings: further values that the rollout depends on.
+        `settings` are further values on which the rollout depends.
         """
 
 
 class Acceleration:
-    """Selects the form of inference of a sampler. This one calls the agent at every step, everywhere."""
+    """Select the form of inference of a sampler. This base class calls the agent at every step, everywhere."""
 
     def on_cpu(self, groups: Sequence[slice]) -> Inference:
-        """Return the inference for rollouts in host memory. groups: the environments of each group."""
+        """Return the inference for rollouts in host memory. `groups` has the environments of each group."""
         return Inference()
 
     def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, act: Act) -> Inference:
@@ -70,7 +72,7 @@ class Acceleration:
         return Inference()
 
     def player(self, device: torch.device) -> RolloutPlayer | None:
-        """Return the player of rollouts whose environments run on a GPU; None if Python plays every step."""
+        """Return the player of rollouts whose environments run on a GPU, or None if Python plays every step."""
         return None
 
 

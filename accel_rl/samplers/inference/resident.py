@@ -1,4 +1,5 @@
-"""Rollouts of environments that run on the device: no frames are copied to the device, and no actions back."""
+"""For environments that run on the device, rollouts stay there: no frames are copied to the device, and no actions
+back."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +14,12 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.system.devices import runtime
 
-KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")  # to the host, too
+# These fields are also copied to the host.
+KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:
-    """Allocate a rollout on a GPU. All but its frames has a copy in page-locked host memory, `host`."""
+    """Allocate a rollout on a GPU. All arrays except its frames have a copy in page-locked host memory, `host`."""
     cells = rollout_layout(spec, T, B)
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     there: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
@@ -42,7 +44,7 @@ class ResidentRollouts:
             rollout.staging = self._staging
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout. uniform [T, B], on the host."""
+        """Start a rollout. uniform [T, B] is on the host."""
         self._staging.copy(self.uniform[buffer], uniform)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
@@ -59,7 +61,7 @@ class ResidentRollouts:
         """Do nothing, because the environments read the actions on the GPU."""
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy all but the frames to the host, which needs the ends of episodes."""
+        """Copy everything except the frames to the host, which needs the ends of episodes."""
         rollout = self.rollouts[buffer]
         assert rollout.host is not None
         for name in KNOWN:

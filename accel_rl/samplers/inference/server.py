@@ -1,4 +1,4 @@
-"""The action server: infers actions from a group's newest frames, one batch at a time."""
+"""The action server infers actions from a group's newest frames, one batch at a time."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,16 +19,17 @@ from accel_rl.system.hardware import pin
 
 
 def is_open_loop(agent: Agent) -> bool:
-    """Whether the agent's actions do not depend on observations or rewards, so that they can be drawn at any time."""
+    """Return whether the agent's actions do not depend on observations or rewards, so that they can be drawn at any
+    time."""
     return not agent.needs_obs and not agent.state_size
 
 
 class ActionServer:
-    """Infers for one group at a time, and reads and writes the rollout's memory in place.
+    """Infer for one group at a time, and read and write the rollout's memory in place.
 
     On a GPU each new frame is copied once (`DeviceRollouts`), and stacks are rebuilt on the GPU. If the server shares
-    its cores with the workers, it moves to the next of `cores` for each batch. If it stayed on one core, it would take
-    all its time from the same worker, and the other workers would wait for that one.
+    its cores with the workers, it moves to the next of `cores` for each batch. On a fixed core, the server would take
+    all its time from the same worker, and the other workers would wait for that worker.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class ActionServer:
         acceleration: Acceleration = PLAIN,
         resident: bool = False,
     ):
-        """host: the buffers' rollouts. threads: number of threads of one torch operation. acceleration: selects the
-        implementation of inference. resident: whether environments write the rollouts on the device."""
+        """`host` has the buffers' rollouts. `threads` is the number of threads of one torch operation. `acceleration`
+        selects the implementation of inference. `resident` means that environments write the rollouts on the device."""
         self._threads = threads
         self._cores = cores
         self._turn = 0
@@ -60,15 +61,15 @@ class ActionServer:
             self._gpu = DeviceRollouts(host, self._groups, self.device)
             self._inference = acceleration.on_gpu(self._groups, self._gpu, self._act_on)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
-        self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's
-        self._uniform: dict[int, torch.Tensor] = {}  # by buffer, [T, B]
-        self._one_at_a_time = Lock()  # for agents that are not reentrant
+        self.state: torch.Tensor | None = None  # state of a recurrent agent [B, Z]
+        self._uniform: dict[int, torch.Tensor] = {}  # uniform random numbers [T, B] of each buffer
+        self._one_at_a_time = Lock()  # serializes agents that are not reentrant
         self._is_unseen = [False] * len(
             host
-        )  # for each buffer: whether all actions were drawn before the rollout, so that no frame was fetched
+        )  # For each buffer: whether all actions were drawn before the rollout, so that no frame was copied.
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
-        """Draw all actions of a rollout by an open-loop agent. uniform [T, B]: the random numbers of the actions."""
+        """Draw all actions of a rollout by an open-loop agent. uniform [T, B] are the random numbers of the actions."""
         rollout = self.rollouts[buffer]
         rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
@@ -80,7 +81,7 @@ class ActionServer:
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
         """Start with the frames and recurrent state before the rollout's first step. uniform [T, B].
 
-        ahead: the previous rollout is still being served, for the same agent, which has no recurrent state.
+        `ahead` means that the previous rollout is still being served, for the same agent, which has no recurrent state.
         """
         rollout = self.rollouts[buffer]
         if self._gpu is not None:
@@ -98,19 +99,19 @@ class ActionServer:
         if self._before_act is not None:
             self._acting = getattr(agent, "acting", nullcontext)
         rollout.state = self._copied_state(rollout.state)
-        # While workers step, an operation that waits for threads on every core waits for workers, too.
+        # While workers step, an operation with threads on every core would wait for the workers, too.
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Begin to copy a group's frames of step t to a GPU, while it acts for another group."""
+        """Begin to copy a group's frames of step t to a GPU, while the GPU acts for another group."""
         if self._gpu is not None:
             self._gpu.prefetch(buffer, t, group)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], None] | None = None) -> None:
         """Act for a group at step t: read its frames, write its actions and the agent's recorded values.
 
-        Several threads may serve different groups at the same time. meanwhile: called while a GPU acts.
+        Several threads may serve different groups at the same time. `meanwhile` is called while a GPU acts.
         """
         b = self._groups[group]
         if self._gpu is not None:
@@ -143,7 +144,8 @@ class ActionServer:
             for name, value in recorded.items():
                 if name not in rollout.recorded:
                     complete = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
-                    rollout.recorded.setdefault(name, complete)  # atomic: another thread may come first
+                    # Setdefault is atomic, because another thread may store the array first.
+                    rollout.recorded.setdefault(name, complete)
                 self._inference.store(rollout.recorded[name][t, b], value)
 
     def _act_on(
@@ -153,7 +155,7 @@ class ActionServer:
             return agent.act(obs, uniform, memory, b)
 
     def can_go_ahead(self, agent: Agent) -> bool:
-        """Whether two rollouts may be served at the same time, which requires that no state belongs to a single
+        """Return whether two rollouts may be served at the same time, which requires that no state belongs to a single
         rollout."""
         return not agent.state_size and self._gpu is None
 

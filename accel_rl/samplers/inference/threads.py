@@ -1,11 +1,11 @@
-"""Inference in one thread per group of environments, on the cores of the group's own workers.
+"""Each group of environments has an inference thread, on the cores of the group's own workers.
 
     core 0   step A  | act A  | step A  | act A  | ...
     core 1   step B | act B | step B | act B | ...        no core waits for another within a rollout
 
 If workers and action server share cores, and a step takes less time than inference, alternating groups save no time.
-And with one batch for all groups, every core would wait at every step for the slowest core, and for the slowest thread
-of each torch operation.
+With one batch for all groups, every core would wait at every step for the slowest core, and for the slowest thread of
+each torch operation.
 """
 
 from collections import deque
@@ -20,21 +20,21 @@ from accel_rl.system.hardware import pin
 
 
 class InferenceThreads:
-    """One thread per group, for a pool in which each group has dedicated workers.
+    """Inference with one thread per group, for a pool in which each group has dedicated workers.
 
-    cores: cores of each group; empty if threads are not pinned. torch_threads: number of threads of one torch
-    operation.
+    `cores` has the cores of each group, and is empty if threads are not pinned. `torch_threads` is the number of
+    threads of one torch operation.
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
-        def settle(own: Sequence[int]) -> None:  # in the thread, when it starts
+        def settle(own: Sequence[int]) -> None:  # Each thread calls this function when it starts.
             if own:
                 pin(own)
             torch.set_num_threads(torch_threads)
 
         self._pool, self._stop = pool, Event()
         self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
-        self._rollouts: deque[list[Future[None]]] = deque()  # in flight, the oldest first
+        self._rollouts: deque[list[Future[None]]] = deque()  # rollouts in flight, with the oldest first
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
         """Start a rollout: call serve(t, group) for t = 0 .. T - 1, each time when the group's workers are ready.

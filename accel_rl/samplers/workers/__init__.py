@@ -1,1 +1,1 @@
-"""Worker processes that step environments. They import neither torch nor the main program."""
+"""Worker processes that step environments. Worker processes import neither torch nor the main program."""

@@ -1,4 +1,4 @@
-"""Every signal between the action server and its workers.
+"""All signals between the action server and its workers pass through this channel.
 
 Each worker has two groups of environments, and there is one action server. While the server infers for one group, the
 workers step the other, so the shorter of the two times is hidden:
@@ -8,12 +8,13 @@ workers step the other, so the shorter of the two times is hidden:
     server              |act A |  |act B |  |act A | ...
                         ^ every worker has answered A    ^ A's actions are released
 
-A request is a counter in shared memory that only the server increases, an answer a counter that only the worker
-increases. A group is ready when they are equal. Several successive steps can be requested together: the request is then
-larger by their number, and no process waits between these steps. Further steps can be requested before the first ones
-are done (`ahead`). An eventfd wakes a sleeping process. It is set after every change, and a process clears it before
-reading the counters, so no wake-up is lost. Rare messages (set-up, states, errors) are sent over one socket per worker
-(control.py). The end of file of this socket signals the peer's death, to the server as well as to the worker.
+A request is a counter in shared memory that only the server increases. An answer is a counter that only the worker
+increases. A group is ready when its request and answer counters are equal. Several successive steps can be requested
+together: the request is then larger by their number, and no process waits between these steps. Further steps can be
+requested before the first ones are done (`ahead`). An eventfd wakes a sleeping process. The eventfd is set after every
+change, and a process clears it before reading the counters, so no wake-up is lost. Rare messages (set-up, states,
+errors) are sent over one socket per worker (control.py). The end of file of this socket signals the peer's death, both
+to the server and to the worker.
 """
 
 import os
@@ -28,7 +29,7 @@ from accel_rl.samplers.workers.control import Control
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.system.patience import SLICE_S, Patience
 
-_LINE = 8  # int64 per cache line: no two processes write to one line
+_LINE = 8  # A cache line holds this number of int64 values, and no two processes write to one line.
 
 
 class WorkersSilent(Exception):
@@ -45,7 +46,8 @@ def counters_layout(workers: int, groups: int) -> Layout:
     return {
         "request": ("int64", cell),
         "answer": ("int64", cell),
-        "step": ("int64", cell),  # [0]: step index minus answers so far; [1]: the number of answers to wake at, too
+        # [0] is the step index minus the answers so far. [1] is the number of answers at which the sampler wakes.
+        "step": ("int64", cell),
         "env_ns": ("int64", (workers, _LINE)),
     }
 
@@ -61,7 +63,7 @@ class WorkerSide:
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
     ):
-        """spins: number of reads of the requests before the worker sleeps."""
+        """`spins` is the number of reads of the requests before the worker sleeps."""
         self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
         self._event = event
@@ -73,7 +75,7 @@ class WorkerSide:
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """Return a group with a request. The search starts after the group that was served last, so that every group is
+        """Return a group with a request. The search starts after the last served group, so that every group is
         served."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
@@ -82,7 +84,7 @@ class WorkerSide:
         return None
 
     def next(self) -> tuple[int, int] | None:
-        """Wait for a request, and return (group, step index); None if a control message has arrived."""
+        """Wait for a request, and return (group, step index), or None if a control message has arrived."""
         for _ in range(self._spins):
             g = self._due()
             if g is not None:
@@ -98,7 +100,7 @@ class WorkerSide:
         return g, self._step[g * _LINE] + self._answer[g * _LINE]
 
     def answer(self, group: int) -> None:
-        """The step that `next` gave for the group is done."""
+        """Record that the step that `next` returned for the group is done."""
         at = group * _LINE
         self._answer[at] += 1
         if self._answer[at] in (self._request[at], self._step[at + 1]):
@@ -109,18 +111,20 @@ class ServerSide:
     """The action server's end of the channel: the workers that still owe an answer for a group."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
-        """group_events: one event per group if groups have dedicated workers, which then set their group's event."""
+        """`group_events` has one event per group if groups have dedicated workers, which then set their group's
+        event."""
         self.workers, self.groups = arrays["request"].shape[:2]
         self._request = [_cells(arrays["request"][w]) for w in range(self.workers)]
         self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
         self._step = [_cells(arrays["step"][w]) for w in range(self.workers)]
         self._cells = list(zip(self._answer, self._request, strict=True))
         self._spins, self._event = spins, event
-        self._events: dict[int, EventFd] = {}  # of each worker
-        self._controls: dict[int, int] = {}  # file descriptor -> worker
-        self._quiet: dict[int, tuple[int, float]] = {}  # worker -> its answers so far, seconds waited since the last
+        self._events: dict[int, EventFd] = {}  # the event of each worker
+        self._controls: dict[int, int] = {}  # maps a file descriptor to its worker
+        # Maps each worker to (its answers so far, seconds waited since the last answer)
+        self._quiet: dict[int, tuple[int, float]] = {}
         self._all = {e.read_fd: e for e in (event, *group_events)}
-        # poll all descriptors, and all without the groups' events
+        # One poll watches all descriptors, the other watches all except the groups' events.
         self._poll, self._watching = _poll(self._all), _poll([event.read_fd])
         self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
@@ -134,7 +138,7 @@ class ServerSide:
             poll.register(control.fileno(), select.POLLIN)
 
     def detach(self, worker: int, control: Control) -> None:
-        """Exclude a worker that is lost, so that no answer of it is awaited."""
+        """Exclude a lost worker, so that no answer from it is awaited."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
         self._events.pop(worker, None)
@@ -162,14 +166,17 @@ class ServerSide:
         at = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
-        steps[at + 1] = request[at]  # before the request: a worker that sees it raised still wakes us at the last one
+        # The wake count is written before the request, so that a worker that sees the raised request wakes the sampler
+        # at the last answer.
+        steps[at + 1] = request[at]
         if self._answer[worker][at] == request[at]:
-            steps[at] = step_index - request[at]  # equals the number of answers so far
+            steps[at] = step_index - request[at]  # This value equals the number of answers so far.
         request[at] += n
         self._events[worker].set()
 
     def owing(self, groups: Sequence[int], ahead: int = 0) -> list[int]:
-        """Workers that owe an answer for one of the groups, not counting the last `ahead` requested steps."""
+        """Return the workers that owe an answer for one of the groups, not counting the last `ahead` requested
+        steps."""
         cells = [g * _LINE for g in groups]
         return [
             w for w, (answer, request) in enumerate(self._cells) if any(answer[c] < request[c] - ahead for c in cells)
@@ -184,8 +191,8 @@ class ServerSide:
         return None
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
-        """Wait until one of the groups is ready, and return []; or until workers send a message or die, and return
-        these workers.
+        """Wait until one of the groups is ready, and return []. If workers send a message or die before, return these
+        workers.
 
         Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more at most) in any group,
         even if other workers answer in this time.
@@ -200,9 +207,9 @@ class ServerSide:
         return []
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait until a group with dedicated workers is ready; return False if `stopped` becomes true first.
+        """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first.
 
-        Each group's thread may call this. The thread that calls `watch` handles workers that die or hang.
+        Each group's thread may call this method. The thread that calls `watch` handles workers that die or hang.
         """
         while self.ready((group,)) is None:
             if stopped():
@@ -212,7 +219,8 @@ class ServerSide:
         return True
 
     def watch(self, timeout_s: float) -> list[int]:
-        """While other threads `wait_alone`: block for a second at most -> workers that sent a message or died.
+        """While other threads `wait_alone`, block for a second at most, and return the workers that sent a message or
+        died.
 
         Raises WorkersSilent as `wait` does.
         """
@@ -227,20 +235,20 @@ class ServerSide:
         return []
 
     def _silent(self, owing: list[int], timeout_s: float, waited_s: float) -> list[int]:
-        """Count another wait for those workers; returns those that gave no answer for timeout_s of waiting."""
+        """Count another wait for those workers, and return those that gave no answer for timeout_s of waiting."""
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
-            # as in Patience, time in which this process itself was stopped does not count
+            # As in Patience, time in which this process itself was stopped does not count.
             self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 
     def check(self) -> list[int]:
-        """The workers that sent a message or died, without waiting."""
+        """Return the workers that sent a message or died, without waiting."""
         return self._listen(0.0, self._poll)
 
     def wait_control(self, timeout_s: float) -> list[int]:
-        """Block until a worker sends a message or dies; [] after timeout_s."""
+        """Block until a worker sends a message or dies. Return [] after timeout_s."""
         patience = Patience(timeout_s)
         while not patience.over:
             if talking := patience.spend(lambda seconds: self._listen(seconds, self._poll)):

@@ -1,4 +1,4 @@
-"""The rare messages between the main process and a worker: one JSON object and an optional blob at a time."""
+"""Rare messages between the main process and a worker have one JSON object and an optional blob at a time."""
 
 import json
 import socket
@@ -9,7 +9,7 @@ from accel_rl.samplers.workers.messages import MESSAGES, Reply, Request, WorkerS
 
 
 class Disconnected(Exception):
-    """The peer is gone."""
+    """The other process has closed the connection."""
 
 
 class Control:
@@ -31,7 +31,8 @@ class Control:
             raise Disconnected from e
 
     def receive(self, timeout_s: float | None = None) -> tuple[Any, bytes]:
-        """Wait for a message -> (WorkerSetup, Request or Reply, blob). Raises Disconnected, also after a timeout_s."""
+        """Wait for a message, and return (WorkerSetup, Request or Reply, blob). Raises Disconnected, also after a
+        timeout_s."""
         if timeout_s is not None:
             self.sock.settimeout(timeout_s)
         n, m = struct.unpack("<QQ", self._exactly(16))

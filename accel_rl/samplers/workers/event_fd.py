@@ -1,4 +1,4 @@
-"""Wakes a sleeping process or thread."""
+"""An event wakes a sleeping process or thread."""
 
 import os
 from contextlib import suppress
@@ -8,7 +8,7 @@ class EventFd:
     """A flag that a sleeping process polls: an eventfd, or a pipe on systems without eventfd."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
-        """fds: descriptors (to read, to write) of an event that another process created."""
+        """`fds` are the descriptors (to read, to write) of an event that another process created."""
         if fds is None:
             if hasattr(os, "eventfd"):
                 fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -24,11 +24,11 @@ class EventFd:
         return self.read_fd, self.write_fd
 
     def set(self) -> None:
-        with suppress(BlockingIOError):  # a full buffer means that the event is set already
+        with suppress(BlockingIOError):  # A full buffer means that the event is set already.
             os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
 
     def clear(self) -> None:
-        with suppress(BlockingIOError):  # it was clear
+        with suppress(BlockingIOError):  # The event was not set.
             os.read(self.read_fd, 4096)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The rare messages between the main process and a worker."""
+"""Rare messages between the main process and a worker."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,12 +8,12 @@ from accel_rl.data.shared_memory import Layout
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """The first message to a worker process: how to build its environments, and where to find shared memory."""
+    """The first message to a worker process describes how to build its environments, and where its shared memory is."""
 
     worker: int
     parent_pid: int
     core: int | None
-    """The core that the worker is pinned to; None if it is not pinned."""
+    """The core that the worker is pinned to, or None if it is not pinned."""
     nice: int
     spins: int
     env: dict[str, Any]
@@ -22,11 +22,11 @@ class WorkerSetup:
     reset: str
     decorrelation_steps: int
     starts_file: str
-    """File of saved states in which episodes begin; with "", episodes begin with a reset."""
+    """File of saved states in which episodes begin. With "", episodes begin with a reset."""
     environments: int
     """Number of environments of all workers."""
     start: bool
-    """Whether to begin episodes; else states are set next."""
+    """Whether to begin episodes. Otherwise states are set next."""
     groups: list[int]
     slices: list[tuple[int, int]]
     """The range of the worker's environments b in each group."""
@@ -40,7 +40,7 @@ class WorkerSetup:
     counters_layout: Layout
     counters_fd: int
     event: tuple[int, int]
-    """Descriptors of the worker's event."""
+    """File descriptors of the worker's event."""
     server_event: tuple[int, int]
 
 
@@ -50,9 +50,9 @@ class Request:
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
-    """set_state: number of bytes of each environment's state in the blob, by group."""
+    """For set_state: number of bytes of each environment's state in the blob, by group."""
     seeds: tuple[tuple[int, ...], ...] = ()
-    """reseed: one seed per environment, by group."""
+    """For reseed: one seed per environment, by group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Reply:
     traceback: str = ""
     """Traceback of an error other than this package's own errors."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """get_state: number of bytes of each environment's state in the blob, by group."""
+    """For get_state: number of bytes of each environment's state in the blob, by group."""
     late_resets: int = 0
 
 

@@ -1,4 +1,4 @@
-"""The worker processes of one sampler: their start, supervision, replacement and end."""
+"""The pool starts, supervises, replaces and ends the worker processes of one sampler."""
 
 import contextlib
 import logging
@@ -25,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 class PoolMemory:
-    """Buffers of T steps of all environments, and request and answer counters of every worker and group."""
+    """Shared memory with buffers of T steps of all environments, and request and answer counters of every worker and
+    group."""
 
     def __init__(self, spec: EnvSpec, grouping: Grouping, T: int, buffers: int):
         self.rollout_layout: Layout = {}
@@ -47,16 +48,16 @@ class PoolMemory:
 
 START_TIMEOUT_S, CLOSE_TIMEOUT_S = 120.0, 2.0
 MAX_FAILED_STARTS = 3
-# A state of ale-py is restored by replaying its episode, one byte an action, at this rate or faster.
+# A state of ale-py is restored by replaying its episode, one byte per action, at least at this rate.
 REPLAYED_BYTES_PER_S = 500
 
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """How the worker processes of a sampler behave."""
+    """Settings of the worker processes of a sampler."""
 
     cores: tuple[int | None, ...]
-    """Core of each worker; None for a worker that is not pinned."""
+    """Core of each worker, or None for a worker that is not pinned."""
     strict: bool = False
     """Whether a dead worker ends the run instead of being replaced."""
     timeout_s: float = 60.0
@@ -69,7 +70,7 @@ class PoolConfig:
 
 class WorkerPool:
     """Worker processes that step the environments of every group. The death of a worker is detected immediately, and
-    its cells of the rollout become invalid. A new process takes part from a later rollout on."""
+    its cells of the rollout become invalid. A replacement process takes part from a later rollout on."""
 
     def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
@@ -84,7 +85,7 @@ class WorkerPool:
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         self._changing = (
             threading.Lock()
-        )  # guards the set of workers that take part, because threads release groups in parallel
+        )  # This lock guards the set of active workers, because threads release groups in parallel.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
@@ -102,7 +103,7 @@ class WorkerPool:
         answers_to = self._group_events[groups[0]] if self._group_events else self._event
         worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds})
         self._workers[w] = worker
-        self._side.attach(w, event, worker.control)  # must happen before the worker reads its requests
+        self._side.attach(w, event, worker.control)  # The worker must be attached before it reads its requests.
         worker.set_up(self._setup(w, start, event, answers_to))
         return worker
 
@@ -150,7 +151,7 @@ class WorkerPool:
                 self._on_message(w)
 
     def _on_message(self, w: int) -> None:
-        """A worker has sent a message, or is gone."""
+        """Handle a worker that has sent a message or has ended."""
         worker = self._worker(w)
         try:
             reply, _ = worker.control.receive()
@@ -195,12 +196,12 @@ class WorkerPool:
     # -- rollouts ------------------------------------------------------------
 
     def check(self) -> None:
-        """Notice deaths and replacements that are ready, without waiting."""
+        """Detect deaths, and replacements that are ready, without waiting."""
         for w in self._side.check():
             self._on_message(w)
 
     def join(self) -> list[int]:
-        """Include, at the beginning of a rollout, workers that became ready; return their numbers."""
+        """Include, at the beginning of a rollout, workers that became ready, and return their numbers."""
         self.check()
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
@@ -223,7 +224,7 @@ class WorkerPool:
                     self._side.release(w, group, step_index, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups is ready, except for its last `ahead` steps; returns this group."""
+        """Wait until one of the groups is ready, except for its last `ahead` steps, and return this group."""
         while True:
             self._handle(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
             if (ready := self._side.ready(groups, ahead)) is not None:
@@ -233,8 +234,8 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait in the group's thread until the group is ready; return False once `stopped`. Another thread must call
-        `oversee`."""
+        """Wait in the group's thread until the group is ready, and return False once `stopped`. Another thread must
+        call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
@@ -256,7 +257,7 @@ class WorkerPool:
             for w in wait():
                 self._on_message(w)
         except WorkersSilent as e:
-            for w in e.workers:  # a hung worker is killed, and handled like any dead one
+            for w in e.workers:  # A hung worker is killed and then handled like any dead worker.
                 worker = self._workers[w]
                 if worker is not None:
                     logger.warning(f"{e}: killing pid {worker.pid}")
@@ -266,7 +267,8 @@ class WorkerPool:
     # -- states ------------------------------------------------------------
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
-        """Send a request to every worker, and return the replies. Waits for workers that are being replaced."""
+        """Send a request to every worker, and return the replies. The call waits for workers that are being
+        replaced."""
         self._until_ready()
         return [self._worker(w).ask(Request(kind), self.config.timeout_s) for w in range(self.grouping.workers)]
 
@@ -286,7 +288,7 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """Set the states that `get_state` returned. Waits for workers that are being replaced."""
+        """Set the states that `get_state` returned. The call waits for workers that are being replaced."""
         self._until_ready()
         for w in range(self.grouping.workers):
             groups = [states[self.grouping.part(w, g)] for g in self.grouping.groups_of(w)]
@@ -299,14 +301,14 @@ class WorkerPool:
     def reseed(self, seed: int) -> None:
         """Rebuild all environments from another seed, as in a new pool but in the existing processes.
 
-        A worker that is lost, before or during this call, is replaced by one with the same new environments (with
+        A worker that is lost before or during this call is replaced by a worker with the same new environments (with
         --strict, RunError).
         """
         self.check()
         self._until_ready()
         self._seed, self._history = seed, [History() for _ in self._workers]
         for w in range(self.grouping.workers):
-            with contextlib.suppress(Disconnected):  # noticed below
+            with contextlib.suppress(Disconnected):  # The lost connection is handled below.
                 self._worker(w).control.send(Request("reseed", seeds=tuple(map(tuple, self._seeds(w)))))
         for w in range(self.grouping.workers):
             worker = self._worker(w)
@@ -314,18 +316,18 @@ class WorkerPool:
             try:
                 reply, _ = worker.control.receive(START_TIMEOUT_S)
             except Disconnected:
-                self._history[w].generation = -1  # so that the replacement has generation 0, like the others
+                self._history[w].generation = -1  # The replacement then has generation 0, like the other workers.
                 self._on_death(w)
                 continue
             worker.check(reply)
         self._until_ready()
 
     def env_seconds(self) -> list[float]:
-        """Per worker, how long its environments have been stepping since it started."""
+        """Return, for each worker, the time that its environments have been stepping since it started."""
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:
-        """End every process; those that do not end within CLOSE_TIMEOUT_S are killed."""
+        """End every process, and kill processes that do not end within CLOSE_TIMEOUT_S."""
         workers = [x for x in self._workers if x is not None]
         for worker in workers:
             with contextlib.suppress(Disconnected):

@@ -1,4 +1,4 @@
-"""Carries out the requests for one group's environments, in a worker process or in the main one."""
+"""A stepper carries out the requests for one group's environments, in a worker process or in the main process."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,8 @@ from accel_rl.data.rollout_arrays import RolloutArrays, Step
 from accel_rl.envs.environment import BatchEnv
 
 BUFFERS = 2
-"""Rollouts in memory, at least: the initial observation of the next one is written while the last is learned from."""
+"""Least number of rollouts in memory. The initial observation of the next rollout is written while the learner reads
+the last."""
 
 
 def initial(buffer: int) -> int:
@@ -17,8 +18,8 @@ def initial(buffer: int) -> int:
 
 
 class GroupStepper:
-    """Steps a group. Step index buffer * T + t requests step t of a buffer's rollout, modulo the steps of all buffers.
-    The negative index `initial(buffer)` requests the observation before a rollout's first step.
+    """Step the environments of a group. Step index buffer * T + t requests step t of a buffer's rollout, modulo the
+    steps of all buffers. The negative index `initial(buffer)` requests the observation before a rollout's first step.
 
     All views of the memory are created here, so that a step allocates nothing.
     """
@@ -33,7 +34,8 @@ class GroupStepper:
         self._is_fresh = False
 
     def start(self) -> None:
-        """Begin the first episodes, with decorrelated starts. Their first frames are the next initial observation."""
+        """Begin the first episodes, with decorrelated starts. The first frames of these episodes are the next initial
+        observation."""
         self.env.reset(self._first)
         self._is_fresh = True
 
@@ -56,6 +58,6 @@ class GroupStepper:
         self.start()
 
     def set_state(self, states: list[bytes]) -> None:
-        """Continue from a checkpoint; the caller restores the current observation, too."""
+        """Continue from a checkpoint. The caller restores the current observation."""
         self.env.set_state(states)
         self._is_fresh = False

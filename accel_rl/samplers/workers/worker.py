@@ -1,4 +1,4 @@
-"""A worker process: it pins itself to a core and steps its environments of every group, one group after another.
+"""A worker process pins itself to a core, and steps its environments of every group, one group after another.
 
 `accel_rl.system.child` starts it as a new interpreter that imports neither torch nor the user's program. So a worker
 starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
@@ -66,7 +66,7 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
-    """first: index b of the batch's first environment."""
+    """`first` is the index b of the batch's first environment."""
     from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 
@@ -75,7 +75,7 @@ def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
-    """Answer one request; return False if the request was to close."""
+    """Answer one request, and return False if the request was to close."""
     request, blob = control.receive()
     assert isinstance(request, Request)
     if request.kind == "get_state":
@@ -105,8 +105,8 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group, and the main process decides
-    # what happens. So this handler does nothing. Unlike SIG_IGN it is not inherited by programs that an environment
+    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group, but only the main process
+    # reacts. So this handler does nothing. Unlike SIG_IGN, the handler is not inherited by programs that an environment
     # starts.
     for s in (signal.SIGINT, signal.SIGTERM):
         signal.signal(s, lambda *_: None)
@@ -115,7 +115,7 @@ def main() -> None:
     try:
         run(control)
     except Disconnected:
-        pass  # the main process is gone
+        pass  # The main process has ended.
     except Exception as e:
         try:
             control.send(_failure(e))

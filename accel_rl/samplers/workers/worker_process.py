@@ -1,4 +1,4 @@
-"""The pool's handle of a worker process: starts it, exchanges messages, ends it."""
+"""The pool's handle of a worker process starts the process, exchanges messages with it, and ends it."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ class WorkerProcess:
 
     @classmethod
     def launch(cls, index: int, event: EventFd, fds: set[int]) -> "WorkerProcess":
-        """Start a process that inherits the event and those descriptors. It waits for its set-up."""
+        """Start a process that inherits the event and the given descriptors. The process waits for its set-up."""
         ours, theirs = socket.socketpair()
         process = subprocess.Popen(
             child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
@@ -40,7 +40,7 @@ class WorkerProcess:
         return cls(index, process, Control(ours), event)
 
     def set_up(self, setup: WorkerSetup) -> None:
-        with contextlib.suppress(Disconnected):  # the next one to listen notices a worker that died already
+        with contextlib.suppress(Disconnected):  # If the worker has died already, the next read from it detects that.
             self.control.send(setup)
 
     @property
@@ -48,12 +48,14 @@ class WorkerProcess:
         return self.process.pid
 
     def tell(self, request: Request, timeout_s: float, blob: bytes = b"") -> None:
-        """Send a request. RunError if the worker is lost, or does not accept the request within the timeout."""
+        """Send a request. Raises Raises RunError if the worker is lost, or does not accept the request within the
+        timeout."""
         with self._talking(request.kind, timeout_s):
             self.control.send(request, blob)
 
     def answer(self, kind: str, timeout_s: float) -> tuple[Reply, bytes]:
-        """Receive the reply to a request. RunError if the worker is lost, reports an error, or exceeds the timeout."""
+        """Receive the reply to a request. Raises RunError if the worker is lost, reports an error, or exceeds the
+        timeout."""
         with self._talking(kind, timeout_s):
             reply, blob = self.control.receive()
         self.check(reply)
@@ -64,7 +66,7 @@ class WorkerProcess:
         return self.answer(request.kind, timeout_s)
 
     def check(self, reply: Reply) -> None:
-        """Raise RunError for an error that the worker reports; the worker's traceback is attached as a note of the
+        """Raise RunError for an error that the worker reports. The worker's traceback is attached as a note of the
         exception."""
         if reply.error:
             error = RunError(f"worker {self.index} (pid {self.pid}): {reply.error}")
@@ -82,7 +84,7 @@ class WorkerProcess:
             raise RunError(f"worker {self.index} (pid {self.pid}) was lost at {kind} (code {self.reap()})") from e
 
     def reap(self, timeout_s: float = 1.0) -> int:
-        """The exit code; a process that has closed its socket but does not end is killed."""
+        """Return the exit code. A process that has closed its socket but does not end is killed."""
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -109,6 +111,7 @@ class History:
 
 
 def _environment() -> dict[str, str]:
-    """Workers compute with one thread: libraries in a user's environment must not start a pool on every core."""
+    """Workers compute with one thread, because libraries in a user's environment must not start a thread pool on every
+    core."""
     one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     return child.environment({**os.environ, **one})

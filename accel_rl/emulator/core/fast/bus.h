@@ -1,4 +1,4 @@
-// The bus of the fast core: reads and writes on the plain core's State, with TIA writes in a log of the whole frame.
+// The bus of the fast core reads and writes the plain core's State, and logs the TIA writes of the whole frame.
 //
 //     write     -> the log                    read of a collision register -> the log is settled up to now: tia.h
 //
@@ -16,9 +16,9 @@ struct FastBus {
     i32 last_line;
     FastTia tia;
     FastLog log;
-    i32 deadline;  // a TIA write from this cycle on ends the frame
+    i32 deadline;  // a TIA write at or after this cycle ends the frame
     i32 give_up;   // no frame that ends in time lasts this long
-    i32 phase;     // cycles into a line at cycle 0
+    i32 phase;     // number of cycles into a scan line at cycle 0
     bool frame_over;
 
     HD void insert(const Rom& inserted) {

@@ -1,4 +1,4 @@
-// The decoded ROM, executed: registers in locals, one jump from each instruction to the next.
+// The decoded ROM is executed with registers in local variables, and one jump from each instruction to the next.
 //
 //     at      the decoded instruction          pc = its offset in the ROM - zero; `zero` changes with jumps alone
 //     nz      of the last result               negative: nz & $8080     zero: (nz & $FF) == 0     (BIT sets them apart)
@@ -163,7 +163,7 @@ HD FastEnd run_fast(FastConsole& k) {
 #define LSR() { c = m & 1; m >>= 1; }
 #define ROL() { m = m << 1 | c; c = m >> 8; m &= 0xFF; }
 #define ROR() { m |= c << 8; c = m & 1; m >>= 1; }
-// Decimal mode is rare: not inlined, by the plain interpreter.
+// Decimal mode is rare, so the plain interpreter runs it, not inlined.
 #define DECIMAL(which) { STORE_CPU(); which(s.cpu, u8(m)); LOAD_CPU(); }
 #define ADD() { if (d) DECIMAL(cpu_adc) else { const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; } }
 #define SUBTRACT() { if (d) DECIMAL(cpu_sbc) else { m ^= 0xFF; const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; } }

@@ -8,20 +8,20 @@
 
 namespace accel {
 
-// Beside a plain console, on its state.
+// The fast console shares the state of a plain console.
 HD FastBus fast_bus(const Console& plain, Stretch* wide) {
     const Picture& p = plain.picture;
     return FastBus{plain.s, plain.rom,       0,
                    0,       plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
 }
-// `ops` is the ROM, decoded; the log of writes comes from the caller, too.
+// `ops` is the decoded ROM. The caller also provides the log of writes.
 HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
     k.insert(rom);
     k.ops = ops;
     k.map_pages();
 }
 
-// False where the frame is left to the plain core; the state is then as it was.
+// Returns false if the frame must be run by the plain core. The state is then unchanged.
 HD bool run_fast_frame(FastConsole& k, Console& plain, const FastCanvas& canvas) {
     State& s = k.s;
     if (s.partial || s.cycle > MOST_CYCLES) return false;

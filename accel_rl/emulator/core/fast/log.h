@@ -1,4 +1,4 @@
-// The log of TIA writes of the fast core: all writes of a frame, except writes without effect.
+// The fast core logs all TIA writes of a frame, except writes without effect.
 //
 //     write -> the register's last value again? -- yes --> nothing
 //                                               -- no  --> cycle, register, value
@@ -13,10 +13,11 @@
 
 namespace accel {
 
-// Writes to the TIA of a frame: an instruction makes at most 3 in 7 cycles, up to the last line of the longest format.
+// An instruction makes at most 3 writes in 7 cycles, which limits the TIA writes up to the last line of the longest
+// format.
 constexpr u32 MOST_WRITES = 12288;
 
-// A frame has fewer than 2^18 cycles: the plain core runs longer ones.
+// A frame of the fast core has fewer than 2^18 cycles, because the plain core runs longer ones.
 struct FastWrite {
     u32 packed;
 
@@ -32,7 +33,7 @@ struct FastLog {
     u32 count, settled;  // writes of this frame; of these, those that the TIA's state contains
     u16 last[64];
 
-    // Starts from the current registers.
+    // Starts a log from the current registers.
     HD void begin_frame(const Tia& t) {
         count = settled = 0;
         for (u16& value : last) value = ALWAYS;
@@ -51,7 +52,7 @@ struct FastLog {
         for (u32 i = 0; i < 3; i++) last[PF0 + i] = ONCE;
     }
 
-    // Registers whose writes only store a value; a write to HMM0 may also start stars.
+    // Writes to these registers only store a value, except that a write to HMM0 may start stars.
     HD static bool simple(u32 reg) { return reg < TIA_REGISTERS && 0x3FB'6000'FBC0ull >> reg & 1; }
 
     HD void add(u32 reg, u32 value, i32 cycle) {

@@ -52,7 +52,7 @@ HD Mask placed(u64 low, u64 high, u32 x) {
                  (first & c) | (((second & b) | (third & a)) & 0xFFFFFFFFu), 0}};
 }
 
-// 64 pixels from x on, and the next 64.
+// Returns 64 pixels from x on, and the next 64.
 struct Pixels {
     u64 low, high;
     u32 x;
@@ -67,7 +67,7 @@ HD Pixels copied(u64 pixels, u32 nusiz, u32 x, bool first_hidden) {
     return Pixels{pixels * (low[nusiz & 7] - first_hidden), pixels * high[nusiz & 7], x};
 }
 
-// The mask of pixels first ... last - 1.
+// Returns the mask of pixels first ... last - 1.
 HD Mask span_mask(i32 first, i32 last) {
     Mask m{};
     for (i32 i = 0; i < 3; i++) {
@@ -128,7 +128,8 @@ HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
 #endif
 }
 
-// Eight pixels; `at` is a multiple of 8 in a line. Lines in a GPU's shared memory begin at multiples of 8 bytes.
+// Writes eight pixels. `at` is a multiple of 8 in a line. Lines in a GPU's shared memory begin at multiples of 8
+// bytes.
 HD u64 load_eight(const u8* at) {
 #ifdef __CUDA_ARCH__
     return *reinterpret_cast<const u64*>(at);

@@ -1,4 +1,4 @@
-// The decoded ROM: for every offset, the instruction that begins there with the place of its operand.
+// The decoded ROM has, for every offset, the instruction that begins there and the place of its operand.
 //
 //     bits 31 ............ 16 15 ...... 0
 //          operand            FastOp = instruction x place

@@ -201,7 +201,7 @@ struct FastTia {
     // The collisions that can be new, and whether nothing needs to be drawn: neither pixels nor new collisions.
     HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
     HD bool blind() const { return !canvas.pixels && (t.vblank & 2 || !possible()); }
-    // Whether the end of a line changes nothing.
+    // Returns whether the end of a line changes nothing.
     HD bool calm() const {
         return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)));
     }
@@ -243,7 +243,7 @@ struct FastTia {
         look_at(BIT_M0);
     }
 
-    // Repeats the line above `count` times: nothing has changed since it was drawn.
+    // Repeats the line above `count` times, because no register has changed since it was drawn.
     HD void repeat(i32 count) {
         for (i32 i = row + i32(lane()); canvas.source && i < row + count; i += i32(LANES)) canvas.source[i] = u16(row - 1);
         for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
@@ -292,7 +292,7 @@ struct FastTia {
     }
 };
 
-// Called by apply_write.
+// apply_write calls this function.
 HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
 
 }  // namespace accel
