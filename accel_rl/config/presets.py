@@ -47,6 +47,25 @@ _DOPAMINE: Settings = {
     "algo.epsilon_steps": 250_000,
     "algo.epsilon_evaluation": 0.001,
 }
+_ATARI_PPO: Settings = {
+    **_CLEANRL,
+    **_EIGHT_BY_128,
+    "algo.learning_rate": 2.5e-4,
+    "algo.learning_rate_schedule": "linear",
+    "algo.gae_lambda": 0.95,
+    "algo.minibatch": 256,
+    "algo.epochs": 4,
+    "algo.normalize_advantage": "minibatch",
+    "algo.clip": 0.1,
+    "algo.entropy_coefficient": 0.01,
+    "algo.clip_grad_norm": 0.5,
+    "algo.target_kl": 0.0,
+    "algo.optimizer": "adam",
+    "algo.optimizer_eps": 1e-5,
+    "algo.network": "nature",
+}
+"""Settings that CleanRL and RL Baselines3 Zoo share."""
+
 _STOOKE: Settings = {"env.protocol": "stooke2018", "env_steps": 50_000_000}
 
 PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
@@ -54,24 +73,10 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
         "CleanRL: ppo_atari.py, dqn_atari.py, c51_atari.py, pqn_atari_envpool.py",
         {
             "ppo": {
-                **_CLEANRL,
-                **_EIGHT_BY_128,
-                "algo.learning_rate": 2.5e-4,
-                "algo.learning_rate_schedule": "linear",
-                "algo.gae_lambda": 0.95,
-                "algo.minibatch": 256,
-                "algo.epochs": 4,
-                "algo.normalize_advantage": "minibatch",
-                "algo.clip": 0.1,
+                **_ATARI_PPO,
                 "algo.clip_schedule": "constant",
                 "algo.value_clip": 0.1,
-                "algo.entropy_coefficient": 0.01,
                 "algo.value_coefficient": 0.25,  # the source has vf_coef 0.5 and half the squared error
-                "algo.clip_grad_norm": 0.5,
-                "algo.target_kl": 0.0,
-                "algo.optimizer": "adam",
-                "algo.optimizer_eps": 1e-5,
-                "algo.network": "nature",
             },
             "dqn": {
                 **_CLEANRL_Q,
@@ -112,24 +117,10 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
         "Stable-Baselines3 with the hyperparameters of RL Baselines3 Zoo for Atari",
         {
             "ppo": {
-                **_CLEANRL,
-                **_EIGHT_BY_128,
-                "algo.learning_rate": 2.5e-4,
-                "algo.learning_rate_schedule": "linear",
-                "algo.gae_lambda": 0.95,
-                "algo.minibatch": 256,
-                "algo.epochs": 4,
-                "algo.normalize_advantage": "minibatch",
-                "algo.clip": 0.1,
+                **_ATARI_PPO,
                 "algo.clip_schedule": "linear",
                 "algo.value_clip": 0.0,
-                "algo.entropy_coefficient": 0.01,
                 "algo.value_coefficient": 0.5,
-                "algo.clip_grad_norm": 0.5,
-                "algo.target_kl": 0.0,
-                "algo.optimizer": "adam",
-                "algo.optimizer_eps": 1e-5,
-                "algo.network": "nature",
             },
             "a2c": {
                 **_CLEANRL,

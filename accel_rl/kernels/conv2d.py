@@ -19,9 +19,6 @@ def relu_(x: Tensor) -> Tensor:
     return x
 
 
-BLOCK = 4
-
-
 def conv2d(
     x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool, relu: bool
 ) -> Tensor:
@@ -49,6 +46,9 @@ def _conv2d_by_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, paddi
     if x.dtype == torch.uint8:  # Convolutions train 1.4 times as fast on channels-last memory.
         x = x.to(_input_dtype(weight), memory_format=torch.channels_last)
     return F.conv2d(x, weight, bias, stride, padding)
+
+
+BLOCK = 4  # pixels
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:

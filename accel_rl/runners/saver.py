@@ -37,7 +37,8 @@ class Saver:
         self.learner = learner
         self.secondary = secondary
         self.sampler = sampler
-        self.schedule, self.reporter = schedule, reporter
+        self.schedule = schedule
+        self.reporter = reporter
         # Other ranks keep one more checkpoint. Rank 0 writes last, and a checkpoint counts only when rank 0 has written
         # it.
         self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep + bool(context.rank))
