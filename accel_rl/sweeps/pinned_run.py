@@ -1,8 +1,8 @@
-"""The process of a slot pins itself to the slot's cores, ensures that it ends with the sweep, and executes `accel-rl
-resume`.
+"""A sweep starts this module in a slot: the process pins itself to the slot's cores, arranges to end with the sweep,
+and executes `accel-rl resume`.
 
-Its arguments are PARENT CORES RUN. A run without a checkpoint begins from its config.json. Ranks use the cores in the
-order of CORES.
+The command-line arguments are PARENT CORES RUN. A run without a checkpoint begins from its config.json. The run's ranks
+use the cores in the order of CORES.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1
 def main(argv: list[str]) -> None:
     parent, cores, run = argv
     if sys.platform == "linux":
-        # The setting survives exec. SIGTERM makes the run save a checkpoint and stop.
+        # This setting persists after exec: SIGTERM lets the run save a checkpoint and stop when the sweep dies.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)
