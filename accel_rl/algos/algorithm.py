@@ -1,7 +1,7 @@
 """Algorithms and runners meet in this interface: the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -9,13 +9,40 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.agent import Agent
-from accel_rl.algos.schedules import Schedules
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
+from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator, CountedSteps
 from accel_rl.models.network_state import check_parameters
-from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizer import Optimizer, Rate
 from accel_rl.system.errors import ConfigError
+
+
+class Schedules:
+    """The current values are attributes: `now.learning_rate`, `now.clip` and every other name of `Algorithm.schedules`.
+
+    Three attributes describe the run. `progress` is the fraction of the run that was done when the cycle began.
+    `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the newest rollout's own
+    env steps.
+    """
+
+    def __init__(self) -> None:
+        self.progress = 0.0
+        self.env_steps = 0
+        self.counted = CountedSteps(0, 0)
+
+    def __getattr__(self, name: str) -> Rate:
+        names = ", ".join(vars(self))
+        raise AttributeError(f"no schedule has the name {name!r}: schedules() returns {names}")
+
+    def count(self, steps: CountedSteps) -> None:
+        """Add the env steps of a rollout."""
+        self.env_steps += steps.of_run
+        self.counted = steps
+
+    def set(self, values: Mapping[str, float]) -> None:
+        """Set the values by name."""
+        for name, value in values.items():
+            setattr(self, name, value)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ Placement is resolved later: `--device auto`, workers and threads belong to the 
 machine.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from accel_rl.config.modes import check_modes
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.sampler_config import SamplerConfig
 from accel_rl.config.train import TrainConfig
@@ -19,6 +20,26 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec, resolve_env
 from accel_rl.envs.start_points import load_starts
 from accel_rl.system.errors import ConfigError
+
+Test = Callable[[TrainConfig], bool]
+
+MODES: tuple[tuple[Test, str], ...] = (
+    (lambda c: c.cluster == "gorila", "accel_rl.gorila.check_settings:check_gorila"),
+    (lambda c: c.cluster == "ray", "accel_rl.gorila.check_settings:check_ray_ranks"),
+    (lambda c: c.schedule == "concurrent", "accel_rl.runners.concurrent:check"),
+    (lambda c: c.distributed.several, "accel_rl.runners.ranks.rank_config:check"),
+    (lambda c: c.sampler.on_device, "accel_rl.samplers.device_engine:check"),
+)
+"""Each entry has the test of whether the mode is chosen, and the mode's check as module:function. A check is called
+with `Resolved` settings."""
+
+
+def check_modes(config: TrainConfig) -> None:
+    """Raise ConfigError, with a message of one line, for settings that a chosen mode cannot have."""
+    for is_chosen, name in MODES:
+        if is_chosen(config):
+            module, _, function = name.partition(":")
+            getattr(import_module(module), function)(config)
 
 
 @dataclass(frozen=True, kw_only=True)

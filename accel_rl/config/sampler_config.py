@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from accel_rl.samplers.names_engine import NamesEngine
+from accel_rl.samplers.grouping import NamesEngine
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
 

@@ -15,8 +15,7 @@ from ale_py import Action
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
 from accel_rl.emulator import palette
-from accel_rl.emulator.counter import Counter, start_at
-from accel_rl.emulator.counter_state import CounterState
+from accel_rl.emulator.counter import Counter, CounterState, start_at
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import action_codes, games, modes
 from accel_rl.envs.colors import luminance

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
+from accel_rl.kernels.native import call
 from accel_rl.ops.policy_loss import log_prob
 from accel_rl.ops.policy_loss import sample_categorical as sample_by_definition
 from accel_rl.ops.q_learning import epsilon_greedy as epsilon_greedy_by_definition

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from accel_rl.kernels import conv_bf16_amx, conv_f32_winograd, conv_u8, native
-from accel_rl.kernels.call import call
 from accel_rl.kernels.frames import FrameStacks
+from accel_rl.kernels.native import call
 
 
 def relu_(x: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
 from accel_rl.kernels.conv_u8 import in_planes
+from accel_rl.kernels.native import call
 
 
 def multiplies_bfloat16() -> bool:

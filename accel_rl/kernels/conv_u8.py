@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
 from accel_rl.kernels.frames import FrameStacks
+from accel_rl.kernels.native import call
 
 
 def in_planes(pictures: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
+from accel_rl.kernels.native import call
 
 WORD = 8  # bytes of a machine word
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
+from accel_rl.kernels.native import call
 
 MAX_ROWS = 64  # limit of src/nn/linear_small_batch.h
 MIN_COLUMNS = 256  # for narrower layers, a library is as fast

@@ -10,11 +10,9 @@ import torch
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
-from accel_rl.emulator.counter import check_noops
-from accel_rl.emulator.counter_state import CounterState
+from accel_rl.emulator.counter import CounterState, check_noops
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
-from accel_rl.emulator.device.start_table import start_table
+from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
 from accel_rl.envs.atari_games import check_game
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.emulator import EmulatorEnv

@@ -81,3 +81,23 @@ def env_seed(seed: int, index: int, generation: int = 0) -> int:
     """Return the seed of environment `index` (global over ranks). A replaced worker's environments are a new
     generation."""
     return int(np.random.SeedSequence(seed, spawn_key=(index, generation)).generate_state(1, np.uint32)[0] >> 1)
+
+
+DEVICE_ENGINES = ("device",)
+
+
+class NamesEngine:
+    """Base class of settings and plans that contain the name of an engine."""
+
+    __slots__ = ()
+    engine: str
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether worker processes step the environments."""
+        return self.engine == "workers"
+
+    @property
+    def on_device(self) -> bool:
+        """Whether Atari is emulated on the learner's device."""
+        return self.engine in DEVICE_ENGINES

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from accel_rl.kernels.call import observed
+from accel_rl.kernels.native import observed
 
 _ALLOCATIONS = ("empty", "new_empty", "empty_strided", "empty_like")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
+from accel_rl.kernels.native import call
 from accel_rl.samplers.inference.inference import Inference
 from accel_rl.speed import capturable
 from accel_rl.speed.call_graph import CallRecorder

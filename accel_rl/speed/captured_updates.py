@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.algos.algorithm import Algorithm
+from accel_rl.algos.algorithm import Algorithm, Schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
-from accel_rl.algos.schedules import Schedules
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.speed.capturable import hook_of
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay

@@ -193,10 +193,13 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
         if outside or not cores:
             raise ConfigError(f"--sampler.cores {list(cores)}: core {outside} is not allowed; allowed: {allowed}")
         return list(dict.fromkeys(cores))
+    return allowed if (granted := _granted()) is None else allowed[:granted]
+
+
+def _granted() -> int | None:
+    """Return the number of allowed cores that the cgroup grants, or None if it grants all."""
     quota = cgroup_cpus()
-    if quota is not None and quota < len(allowed):
-        return allowed[: max(1, int(quota + 0.5))]
-    return allowed
+    return max(1, int(quota + 0.5)) if quota is not None and quota < len(allowed_cores()) else None
 
 
 def pin(cores: Sequence[int]) -> list[int]:
@@ -218,13 +221,10 @@ def pin(cores: Sequence[int]) -> list[int]:
 
 
 def this_machine(sys_folder: str = SYS) -> Machine:
-    """Return a description of this machine: the cores that the affinity mask and the cgroup allow, and the GPUs visible
-    to CUDA."""
-    allowed = allowed_cores()
-    quota = cgroup_cpus()
-    if quota is not None and quota < len(allowed):
-        say_once(f"the cgroup grants {quota:g} of {len(allowed)} cores")
-        allowed = allowed[: max(1, int(quota + 0.5))]
+    """Return this machine: cores that the affinity mask and the cgroup allow, and GPUs visible to CUDA."""
+    allowed = usable_cores()
+    if _granted() is not None:
+        say_once(f"the cgroup grants {cgroup_cpus():g} of {len(allowed_cores())} cores")
     nodes: dict[int, list[tuple[int, ...]]] = {}
     for siblings, node in sorted({_place(sys_folder, c) for c in allowed}):
         nodes.setdefault(node, []).append(tuple(t for t in siblings if t in allowed))

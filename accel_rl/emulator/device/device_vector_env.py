@@ -21,8 +21,7 @@ from accel_rl.emulator import palette
 from accel_rl.emulator.counter import Counter, check_noops
 from accel_rl.emulator.device import cuda
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
-from accel_rl.emulator.device.start_table import start_table
+from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
 from accel_rl.emulator.env_core import make_env_core
 from accel_rl.emulator.games import action_codes, check_benchmark_game
 from accel_rl.system.errors import ConfigError, nearest

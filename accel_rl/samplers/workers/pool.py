@@ -13,9 +13,8 @@ from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping, env_seed
-from accel_rl.samplers.workers.channel import ServerSide, WorkersSilent, counters_layout
+from accel_rl.samplers.workers.channel import EventFd, ServerSide, WorkersSilent, counters_layout
 from accel_rl.samplers.workers.control import Disconnected
-from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.worker_process import History, WorkerProcess
 from accel_rl.system.errors import RunError

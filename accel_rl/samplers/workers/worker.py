@@ -15,9 +15,8 @@ import warnings
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
 from accel_rl.envs.environment import BatchEnv
-from accel_rl.samplers.workers.channel import WorkerSide
+from accel_rl.samplers.workers.channel import EventFd, WorkerSide
 from accel_rl.samplers.workers.control import Control, Disconnected
-from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.stepper import GroupStepper
 from accel_rl.system.errors import ConfigError, RunError, show_warning

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from accel_rl.samplers.workers.channel import EventFd
 from accel_rl.samplers.workers.control import Control, Disconnected
-from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.system import child
 from accel_rl.system.errors import RunError
