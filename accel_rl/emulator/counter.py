@@ -1,5 +1,5 @@
-"""Random numbers of episodes are computed by counter: each number is a function of its position, not of the numbers
-drawn before.
+"""A counter-based generator computes the random numbers of episodes, so that each number is a function of its position,
+not of earlier numbers.
 
     start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
     sticky    (seed, episode, step)       -> a number for each frame of the agent step
@@ -27,8 +27,8 @@ def check_noops(noop_max: int) -> None:
 
 
 class Counter:
-    """Random draws by the rules of a game. With `cached`, episodes begin in one of `CACHED_STARTS` random start
-    states."""
+    """Draws an episode's random numbers by the rules of a game. With `cached`, episodes begin in one of `CACHED_STARTS`
+    random start states."""
 
     def __init__(self, noop_max: int, frame_skip: int, cached: bool, noop_min: int = 0) -> None:
         self._counter, self._frame_skip = core().counter, frame_skip

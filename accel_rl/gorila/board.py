@@ -1,6 +1,8 @@
-"""The board of a cluster run adds up the members' reports, and the driver reads the board to decide when the run ends.
+"""The board of a cluster run adds up the members' reports.
 
-member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver
+    member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver
+
+The driver reads the board to decide when the run ends.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""One game on a device has a ROM, rules and start states, which all environments of the game on this device share."""
+"""A game on a device has a ROM, rules and start states, which all environments of the game on this device share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def start_table(core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_s
 
 @dataclass(frozen=True)
 class AgentStepRules:
-    """Rules of an agent step, see envs.protocols."""
+    """Rules of an agent step, as in envs.protocols."""
 
     frame_skip: int
     max_steps: int
@@ -64,7 +64,7 @@ class DeviceGame:
         starts: Starts,
         device: torch.device | str,
     ) -> None:
-        """`codes` has the joystick action of each agent action. luminance [256] uint8 is the gray of each colour
+        """`codes` has the joystick action of each agent action. `luminance` [256] uint8 is the gray of each colour
         byte."""
         functions = core().device
         self.game = game
@@ -73,7 +73,7 @@ class DeviceGame:
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
         self.rom_bytes = functions.cartridge_size(self.kind)
         rom = rom_path(game).read_bytes()
-        while len(rom) < self.rom_bytes:  # the console mirrors a smaller ROM
+        while len(rom) < self.rom_bytes:  # The console mirrors a smaller ROM.
             rom += rom[: self.rom_bytes - len(rom)]
         self.rom = rom = rom[: self.rom_bytes]
         self.shape = starts.frames.shape[2:]
