@@ -3,8 +3,8 @@
     config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
     config.spec                     the environment, as the network, the replay and the plan need it
 
-Placement is resolved later: `--device auto`, workers and threads belong to the plan (`RunPlan`) of the executing
-machine.
+Placement is resolved later: `--device auto`, workers and threads belong to the plan (`RunPlan`) of the machine that
+executes the run.
 """
 
 from collections.abc import Callable
@@ -30,12 +30,12 @@ MODES: tuple[tuple[Test, str], ...] = (
     (lambda c: c.distributed.several, "accel_rl.runners.ranks.rank_config:check"),
     (lambda c: c.sampler.on_device, "accel_rl.samplers.device_engine:check"),
 )
-"""Each entry has the test of whether the mode is chosen, and the mode's check as module:function. A check is called
-with `Resolved` settings."""
+"""Each entry has (test whether the mode is chosen, the mode's check as module:function). A mode's check is called with
+`Resolved` settings."""
 
 
 def check_modes(config: TrainConfig) -> None:
-    """Raise ConfigError, with a message of one line, for settings that a chosen mode cannot have."""
+    """Raise ConfigError, with a message of one line, for settings that a chosen mode does not support."""
     for is_chosen, name in MODES:
         if is_chosen(config):
             module, _, function = name.partition(":")
@@ -54,7 +54,8 @@ class Resolved(TrainConfig):
     """The settings of a training run whose horizon, backend and random numbers are chosen, and whose paths are
     absolute.
 
-    All parts of a run take these settings. The settings come only from `resolve` and from a run's config.json.
+    All parts of a run receive resolved settings. Resolved settings come only from `resolve` and from a run's
+    config.json.
     """
 
     env: ResolvedEnv
@@ -65,14 +66,15 @@ class Resolved(TrainConfig):
 
     @property
     def spec(self) -> EnvSpec:
-        """The spec of the training environment. The process creates one environment to read its spec. ConfigError."""
+        """Return the spec of the training environment. The process creates one environment to read its spec. Raises
+        ConfigError."""
         return make_spec(self.env, training=True, reset=self.sampler.reset)
 
 
 def resolve(config: TrainConfig) -> Resolved:
     """Check settings, and fill in the settings that follow from others.
 
-    Raises ConfigError, with a message of one line, for impossible settings. The function makes all checks that need no
+    Raises ConfigError, with a message of one line, for impossible settings. `resolve` makes all checks that need no
     other process.
     """
     config.check()
@@ -94,7 +96,7 @@ def resolve(config: TrainConfig) -> Resolved:
 
 
 def fill_in(config: TrainConfig) -> Resolved:
-    """Fill in the settings that follow from others, without checking how they combine. ConfigError."""
+    """Fill in the settings that follow from others, without checking how they combine; raises ConfigError."""
     randomness = "counter" if config.sampler.on_device else "sequence"
     file = config.evaluation.starts_file
     if file:  # The path is made absolute, because other processes may use another folder.
