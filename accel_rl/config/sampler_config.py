@@ -13,8 +13,8 @@ class SamplerConfig(NamesEngine):
     """Settings of sampling: environments, workers, inference."""
 
     envs: Count = 16
-    """Total number of environments, called B. With --update async, this is the number of environments of each rank. The
-    number of environments must be a multiple of ranks x groups x workers."""
+    """Total number B of environments, a multiple of ranks x groups x workers, or with --update async the number of each
+    rank."""
     horizon: OptionalCount = None
     """Number of agent steps of each environment between optimisation phases, called T. The default horizon follows from
     the algorithm's batch size."""

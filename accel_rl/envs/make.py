@@ -25,10 +25,9 @@ class EnvConfig:
     """The environment and its rules. A setting of None means the protocol's value."""
 
     game: str = ""
-    """Atari game by its ale-py name, such as pong or space_invaders. A run needs either --env.game or --env.id."""
+    """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given."""
     id: str = ""
-    """Gymnasium environment such as CartPole-v1, or module:function that creates an environment. A run needs either
-    --env.id or --env.game."""
+    """Gymnasium environment such as CartPole-v1, or module:function, unless --env.game is given."""
     protocol: str = "stooke2018"
     """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN), nair2015 (Gorila), machado2018 (sticky actions),
     dopamine2018, impala2018, dqn_zoo2020, cleanrl2022 (wrappers of OpenAI baselines) or cleanba2023 (EnvPool)."""

@@ -1,4 +1,4 @@
-"""The compiled extension of the CPU kernels (kernels/src), and calls of its kernels."""
+"""Loads the compiled extension of the CPU kernels (kernels/src), and calls its kernels."""
 
 import contextlib
 import ctypes
@@ -24,7 +24,7 @@ _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
     """Context manager without compiled kernels, in which torch computes every layer in the same way for all batch
-    sizes. The export of a network uses this, so that the network consists of torch operations only."""
+    sizes. The export of a network uses `left_out`, so that the network consists of torch operations only."""
     token = _left_out.set(True)
     try:
         yield
@@ -37,7 +37,8 @@ def is_left_out() -> bool:
 
 
 def compiled() -> ModuleType | None:
-    """Return the extension module, or None inside `left_out`, or if it was not built, which is logged once."""
+    """Return the extension module, or None inside `left_out`, or if the extension was not compiled, which is logged
+    once."""
     if _left_out.get():
         return None
     try:
@@ -53,7 +54,7 @@ def compiled() -> ModuleType | None:
 
 
 def required() -> ModuleType:
-    """Return the extension module, for kernels whose `supports` has confirmed that it exists."""
+    """Return the extension module, for kernels whose `supports` has confirmed that the module exists."""
     module = compiled()
     assert module is not None
     return module
@@ -69,7 +70,8 @@ def _team() -> int:
 
 
 Observe = Callable[[str, list[Any], tuple[Any, ...]], None]
-"""A function of (kernel name, the numbers passed to the kernel, the Python arguments these numbers were made from)."""
+"""A function of (kernel name, the numbers passed to the kernel, the Python arguments from which these numbers were
+made)."""
 
 
 class _Thread(threading.local):
