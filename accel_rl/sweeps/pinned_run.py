@@ -25,7 +25,22 @@ def main(argv: list[str]) -> None:
     listed = cores.split(",")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, [int(c) for c in listed])
+    if hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE:
+        _lower_session()
     os.execve(sys.executable, command("accel_rl", "resume", run, "--cores", *listed), environment())
+
+
+def _lower_session() -> None:
+    """Give the session of this run the lowest share of the cores.
+
+    Linux may group processes by session (autogroup, sched(7)). It then applies the idle scheduling class only within a
+    session, and divides the cores evenly among the sessions, unless a session has a nice value of its own.
+    """
+    try:
+        with open("/proc/self/autogroup", "w") as file:
+            file.write("19")
+    except OSError:
+        pass  # The kernel does not group processes by session, so the idle class applies to all processes.
 
 
 if __name__ == "__main__":
