@@ -1,6 +1,7 @@
-"""The C++ extensions only; all else is in setup.cfg. Where one cannot be built, the install goes on without it.
+"""Builds the C++ extensions; all other packaging is in setup.cfg. If an extension cannot be compiled, the installation
+continues without the extension.
 
-ACCEL_RL_REQUIRE_EXTENSIONS=1 makes that an error: a wheel must contain both.
+With ACCEL_RL_REQUIRE_EXTENSIONS=1 a missing extension is an error, because a wheel must contain both extensions.
 """
 
 import os
@@ -12,14 +13,15 @@ from setuptools.command.build_ext import build_ext
 
 
 class OptionalBuild(build_ext):
-    """Builds side by side. Says in one line what to do where there is no compiler, instead of failing."""
+    """Builds the extensions in parallel. Without a compiler, the build prints one line with a remedy, instead of
+    failing."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, ext: Pybind11Extension) -> None:
-        if self.compiler.compiler_type == "msvc":  # This compiler has none of the flags below.
+        if self.compiler.compiler_type == "msvc":  # The compiler MSVC has none of these flags.
             ext.extra_compile_args = [flag for flag in ext.extra_compile_args if flag.startswith("/")] + ["/O2"]
             ext.extra_link_args = []
         try:
@@ -42,7 +44,7 @@ emulator = Pybind11Extension(
     "accel_rl.emulator._core",
     ["accel_rl/emulator/binding.cpp"],
     cxx_std=17,
-    # The flag disables fused multiply-add, so that areas of pictures are rounded as on a CPU without it.
+    # The flag disables fused multiply-add, so that areas of pictures are rounded as on a CPU without this instruction.
     extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
     extra_link_args=["-pthread"],
     depends=[*map(str, Path("accel_rl/emulator").rglob("*.h"))],

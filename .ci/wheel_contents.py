@@ -1,5 +1,5 @@
 """Check the files in a wheel and a source archive: python .ci/wheel_contents.py FILE.whl FILE.tar.gz ... The exit code
-is 1 if a file is wrong."""
+is 1 if an archive has a wrong file."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ DATA = (
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
     "accel_rl/papers/stooke/published.json",
-    # the GPU compiles this file at run time
+    # NVRTC compiles this header for the GPU at run time.
     "accel_rl/emulator/core/types.h",
     "accel_rl/emulator/core/fast/tia.h",
     "accel_rl/emulator/device/kernels/kernels.cu",

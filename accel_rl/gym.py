@@ -1,4 +1,4 @@
-"""Gymnasium ids of the 57 games of the benchmark are registered here. Importing accel_rl imports this module.
+"""Registers Gymnasium ids of the 57 games of the benchmark. Importing accel_rl imports this module.
 
     import accel_rl
     import gymnasium

@@ -1,4 +1,5 @@
-"""Benchmarks against peers and ceilings: `python -m benchmarks.NAME`. Their common code is in benchmarks.harness."""
+"""Each benchmark compares accel_rl with peers and upper bounds: `python -m benchmarks.NAME`. The common code of the
+benchmarks is in benchmarks.harness."""
 
 from accel_rl.system.process import before_torch
 

@@ -1,4 +1,4 @@
-"""Rates of Atari on a GPU beside CPU cores: Figures 2 to 4 and Tables 3 and 4 of Dalton & Frosio 2020.
+"""Measures the rates of Atari on a GPU and on CPU cores: Figures 2 to 4 and Tables 3 and 4 of Dalton & Frosio 2020.
 
     python -m benchmarks.cuda_emulator --json OUT                                     # Breakout, by environments
     python -m benchmarks.cuda_emulator --games all57 --loads emulation inference                # Figure 2
@@ -10,11 +10,12 @@
     emulation    random actions, drawn before        inference    a network acts        training    an algorithm learns
     device       games on the learner's device       workers      games on all CPU cores, by this project's emulator
 
-All loads and engines of a game and a number of environments take turns. Rates are emulated frames (4 an env step) a
-second. Time to score, in Table 3, is `experiments.dalton:table_3`'s.
+All loads and engines of a game and a number of environments are measured in turns. Rates are emulated frames (4 per env
+step) per second. The experiment `experiments.dalton:table_3` measures the time to a score of Table 3.
 
-Ours are the networks: the paper's text gives 4 million parameters and no layers. Inference is by the two convolutions
-of Mnih et al. 2016 (0.66 million at 84x84), training by each algorithm's default, with horizons of 5 for PPO and DQN.
+The networks are this project's choice, because the paper reports 4 million parameters but no layers. Inference uses the
+two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each algorithm's default network,
+with horizons of 5 for PPO and DQN.
 """
 
 import itertools
@@ -50,11 +51,11 @@ from benchmarks.harness.turns import Measure, synchronize
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow", "impala")
 LOADS = ("emulation", "inference", "training")
 ENGINES = ("device", "workers")
-FRAMES = 4  # an env step has 4 emulated frames
+FRAMES = 4  # An env step has 4 emulated frames.
 WARM_UP = 6
 """Number of rollouts before a measurement, after which both buffers' rollouts are captured."""
 WARM_CYCLES = 4
-BLOCK = 20  # steps in a row of the output of --by-step
+BLOCK = 20  # number of steps in one block of --by-step
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,20 @@ class Options(program.Options):
     envs: tuple[Count, ...] = (32, 128, 512, 2048, 8192)
     """Numbers of environments."""
     engines: tuple[str, ...] = ENGINES
-    """Where games are emulated: device, workers."""
+    """Engines that emulate the games: device, workers."""
     loads: tuple[str, ...] = ("emulation", "inference")
-    """Loads to measure: emulation, inference, training."""
+    """Loads that are measured: emulation, inference, training."""
     algorithms: tuple[str, ...] = ("a2c",)
     """Algorithms that train: a2c, ppo, dqn, c51, rainbow, impala."""
     by_step: Count = 0
     """Instead of the loads, play this many steps from one start state in all environments, and print the rates of each
     block of 20 steps."""
     horizon: Count = 5
-    """Steps of a rollout (N of the paper's A2C)."""
+    """Number of steps of a rollout (N of the paper's A2C)."""
     frame: str = "84x84"
-    """Picture: 84x84 or 104x80."""
+    """Size of the picture: 84x84 or 104x80."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device of the emulation and the network: auto, cpu, cuda or cuda:N."""
 
     TINY: ClassVar[dict[str, Any]] = {"envs": (4,), "horizon": 2}
 
@@ -95,7 +96,7 @@ class Options(program.Options):
 
 @dataclass(frozen=True)
 class Load:
-    """A load to measure. algorithm: the algorithm that trains; otherwise its defaults sample."""
+    """A load that is measured. `algorithm` trains; for the other loads, its default settings apply to sampling."""
 
     game: str
     envs: int
@@ -127,7 +128,7 @@ class Load:
         return resolve(config)
 
     def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
-        """Build it, warm, and return (its measurement of frames/s, peak MiB on the GPU)."""
+        """Build and warm up the load, and return (its measurement of frames/s, peak MiB on the GPU)."""
         peak_memory(device)
         config = self.config(device)
         if self.kind == "training":
@@ -144,7 +145,7 @@ class Load:
 
 
 def peak_memory(device: str) -> float | None:
-    """Return the largest MiB of GPU memory used by tensors since the last call; None on other devices."""
+    """Return the maximum MiB of GPU memory used by tensors since the last call, or None on other devices."""
     if not device.startswith("cuda"):
         return None
     torch.cuda.init()  # Without this call, PyTorch has no memory statistics to reset.
@@ -199,7 +200,7 @@ def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
 
 
 def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
-    """Return the blocks of --by-step; the rate is that of the last block."""
+    """Return the blocks of --by-step, with the rate of the last block as the result."""
     blocks: list[list[dict[str, float]]] = []
 
     def play(seconds: float) -> float:

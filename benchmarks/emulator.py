@@ -1,4 +1,5 @@
-"""Speed of agent steps on one core, per game: the emulator, its plain core, ale-py, AtariVectorEnv and EnvPool.
+"""Measures the speed of agent steps on one core, per game, of the emulator, its plain core, ale-py, AtariVectorEnv and
+EnvPool.
 
     python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--repeats 5] [--machines fast]
 
@@ -6,7 +7,8 @@
     plain    the same by the plain core                        ale           AtariEnv, one after another in Python
     vector   AtariVectorEnv, one thread, as many environments  envpool       EnvPool likewise, if it is installed
 
-All take turns, with random actions; resets count. Speed is in frames (4 per step) per second of the process's CPU time.
+All emulators are measured in turns, with random actions and including resets. Speed is in frames (4 per step) per
+second of the process's CPU time.
 """
 
 import importlib.util
@@ -31,13 +33,13 @@ from benchmarks.harness.peer_envs import AleVector, EnvPool, Peer, Shape
 from benchmarks.harness.program import Benchmark, Build, Case
 
 Act = Callable[[np.ndarray], Any]
-"""Steps a batch. Actions [envs]."""
+"""A function that steps a batch with actions [envs]."""
 VECTOR = "vector"
-STEPS = 16  # steps between two readings of the clock
+STEPS = 16  # number of steps between two readings of the clock
 
 
 def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> tuple[Act, int]:
-    """Return the step of a batch of our emulator, with resets, and the number of actions."""
+    """Return the step function of a batch of this project's emulator, with resets, and the number of actions."""
     config = EnvConfig(game=game, protocol="mnih2015", frame=frame, life_loss_ends_return=False, backend=backend)
     batch = make_batch(resolve_env(config), list(range(envs)), training=True)
     for env in batch.envs if not fast else []:
@@ -53,7 +55,7 @@ def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> t
 
 
 def peer(make: type[Peer], game: str, envs: int) -> tuple[Act, int]:
-    """Return the step of a vector environment of another package on one thread, and the number of actions."""
+    """Return the step function of a vector environment of another package on one thread, and the number of actions."""
     env = make(Shape(game, envs, envs, cores=1, height=84, width=84))
     return env.step, env.n_actions()
 
@@ -69,18 +71,19 @@ MAKE: dict[str, Callable[[str, int], tuple[Act, int]]] = {
 
 
 def installed() -> list[str]:
-    """Return the machines that can be measured."""
+    """Return the names of the emulators that can be measured on this machine."""
     return [name for name in MAKE if name != "envpool" or importlib.util.find_spec(name)]
 
 
 @dataclass(frozen=True)
 class Options(program.Options):
     games: str = "all57"
-    """all57, all, or names with commas."""
+    """Games to measure: all57, all, or names with commas."""
     envs: Count = 4
     """Number of environments of a batch."""
     machines: tuple[str, ...] = ()
-    """Machines to measure in addition to `vector`: fast, "fast 104x80", plain, ale, envpool. Default: all installed."""
+    """Emulators that are measured in addition to `vector`: fast, "fast 104x80", plain, ale, envpool; by default all
+    installed ones."""
 
     TINY: ClassVar[dict[str, Any]] = {"games": "pong"}
 
@@ -93,7 +96,7 @@ class Options(program.Options):
 
 
 def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
-    """Measure frames per second of CPU time. Actions [steps, envs], repeated."""
+    """Measure frames per second of CPU time, repeating the actions [steps, envs]."""
     frames, start = 0, time.process_time()
     while (used := time.process_time() - start) < seconds:
         for action in actions:
@@ -103,7 +106,7 @@ def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
 
 
 def case(o: Options, game: str, stack: ExitStack) -> Case:
-    """Build the machines with a game."""
+    """Build all emulators with one game."""
     variants = {}
     for name in installed():
         if name == VECTOR or name in (o.machines or installed()):
@@ -119,7 +122,8 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(_: Options, result: dict[str, Any]) -> list[str]:
-    """Return a line for each machine: median over the games, and the games with the least ratios to `vector`."""
+    """Return a line for each emulator with the median over the games, and the games with the smallest ratios to
+    `vector`."""
     results, found = result["results"], [""]
     for name in results[0]["ratios"]:
         ratios = sorted((1 / r["ratios"][name]["median_by_turn"], r["game"]) for r in results)

@@ -1,9 +1,9 @@
-"""Effect of each kernel, and of each other optimization, on the speed of whole training and acting.
+"""Measures the effect of each kernel, and of each other optimization, on the speed of whole training and acting.
 
     python -m benchmarks.kernels --json OUT
 
-For each workload, a trainer (or a sampler) with everything on and one without each family are measured in turns. A
-family is kept only if a workload of users is at least 1.2 times as fast with it.
+For each workload, a trainer (or a sampler) with all families of kernels and one without each family are measured in
+turns. A family of kernels is kept only if a workload of users is at least 1.2 times as fast with it.
 
 | family | without it |
 |---|---|
@@ -13,7 +13,7 @@ family is kept only if a workload of users is at least 1.2 times as fast with it
 | gather_stacks | stacks of frames by torch's indexing |
 | captured_inference | the agent is called at every step |
 
-Captured inference needs the convolutions and linear_small_batch: without one of them it is disabled.
+Captured inference needs the convolutions and linear_small_batch, and is disabled without one of them.
 """
 
 import sys
@@ -41,7 +41,7 @@ WITH_ALL = "with everything"
 
 
 def no(*_: object) -> None:
-    """Support nothing."""
+    """Do nothing; replaces the check whether a kernel supports its arguments."""
 
 
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -58,9 +58,9 @@ class Options(program.Options):
     game: str = "breakout"
     """Atari game."""
     workloads: tuple[str, ...] = WORKLOADS
-    """Training (a2c, ppo, dqn) and acting with that many environments a core."""
+    """Workloads that are measured: training (a2c, ppo, dqn), and acting with a number of environments per core."""
     families: tuple[str, ...] = tuple(FAMILIES)
-    """Families to measure."""
+    """Families of kernels that are measured."""
 
     TINY: ClassVar[dict[str, Any]] = {"workloads": ("a2c", "acting-8"), "families": ("conv_u8",)}
 
@@ -71,7 +71,7 @@ class Options(program.Options):
 
 
 def without(changes: dict[str, Any]) -> ExitStack:
-    """Return a context without a family."""
+    """Return a context without a family of kernels."""
     stack = ExitStack()
     for name, value in changes.items():
         stack.enter_context(patch(name, value))
@@ -93,7 +93,7 @@ def worker(o: Options, workload: str, folder: Path, stack: ExitStack) -> Measure
 
 
 def case(o: Options, workload: str, stack: ExitStack) -> Case:
-    """Build a workload with everything on, and without each family."""
+    """Build a workload with all families of kernels, and without each family."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     variants: dict[str, Measure] = {}
     for side, changes in {WITH_ALL: {}, **{f: FAMILIES[f] for f in o.families}}.items():
@@ -104,7 +104,7 @@ def case(o: Options, workload: str, stack: ExitStack) -> Case:
 
 
 def turn(measure: Measure, changes: dict[str, Any], seconds: float) -> float:
-    """Measure without a family."""
+    """Measure a workload without a family of kernels."""
     with without(changes):
         return measure(seconds)
 

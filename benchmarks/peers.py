@@ -1,10 +1,11 @@
-"""The sampler compared with other vector environments, in one run.
+"""Compares the sampler with other vector environments, in one run.
 
     python -m benchmarks.peers --games breakout pong --json OUT
 
-accel_rl, ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium AsyncVectorEnv and SB3
-SubprocVecEnv take turns at the same game: frame skip 4, 104x80, with random actions and with A3C-Net acting (the same
-weights; eager torch for the peers). Peers that are not installed are named and left out.
+The sampler of accel_rl is compared with ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium's
+AsyncVectorEnv and SB3's SubprocVecEnv, measured in turns. All play the same game with frame skip 4 and pictures of
+104x80, with random actions and with A3C-Net acting (the same weights; eager torch for the peers). Peers that are not
+installed are named and omitted.
 """
 
 import importlib.util
@@ -36,23 +37,23 @@ class Options(program.Options):
     games: tuple[str, ...] = ("breakout",)
     """Atari games."""
     peers: tuple[str, ...] = ALL
-    """Peers to measure."""
+    """Vector environments of other packages that are measured."""
     nets: tuple[str, ...] = ("none", "a3c")
     """Networks that act: none (random actions), a3c, dqn."""
     workers: OptionalCount = None
-    """Worker processes of accel_rl, and threads of the peers. Default: one per usable core."""
+    """Number of worker processes of accel_rl and of threads of the peers, by default one per usable core."""
     envs_per_worker: Count = 32
-    """Environments of each worker. Vectorised peers have the same total."""
+    """Number of environments of each worker. Vectorised peers have the same total number of environments."""
     process_envs: Count = 16
-    """Environments of peers with a process for each environment (about 180 MB each)."""
+    """Number of environments of peers with a process for each environment (about 180 MB each)."""
     horizon: Count = 20
-    """Steps per rollout of accel_rl."""
+    """Number of steps per rollout of accel_rl."""
     reset: str = "immediate"
-    """Reset of accel_rl: immediate, wait, swap or cached."""
+    """Mode of reset of accel_rl: immediate, wait, swap or cached."""
     backend: str = "auto"
     """Emulator of accel_rl: auto, ale or emulator."""
     seconds: float = 4.0
-    """Length of one measurement."""
+    """Length of one measurement in seconds."""
 
     TINY: ClassVar[dict[str, Any]] = {"envs_per_worker": 2, "process_envs": 2, "horizon": 2}
 
@@ -74,7 +75,7 @@ class Options(program.Options):
 
 
 def installed(o: Options) -> list[type[Peer]]:
-    """Return the peers that are installed. Prints the missing ones once."""
+    """Return the installed peers, and print the missing ones once."""
     wanted = [peer for peer in PEERS if peer.name in o.peers]
     missing = [peer for peer in wanted if importlib.util.find_spec(peer.package) is None]
     for package in dict.fromkeys(peer.install for peer in missing):

@@ -1,8 +1,9 @@
-"""Comparison of replays: transitions/s appended and drawn, bytes per transition.
+"""Compares replays by transitions/s appended and drawn, and by bytes per transition.
 
-Each peer, and our replay on the host (and on a GPU if there is one), draws batches with both observations of each
-transition as complete stacks. Prioritized replays also write back new priorities. All take turns. A train step with the
-replay on the training device and on the host (Parr 2017, table 1) is `benchmarks.gpu --part parr`.
+Each peer, and this project's replay on the host (and on a GPU if the machine has one), draws batches with both
+observations of each transition as complete stacks. Prioritized replays also write back new priorities. All replays are
+measured in turns. `benchmarks.gpu --part parr` measures a train step with the replay on the training device and on the
+host (Parr 2017, table 1).
 
     python -m benchmarks.replay --json OUT
 """
@@ -32,7 +33,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.turns import rate
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
-VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # an observation has the same number of floats as in Parr 2017
+VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # An observation has the same number of floats as in Parr 2017.
 OURS = "accel_rl"
 KINDS = ("uniform", "prioritized")
 
@@ -42,17 +43,18 @@ class Options(program.Options):
     batch: tuple[int, ...] = (32, 512)
     """Batch sizes."""
     peers: tuple[str, ...] = tuple(PEERS)
-    """Peers to measure: SB3, Tianshou, cpprb, TorchRL. Peers that are not installed are named and left out."""
+    """Packages whose replays are measured: SB3, Tianshou, cpprb, TorchRL. Packages that are not installed are named and
+    omitted."""
     capacity: Count = 40_000
     """Capacity of every replay, in transitions."""
     simulators: Count = 8
-    """B, number of environments that the experience comes from."""
+    """Number B of environments that produce the transitions."""
     n_step: Count = 1
-    """n of our replay's n-step returns (the peers have 1)."""
+    """Number n of this project's n-step returns (the peers have 1)."""
     seconds: float = 1.0
-    """Minimum length of one measurement."""
+    """Minimum length of one measurement in seconds."""
     threads: Count = 0
-    """Number of torch threads. 0: one per usable core."""
+    """Number of torch threads; 0 means one per usable core."""
 
     TINY: ClassVar[dict[str, Any]] = {"batch": (8,), "capacity": 2_000}
 
@@ -67,7 +69,8 @@ class Options(program.Options):
 
 
 class Ours:
-    """Our replay, filled by rollouts of T steps of B environments. device: of its frames. learner: of its batches."""
+    """This project's replay, filled by rollouts of T steps of B environments. `device` stores the frames, and `learner`
+    receives the batches."""
 
     T = 16
 
@@ -101,7 +104,8 @@ def errors(N: int, device: torch.device) -> torch.Tensor:
 def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
     """Return a rollout of random frames, in which an episode ends every EPISODE steps on average.
 
-    On a device it has its cells in host memory, too, as samplers return it."""
+    A rollout on a device also has its cells in host memory, as samplers return it.
+    """
     g = torch.Generator().manual_seed(0)
     shape = (spec.stack - 1 + T + 1, B, *spec.frame_shape)
     pixels = partial(torch.randint, 0, 256, dtype=torch.uint8) if spec.is_image else torch.randn
@@ -127,7 +131,8 @@ def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
 
 @functools.lru_cache(maxsize=1)
 def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Build and fill our replays and the installed peers of a kind, and return ({name: replay}, {left out: reason})."""
+    """Build and fill this project's replays and the installed peers of a kind, and return ({name: replay}, {omitted:
+    reason})."""
     prioritized = kind == "prioritized"
     found: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
     left_out: dict[str, str] = {}
@@ -148,7 +153,8 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
-    """Return appends (N None), or draws of N, which also give new priorities if the replays are prioritized."""
+    """Return appends (if N is None), or draws of N transitions, which also set new priorities if the replays are
+    prioritized."""
     torch.set_num_threads(o.threads or len(hardware.allowed_cores()))
     found, left_out = replays(o, kind)
     variants = {}

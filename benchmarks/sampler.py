@@ -1,4 +1,4 @@
-"""Sampler-only throughput against its own parts, measured in one run.
+"""Measures the sampler's throughput relative to its parts, in one run.
 
     environment_only  the environments with screen reads and preprocessing, a process on each core
     inference_only    inference at the batch of one group (of all groups where each has its own thread), with the
@@ -6,14 +6,14 @@
     sampling          the sampler: workers step, the action server acts
     bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
-All take turns. Several values of an option are a sweep over all combinations; the samplers of one game and number of
-workers run at the same time and take turns.
+The sampler and its parts are measured in turns. Several values of an option are a sweep over all combinations; the
+samplers of one game and number of workers exist at the same time and are measured in turns.
 
     python -m benchmarks.sampler --game breakout --json OUT
     python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
 
-The net `none` takes random actions without inference. No learner runs, so sampling never pauses at rollout boundaries.
---together synchronises all workers every --horizon steps; sweep --horizon to see what that costs. The sweep
+The network `none` takes random actions without inference. No learner runs, so sampling never pauses at rollout
+boundaries. --together synchronises all workers every --horizon steps; a sweep of --horizon measures the cost. The sweep
 `experiments.stooke:table_1` measures ranks with and without a barrier across them.
 """
 
@@ -47,33 +47,33 @@ class Options(program.Options):
     game: tuple[str, ...] = ("breakout",)
     """Atari games."""
     workers: tuple[int, ...] = ()
-    """Number of worker processes. Default: one per usable core."""
+    """Number of worker processes, by default one per usable core."""
     envs_per_worker: tuple[int, ...] = (32,)
     """Number of environments of each worker, over all groups."""
     groups: tuple[int, ...] = ()
-    """Number of alternating groups. Default: as in training."""
+    """Number of alternating groups, by default as in training."""
     horizon: tuple[int, ...] = (20,)
-    """Steps per rollout."""
+    """Number of steps per rollout."""
     together: bool = False
-    """Synchronise the workers at the end of each rollout, as before an update. Otherwise groups with their own workers
-    and thread continue (the default on a CPU)."""
+    """Synchronise the workers at the end of each rollout, as before an update. Without --together, groups with their
+    own workers and thread continue (the default on a CPU)."""
     reset: tuple[str, ...] = ("immediate",)
     """Mode of reset: immediate, wait, swap or cached."""
     nets: tuple[str, ...] = ("a3c",)
     """Networks that act: none (random actions without inference), a3c, dqn."""
     policy: str = ""
-    """Run folder; its newest checkpoint acts, with the network of --nets. Default: untrained weights."""
+    """Run folder whose newest checkpoint acts, with the network of --nets; by default untrained weights act."""
     one_core: bool = False
-    """Also measure environment_only on one core, with one process and with one on each hyperthread (Stooke & Abbeel,
-    figure 2)."""
+    """Also measure environment_only on one core, with one process and with one process on each hyperthread (Stooke &
+    Abbeel, figure 2)."""
     frame: str = "104x80"
-    """Picture: 104x80, 104x80-mean or 84x84."""
+    """Size of the picture: 104x80, 104x80-mean or 84x84."""
     backend: str = "auto"
-    """Emulator: auto, ale or emulator."""
+    """Emulator that plays the games: auto, ale or emulator."""
     decorrelation_steps: Count = 300
     """Maximum number of random actions at the start of each environment."""
     seconds: float = 4.0
-    """Length of one measurement."""
+    """Length of one measurement in seconds."""
     device: str = "cpu"
     """Device of the network."""
 
@@ -90,7 +90,7 @@ class Options(program.Options):
             resolve(config)
 
     def samplers(self) -> dict[tuple[str, int | None], dict[str, TrainConfig]]:
-        """Return {(game, workers): {name: settings}} of all combinations. A name holds the values that vary."""
+        """Return {(game, workers): {name: settings}} of all combinations. A name contains the values that vary."""
         found: dict[tuple[str, int | None], dict[str, TrainConfig]] = {}
         values = [getattr(self, name) or (None,) for name in SWEPT]
         for game, workers in itertools.product(self.game, self.workers or (None,)):
@@ -153,7 +153,7 @@ def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack
 
 
 def sampling(o: Options, s: Sampling, agent: Any, busy: list[float], seconds: float) -> float:
-    """Measure the sampler."""
+    """Measure a sampler."""
     if o.together:
         return s.rate(agent, seconds)
     found = s.free(agent, seconds)
@@ -172,7 +172,8 @@ def bounds(found: Measurements) -> Measurements:
 
 
 def one_core(o: Options, stack: ExitStack) -> Case:
-    """Build the reference lines of figure 2: a process on one core, and one on each of its hyperthreads."""
+    """Build the reference lines of figure 2: one process on one core, and one process on each of the core's
+    hyperthreads."""
     threads = first_core()
     processes = {"process": threads[:1]} | ({"hyperthreads": threads} if len(threads) > 1 else {})
     env = resolve_env(EnvConfig(game=o.game[0], frame=o.frame, backend=o.backend)).to_dict()
@@ -185,7 +186,8 @@ def one_core(o: Options, stack: ExitStack) -> Case:
 
 
 def first_core() -> tuple[int, ...]:
-    """Return the hyperthreads of the first usable core, that core first. Prints a line if there is only one."""
+    """Return the hyperthreads of the first usable core, the core's own processor first. Prints a line if the core has
+    only one hyperthread."""
     core = min(hardware.usable_cores())
     threads = (core, *(t for t in hardware.hyperthreads(core) if t != core))
     if len(threads) == 1:

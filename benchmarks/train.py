@@ -1,4 +1,4 @@
-"""Training throughput, compared with Stable-Baselines3, CleanRL and its own parts, in one run.
+"""Compares training throughput with Stable-Baselines3, CleanRL and the parts of training, in one run.
 
     training           env steps/s of whole training: sampling, inference, updates; no evaluation
     training_bfloat16  the same in bfloat16, if the CPU multiplies bfloat16 in hardware; everything else is float32
@@ -7,9 +7,10 @@
     update_only        samples/s of updates; each sample is used `uses` times
     bound              1 / (1/environment_only + 1/inference_only + uses/update_only): the parts in sequence
 
-`ppo` has CleanRL's ppo_atari settings (8 environments x 128, 4 epochs of 4 minibatches). `a2c` has SB3's (16 x 5).
-`dqn` and `c51` have CleanRL's batch of 32 every 4 steps (8 environments x 4, 8 updates). All sides use the network of
-Mnih et al. 2015 and pictures of 84x84. SB3 runs in a separate process. The measurements take turns.
+`ppo` has CleanRL's ppo_atari settings (8 environments x 128, 4 epochs of 4 minibatches). `a2c` has SB3's settings (16
+environments x 5). `dqn` and `c51` have CleanRL's batch of 32 every 4 steps (8 environments x 4, 8 updates). All
+programs use the network of Mnih et al. 2015 and pictures of 84x84. SB3 runs in a separate process. All programs and
+parts are measured in turns.
 
     python -m benchmarks.train --json OUT [--algorithms dqn c51] [--cleanrl ppo_atari_envpool.py dqn_atari.py ...]
 """
@@ -65,20 +66,20 @@ class Options(program.Options):
     game: str = "breakout"
     """Atari game."""
     algorithms: tuple[str, ...] = ("ppo", "a2c")
-    """Algorithms to measure: ppo, a2c, dqn, c51."""
+    """Algorithms that are measured: ppo, a2c, dqn, c51."""
     backend: str = "auto"
     """Emulator of accel_rl: auto, ale or emulator."""
     precision: Precision = "float32"
-    """Precision of training and of its parts; SB3 and CleanRL use float32. With float32, training_bfloat16 is measured
-    as well."""
+    """Precision of training and of its parts; SB3 and CleanRL use float32. With float32, training_bfloat16 is also
+    measured."""
     seconds: float = 10.0
-    """Minimum length of one measurement; whole iterations are measured."""
+    """Minimum length of one measurement in seconds; whole iterations are measured."""
     sb3: bool = True
     """Also measure Stable-Baselines3."""
     cleanrl: tuple[str, ...] = ()
-    """CleanRL scripts to run once a turn (ppo_atari_envpool.py, dqn_atari.py, c51_atari.py)."""
+    """CleanRL scripts that run once per turn (ppo_atari_envpool.py, dqn_atari.py, c51_atari.py)."""
     peer_python: str = sys.executable
-    """Python of SB3 and CleanRL, such as that of another virtual environment."""
+    """Python of SB3 and CleanRL, such as the Python of another virtual environment."""
 
     TINY: ClassVar[dict[str, Any]] = {"algorithms": ("a2c",)}
 
@@ -102,7 +103,7 @@ def check_sb3(python: str) -> None:
 
 
 def config_of(algorithm: str, game: str, backend: str = "auto", precision: Precision = "float32") -> TrainConfig:
-    """Return the settings that the peers have, too."""
+    """Return the settings that the peers also have."""
     base = default_config(algorithm)
     algo: Any = replace(base.algo, **SETTINGS[algorithm])
     if isinstance(algo, ReplayAlgorithmConfig):
@@ -124,7 +125,7 @@ def flops(training: Training) -> float:
     algo.ingest(training.rollout)
     batch = next(iter(algo.batches()))
     with ExitStack() as stack:
-        for name in CONVOLUTIONS:  # The counter of operations does not see compiled convolutions.
+        for name in CONVOLUTIONS:  # The counter of operations does not count compiled convolutions.
             stack.enter_context(patch(f"accel_rl.kernels.{name}.supports", lambda *_: False))
         counter = stack.enter_context(FlopCounterMode(display=False))
         algo.loss(batch).total.backward()
@@ -150,7 +151,7 @@ def sb3(o: Options, algorithm: str) -> Served:
 
 
 def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
-    """Run a CleanRL script, and return the env steps/s that it prints last."""
+    """Run a CleanRL script, and return the env steps/s that the script prints last."""
     name = camel(o.game) + "-v5" if algorithm == "ppo" else f"{camel(o.game)}NoFrameskip-v4"
     steps = max(4 * 1024, int(300 * seconds) // 1024 * 1024)
     more = [] if algorithm == "ppo" else ["--learning-starts", "200", "--buffer-size", str(DQN["size"])]

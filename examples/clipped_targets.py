@@ -1,4 +1,5 @@
-"""DQN with a limit on its targets, on CartPole. `accel-rl train examples.clipped_targets:ClippedDQN ...` works, too."""
+"""DQN with a limit on its targets, on CartPole. The command `accel-rl train examples.clipped_targets:ClippedDQN ...`
+trains this algorithm."""
 
 import sys
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from accel_rl.ops.q_learning import batched_index, huber
 @dataclass(frozen=True)
 class ClippedDQNConfig(DQNConfig):
     limit: float = 100.0
-    """Largest |target|."""
+    """Maximum absolute value of a target."""
 
 
 class ClippedDQN(DQN):

@@ -1,4 +1,5 @@
-"""PPO on an environment of yours. Worker processes import it from this file's module, so the file has a main guard."""
+"""PPO on a user's own environment. Worker processes import the environment from this file's module, so the file has a
+main guard."""
 
 import sys
 
@@ -9,7 +10,7 @@ import accel_rl
 
 
 class Corridor(gymnasium.Env):
-    """Ten cells; the goal is the last one. The observation is the position, from 0 to 1."""
+    """An environment of ten cells, whose last cell is the goal. The observation is the position, from 0 to 1."""
 
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

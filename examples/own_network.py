@@ -1,4 +1,4 @@
-"""PPO with a network of yours, on Pong."""
+"""PPO with a user's own network, on Pong."""
 
 import sys
 
@@ -12,7 +12,7 @@ from accel_rl.data.spec import EnvSpec
 
 
 class PooledNet(nn.Module):
-    """obs [N, S, H, W] uint8 -> (logits [N, A], value [N])."""
+    """A network that maps obs [N, S, H, W] uint8 to (logits [N, A], value [N])."""
 
     def __init__(self, spec: EnvSpec):
         super().__init__()

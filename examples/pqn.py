@@ -1,6 +1,6 @@
-"""PQN (Gallici et al. 2024, arXiv:2407.04811): Q-learning from rollouts, without a replay and a target network.
+"""PQN (Gallici et al. 2024, arXiv:2407.04811) is Q-learning from rollouts, without a replay and a target network.
 
-`accel-rl train examples/pqn.py:PQN --game pong`, with `--ranks 2`, on a GPU, in sweeps ...
+The command `accel-rl train examples/pqn.py:PQN --game pong` trains PQN, also with `--ranks 2`, on a GPU and in sweeps.
 """
 
 import math
@@ -26,36 +26,37 @@ from accel_rl.system.counts import Count
 
 @dataclass(frozen=True)
 class PQNConfig(AlgorithmConfig):
-    """Defaults: the authors' code for Atari (purejaxql, pqn_atari.yaml)."""
+    """The defaults are those of the authors' code for Atari (purejaxql, pqn_atari.yaml)."""
 
     learning_rate: float = 2.5e-4
     """Learning rate."""
     learning_rate_schedule: str = "constant"
-    """linear: the learning rate decays to zero over the run. constant: the learning rate does not change."""
+    """`linear` lets the learning rate decay to zero over the run, and `constant` leaves it unchanged."""
     gamma: float = 0.99
     """Discount per agent step."""
     gae_lambda: float = 0.65
-    """lambda of the returns."""
+    """Parameter lambda of the returns."""
     epochs: int = 2
     """Number of passes over each rollout."""
     minibatch: int = 128
-    """Number of samples of one update, over all ranks that share it (the authors: 128 x 32 / 32)."""
+    """Number of samples of one update, over all ranks that share the update (the authors: 128 x 32 / 32)."""
     epsilon_final: float = 0.001
     """Final epsilon."""
     epsilon_steps: Count = 1_000_000
-    """Env steps over which epsilon decays from 1 to its final value (the authors: 10 % of 10 M)."""
+    """Number of env steps over which epsilon decays from 1 to its final value (the authors: 10 % of 10 M)."""
     epsilon_evaluation: float = 0.0
     """Epsilon in evaluations."""
     clip_grad_norm: float = 10.0
-    """Clip the gradient to this L2 norm. 0 means no clipping."""
+    """Maximum L2 norm to which the gradient is clipped; 0 means no clipping."""
     reward_clip: float | None = None
-    """Clip rewards to +- this for learning. 0: no clipping. Default: 1 for Atari games, 0 for other environments."""
+    """Absolute value to which rewards are clipped for learning; 0 means no clipping. The default is 1 for Atari games,
+    and 0 for other environments."""
     optimizer_eps: float = 1e-8
     """Epsilon of RAdam."""
     network: str = "nature"
     """Network: a3c, dqn, nature, or module:Class."""
     layer_norm: LayerNorm = "before"
-    """Layer norm before each activation."""
+    """Place of the layer norm, by default before each activation."""
 
     def check(self) -> None:
         require(
@@ -69,16 +70,17 @@ class PQNConfig(AlgorithmConfig):
 
 
 class PQNAgent(EpsilonGreedyAgent):
-    """Epsilon-greedy; records the value of the best action."""
+    """An epsilon-greedy agent that records the value of the best action."""
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
         return {"value": q.amax(-1)}
 
 
 class PQN(PolicyGradient):
-    """Several epochs of minibatch updates per rollout, towards lambda-returns that are computed once per rollout.
+    """PQN makes several epochs of minibatch updates per rollout, towards lambda-returns that are computed once per
+    rollout.
 
-    The lambda-return is the advantage of GAE with V = max_a Q, plus V: `batch.target`.
+    The lambda-return `batch.target` is the advantage of GAE with V = max_a Q, plus V.
     """
 
     Config = PQNConfig
@@ -102,7 +104,7 @@ class PQN(PolicyGradient):
             yield self.batch(index)
 
     def loss(self, batch: PolicyBatch) -> Loss:
-        """E[(G^lambda - q(s, a))^2] / 2, Gallici et al. 2024, algorithm 1."""
+        """Return the loss E[(G^lambda - q(s, a))^2] / 2 (Gallici et al. 2024, algorithm 1)."""
         q = self.agent.model.q(batch.obs)
         error = batch.target - batched_index(q, batch.action)
         total = 0.5 * masked_mean(error.square(), batch.valid)

@@ -1,4 +1,4 @@
-"""Rollouts of random play, without training: rewards and scores of 32 Pong games."""
+"""Collects rollouts of random play, without training, and prints rewards and scores of 32 Pong games."""
 
 import sys
 import time

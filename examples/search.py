@@ -1,7 +1,7 @@
-"""A search for settings by Optuna, for PPO on your own ranges.
+"""A search by Optuna finds settings of PPO in a user's own ranges.
 
-accel-rl search examples.search:space --trials 30 --out runs/search
-accel-rl report runs/search --out report
+The command `accel-rl search examples.search:space --trials 30 --out runs/search` runs the search, and `accel-rl report
+runs/search --out report` reports it.
 """
 
 import optuna

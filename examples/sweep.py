@@ -1,8 +1,10 @@
-"""A grid of runs: two sizes, two seeds.
+"""A sweep runs a grid of two sizes and two seeds.
 
-accel-rl sweep examples.sweep:sizes --dry-run               # what would run where
-accel-rl sweep examples.sweep:sizes --out runs/sizes
-accel-rl report runs/sizes --out report
+| command | effect |
+|---|---|
+| `accel-rl sweep examples.sweep:sizes --dry-run` | prints the plan |
+| `accel-rl sweep examples.sweep:sizes --out runs/sizes` | runs the sweep |
+| `accel-rl report runs/sizes --out report` | writes a report |
 """
 
 from accel_rl.config.train import default_config

@@ -1,4 +1,4 @@
-"""Train PPO on Pong, look at the metrics, evaluate, and make a video."""
+"""Train PPO on Pong, print its metrics, evaluate the agent, and make a video."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The emulator as a Gymnasium vector environment, in a loop of your own."""
+"""The emulator is a Gymnasium vector environment that a user's own loop can step."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""Experiments as functions that return configurations."""
+"""Experiments are functions that return configurations."""

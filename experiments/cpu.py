@@ -1,6 +1,7 @@
-"""Configurations for two CPU cores: Pong within an hour or two, and CartPole.
+"""Configurations for two CPU cores learn Pong within an hour or two, and CartPole.
 
-`accel-rl train experiments.cpu:pong_a2c`; all settings can still be changed: `--seed 2 --env-steps 2e6`.
+The command `accel-rl train experiments.cpu:pong_a2c` trains one of these configurations, and further options such as
+`--seed 2 --env-steps 2e6` change settings.
 """
 
 from collections.abc import Sequence
@@ -12,49 +13,53 @@ from accel_rl.sweeps.grid import Grid, grid
 
 
 def pong_a2c(seed: int = 1) -> TrainConfig:
-    """Pong from about -21 to above 0 within 4 M env steps: Stooke & Abbeel 2018, section 5.3, 16 environments."""
+    """A2C with 16 environments (Stooke & Abbeel 2018, section 5.3) learns Pong from about -21 to above 0 within 4 M env
+    steps."""
     return _pong("a2c", 4_000_000, seed)
 
 
 def pong_a3c(seed: int = 1) -> TrainConfig:
-    """Pong by A3C: two asynchronous learners of 16 environments, one core each (Stooke & Abbeel 2018, section 5.3)."""
+    """A3C learns Pong with two asynchronous learners of 16 environments, one core each (Stooke & Abbeel 2018, section
+    5.3)."""
     base = _pong("a2c", 4_000_000, seed)
     return replace(base, distributed=replace(base.distributed, ranks=2, update="async"))
 
 
 def pong_ppo(seed: int = 1) -> TrainConfig:
-    """Pong above +10 within 2 M env steps, with the defaults of PPO."""
+    """PPO with its default settings reaches a score above +10 on Pong within 2 M env steps."""
     return _pong("ppo", 2_000_000, seed)
 
 
 def cartpole_a2c(seed: int = 1) -> TrainConfig:
-    """CartPole-v1, score 500. The learning rate decays to zero, which keeps the learned policy stable."""
+    """A2C reaches the score 500 on CartPole-v1. The learning rate decays to zero, which keeps the learned policy
+    stable."""
     return _cartpole("a2c", 500_000, seed, {"envs": 8, "horizon": 5}, _ACTOR_CRITIC)
 
 
 def cartpole_impala(seed: int = 1) -> TrainConfig:
-    """CartPole-v1, score 500, with V-trace: each step an update on one of four groups of environments."""
+    """IMPALA with V-trace reaches the score 500 on CartPole-v1, with an update on one of four groups of environments at
+    each step."""
     return _cartpole("impala", 500_000, seed, {"envs": 16, "horizon": 1}, {**_ACTOR_CRITIC, "window": 8, "batches": 4})
 
 
 def cartpole_ppo(seed: int = 1) -> TrainConfig:
-    """CartPole-v1, score 500, in a fifth of the env steps of A2C."""
+    """PPO reaches the score 500 on CartPole-v1 in a fifth of the env steps of A2C."""
     algo = {"minibatch": 256, "epochs": 20, "gae_lambda": 0.8, "gamma": 0.98, "entropy_coefficient": 0.0}
     return _cartpole("ppo", 100_000, seed, {"envs": 8, "horizon": 32}, algo)
 
 
 def cartpole_pqn(seed: int = 1) -> TrainConfig:
-    """CartPole-v1, score 500 in evaluations."""
+    """PQN reaches the score 500 on CartPole-v1 in evaluations."""
     algo = {"minibatch": 128, "epochs": 4, "gae_lambda": 0.9, "learning_rate": 5e-4, "epsilon_final": 0.001}
     return _cartpole("pqn", 300_000, seed, {"envs": 16, "horizon": 32}, algo)
 
 
 def pong_rainbow(seed: int = 1) -> TrainConfig:
-    """Pong above 0 within 90 minutes.
+    """Rainbow reaches a score above 0 on Pong within 90 minutes.
 
-    Differences from Stooke & Abbeel 2018: the small network of A3C, half the training intensity, a fifth of the replay,
-    a shorter random start and decay of epsilon, the learning rate of C51, four times as many updates of the target
-    network.
+    Unlike Stooke & Abbeel 2018, this run uses the small network of A3C and the learning rate of C51. It has half the
+    training intensity, a fifth of the replay, a shorter random start and decay of epsilon, and four times as many
+    updates of the target network.
     """
     algo = {
         "network": "a3c",
@@ -73,17 +78,17 @@ def pong_rainbow(seed: int = 1) -> TrainConfig:
 
 
 def cartpole_dqn(seed: int = 1) -> TrainConfig:
-    """CartPole-v1, score 500 in evaluations; during training one action in fifty is random.
+    """DQN reaches the score 500 on CartPole-v1 in evaluations; during training one action in fifty is random.
 
-    It uses 10-step returns and the squared loss. With 1-step returns and the Huber loss, values lag behind the policy,
-    even more with --schedule concurrent, where a snapshot acts; the score is then 200 to 400.
+    This DQN uses 10-step returns and the squared loss. With 1-step returns and the Huber loss, values lag behind the
+    policy, even more with --schedule concurrent, where a snapshot acts; the score is then 200 to 400.
     """
     algo = {"double": True, "n_step": 10, "huber": 0.0, "clip_grad_norm": 10.0}
     return replace(_cartpole_q("dqn", seed, **algo), env_steps=80_000)
 
 
 def cartpole_c51(seed: int = 1) -> TrainConfig:
-    """CartPole-v1, score 500 in evaluations, with atoms from 0 to 60.
+    """C51 reaches the score 500 on CartPole-v1 in evaluations, with atoms from 0 to 60.
 
     A discount of 0.98 limits returns to 50, well within the atoms. With a discount of 0.99 and a last atom of 100, the
     returns of all good actions would lie at the last atom.
@@ -92,14 +97,14 @@ def cartpole_c51(seed: int = 1) -> TrainConfig:
 
 
 def cartpole_rainbow(seed: int = 1) -> TrainConfig:
-    """CartPole-v1, score 500 in evaluations, with all parts of Rainbow."""
+    """Rainbow with all its parts reaches the score 500 on CartPole-v1 in evaluations."""
     return _cartpole_q("rainbow", seed, **_RETURNS_TO_60)
 
 
 def step_sizes(seeds: Sequence[int] = (0, 1)) -> Grid:
-    """A sweep that takes minutes: 2 games x 3 learning rates x 2 seeds.
+    """This sweep of 2 games x 3 learning rates x 2 seeds takes minutes.
 
-    `python -m launch.sweep experiments.cpu:step_sizes`
+    The command `python -m launch.sweep experiments.cpu:step_sizes` runs this sweep.
     """
     return grid(
         replace(default_config("a2c"), env_steps=20_000),

@@ -1,9 +1,11 @@
-"""Hours of the papers' experiments, computed from measured rates: the table of docs/experiments.md.
+"""Computes the hours of the papers' experiments from measured rates, for the table of docs/experiments.md.
 
-python -m experiments.hours            # by the rates in experiments/hours.json: two CPU cores, and the papers' machines
-python -m experiments.hours --rate A2C=9000 PPO=7000      # by another machine's env steps/s, from `accel-rl report`
+| command | rates |
+|---|---|
+| `python -m experiments.hours` | experiments/hours.json: two CPU cores, and the papers' machines |
+| `python -m experiments.hours --rate A2C=9000 PPO=7000` | env steps/s of another machine, from `accel-rl report` |
 
-The rate of a run is looked up by its name in the papers' figures (A2C-256env), else by its family (A2C).
+The rate of a run is found by its name in the papers' figures (A2C-256env), or otherwise by its family (A2C).
 """
 
 import json
@@ -37,7 +39,7 @@ GPUS = 8  # number of GPUs of the paper's machine
 @dataclass(frozen=True)
 class Options:
     rate: tuple[str, ...] = ()
-    """Env steps/s of a name or family on your machine, with one run at a time: A2C=9000 DQN-512=1200."""
+    """Env steps/s of a name or family on the user's machine, with one run at a time: A2C=9000 DQN-512=1200."""
 
 
 @cache
@@ -47,7 +49,7 @@ def measured() -> dict[str, Any]:
 
 
 def of(member: Member, table: Mapping[str, float]) -> float | None:
-    """Look up a run by its name, else by its family; None if the table has neither."""
+    """Return the table's value for a run by its name, or otherwise by its family, or None if the table has neither."""
     settings = dict(flat(member.config.to_dict()))
     family = "Sampling" if run_settings.samples_only(settings) else run_settings.family(settings)
     name = run_settings.name(settings)
@@ -77,7 +79,8 @@ def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float |
 def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
     """Return the hours of all runs on `gpus` of the paper's GPUs, by its printed hours for 50 M env steps.
 
-    None if the paper prints no hours for a run. Learners that share one GPU take as long in total as one learner.
+    Returns None if the paper prints no hours for a run. Learners that share one GPU take as long in total as one
+    learner.
     """
     hours = 0.0
     for m in members:
@@ -95,7 +98,8 @@ def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
 
 
 def rows(own: Mapping[str, float]) -> Iterator[list[str]]:
-    """Yield a row for each experiment: name, runs, hours on two cores (or at `own` rates), on one and eight GPUs."""
+    """Yield a row for each experiment: name, runs, hours on two cores (or at the rates `own`), on one and eight
+    GPUs."""
     rates = own or measured()["two cores"]["env_steps_per_s"]
     for name in EXPERIMENTS:
         members = find_grid(f"experiments.{name}").members
@@ -110,7 +114,7 @@ def text(hours: float | None) -> str:
 
 
 def rates_of(words: tuple[str, ...]) -> dict[str, float]:
-    """Parse NAME=RATE words. ConfigError."""
+    """Parse words of the form NAME=RATE, or raise ConfigError."""
     result = {}
     for word in words:
         name, _, rate = word.partition("=")

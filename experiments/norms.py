@@ -1,8 +1,8 @@
-"""Draw Figures 6 to 9 of Stooke & Abbeel 2018: scores and norms of the first layers. Runs that differ only by seed
-form one curve. `accel-rl report` shows the same for a sweep.
+"""Draw Figures 6 to 9 of Stooke & Abbeel 2018: scores and norms of the first layers. Runs that differ only by seed form
+one curve. `accel-rl report` draws the same figures for a sweep.
 
-accel-rl train experiments.stooke:secondary_learner --run-dir runs/a ...
-python -m experiments.norms runs/a runs/b --out norms.png
+    accel-rl train experiments.stooke:secondary_learner --run-dir=runs/a ...
+    python -m experiments.norms runs/a runs/b --out=norms.png
 """
 
 import sys

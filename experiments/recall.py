@@ -1,6 +1,7 @@
-"""A task that needs memory: recall a cue that was shown some steps ago.
+"""In this task that needs memory, the agent recalls a cue that was shown some steps ago.
 
-`accel-rl train ppo --env experiments.recall:make --lstm 64`: a score of about 1 with the LSTM, 0.25 without.
+The command `accel-rl train ppo --env experiments.recall:make --lstm 64` reaches a score of about 1 with the LSTM, and
+0.25 without.
 """
 
 from typing import Any
@@ -12,7 +13,8 @@ import numpy as np
 class Recall(gymnasium.Env[np.ndarray, int]):
     """The cue is visible only at the first step. After `delay` blank steps the action must equal the cue (reward 1).
 
-    Observation [cues + 1]: the cue, one-hot; the last entry is 1 when the answer is due. Earlier actions are ignored.
+    In an observation [cues + 1], the cue is one-hot, and the last entry is 1 when the answer is due. Earlier actions
+    are ignored.
     """
 
     def __init__(self, delay: int = 8, cues: int = 4):

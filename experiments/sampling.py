@@ -1,11 +1,12 @@
-"""Stooke & Abbeel 2018, section 5.2: sampling speed with a trained A3C-Net on Breakout.
+"""Measures sampling speed with a trained A3C-Net on Breakout (Stooke & Abbeel 2018, section 5.2).
 
-figure_2: env steps/s per core against simulators per core, on one GPU. Trains a policy first, or uses --policy RUN.
-Table 1, of 8 learners, is a sweep: `python -m launch.sweep experiments.stooke:table_1`.
+The experiment figure_2 measures env steps/s per core against simulators per core, on one GPU. The experiment first
+trains a policy, unless --policy names a run. Table 1, of 8 learners, is a sweep: `python -m launch.sweep
+experiments.stooke:table_1`.
 
     python -m experiments.sampling figure_2 --device cuda --out sampling.png
 
-`--scale 0.1` measures for a tenth as long.
+The option `--scale 0.1` shortens the measurements to a tenth.
 """
 
 import json
@@ -25,7 +26,7 @@ from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, RunError, nearest
 
 CORES = (1, 2, 4, 8, 16)  # numbers of cores of figure 2's curves
-PER_CORE = (2, 4, 8, 16, 32, 64)  # Number of simulators per core. Two groups need two simulators.
+PER_CORE = (2, 4, 8, 16, 32, 64)  # Numbers of simulators per core; two groups need at least two simulators.
 EXPERIMENT = "figure_2"
 
 
@@ -34,17 +35,17 @@ class Options:
     device: str = "cpu"
     """Device of the network (the paper: a P100)."""
     scale: float = 1.0
-    """Factor on the length of the measurements, and of the training before figure_2."""
+    """Factor by which the length of the measurements, and of the training before figure_2, is multiplied."""
     games: tuple[str, ...] = ("breakout",)
-    """Games, a panel for each."""
+    """Games, with a panel for each game."""
     workers: tuple[int, ...] = ()
-    """Number of worker processes of each curve. Default: 1, 2, 4, 8 and 16, up to the number of cores."""
+    """Number of worker processes of each curve, by default 1, 2, 4, 8 and 16, up to the number of cores."""
     policy: str = ""
-    """Folder of an A2C or PPO run on Breakout; its newest checkpoint acts. Default: train a policy first."""
+    """Folder of an A2C or PPO run on Breakout, whose newest checkpoint acts; by default, a policy is trained first."""
     train_steps: Count = 1_000_000
-    """Without --policy: env steps of A2C's training. 0: use an untrained network."""
+    """Number of env steps of A2C's training, without --policy; 0 means an untrained network."""
     out: str = ""
-    """Draw the figure into this PNG file."""
+    """PNG file of the figure."""
 
 
 def check(o: Options) -> None:
@@ -70,7 +71,7 @@ def figure_2(o: Options, policy: str) -> list[str]:
 
 @contextmanager
 def trained(o: Options) -> Iterator[str]:
-    """Yield the folder of a run with the policy that acts; "" for an untrained network. Raises RunError if training
+    """Yield the folder of a run with the policy that acts, or "" for an untrained network. Raises RunError if training
     fails."""
     steps = round(o.train_steps * o.scale)
     if o.policy or not steps:
@@ -86,7 +87,7 @@ def trained(o: Options) -> Iterator[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 done, 1 a run failed, 2 bad input."""
+    """Return the exit code: 0 done, 1 a run failed, 2 wrong options."""
     return ended("experiments.sampling", sampling, argv)
 
 

@@ -1,4 +1,5 @@
-"""The figure of `experiments.sampling`: steps/s per core by environments per core (Stooke & Abbeel 2018, figure 2)."""
+"""Draws the figure of `experiments.sampling`: steps/s per core by environments per core (Stooke & Abbeel 2018, figure
+2)."""
 
 import statistics
 from pathlib import Path
@@ -18,7 +19,8 @@ def curves(results: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]
 
 
 def levels(results: list[dict[str, Any]], game: str) -> dict[str, float]:
-    """Return the rates without inference per core: those of one core if measured, else the means over all cores."""
+    """Return the rates without inference per core: the rates of one core if measured, otherwise the means over all
+    cores."""
     for r in results:
         if "samplers" not in r:
             return {ONE_CORE[name]: rate for name, rate in r["median"].items()}
@@ -27,7 +29,7 @@ def levels(results: list[dict[str, Any]], game: str) -> dict[str, float]:
 
 
 def figure(results: list[dict[str, Any]], path: Path) -> None:
-    """Draw a panel for each game; horizontal lines are rates without inference."""
+    """Draw a panel for each game, with horizontal lines for rates without inference."""
     import matplotlib
 
     matplotlib.use("Agg")

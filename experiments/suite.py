@@ -1,7 +1,7 @@
-"""The suite: proof that the algorithms learn, beside published scores at equal frames.
+"""The suite shows that the algorithms learn, in comparison with published scores at equal frames.
 
-`python -m launch.sweep experiments.suite:cpu --idle --resume` starts it, or continues it, in runs/suite-cpu. The order
-of the runs makes any prefix of them worth having.
+The command `python -m launch.sweep experiments.suite:cpu --idle --resume` starts or continues the suite in
+runs/suite-cpu. The order of the runs makes the results useful even if only the first runs are done.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,14 @@ GAMES = ("pong", "breakout", "space_invaders", "beam_rider", "ms_pacman", "seaqu
 THREE = GAMES[:3]
 TEN_MILLION = 10_000_000
 EPISODES = 30
-"""Episodes of each evaluation."""
+"""Number of episodes of each evaluation."""
 EVALUATIONS = 10
-"""Evaluations per run."""
+"""Number of evaluations per run."""
 
 
 def run(algorithm: str, game: str, seed: int, env_steps: int = TEN_MILLION) -> TrainConfig:
-    """One run with the protocol `cleanrl2022`. PPO has CleanRL's settings, other algorithms have this project's."""
+    """One run with the protocol `cleanrl2022`. PPO has CleanRL's settings, and the other algorithms have this project's
+    settings."""
     config = default_config(algorithm)
     if algorithm == "ppo":
         config = with_preset(config, "cleanrl")
@@ -48,8 +49,8 @@ def _cpu() -> Iterator[TrainConfig]:
 
 
 def cpu() -> Grid:
-    """PPO and PQN on eight games at 10 M env steps, two more seeds on three games, A2C on four games, and Q-learning
-    from a replay on Pong and Freeway at 1 M and 2 M env steps."""
+    """The suite has PPO and PQN on eight games at 10 M env steps with two more seeds on three games, and A2C on four
+    games. Q-learning from a replay runs on Pong and Freeway at 1 M and 2 M env steps."""
     members = []
     for config in _cpu():
         labels = {"algorithm": config.algorithm, "game": config.env.game, "seed": str(config.seed)}

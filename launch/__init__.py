@@ -1,1 +1,1 @@
-"""Programs for a checkout: `python -m launch.sweep`, the same as `accel-rl sweep`, and its companions."""
+"""Programs for a checkout, such as `python -m launch.sweep`, which is the same as `accel-rl sweep`."""

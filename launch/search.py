@@ -1,4 +1,4 @@
-"""Search for good settings: the same as `accel-rl search`."""
+"""Search for good settings, as `accel-rl search` does."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Print the state of a sweep: the same as `accel-rl status`."""
+"""Print the state of a sweep, as `accel-rl status` does."""
 
 import sys
 

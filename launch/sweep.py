@@ -1,4 +1,4 @@
-"""Run a grid of runs: the same as `accel-rl sweep`."""
+"""Run a grid of runs, as `accel-rl sweep` does."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Epsilon-greedy actions."""
+"""An epsilon-greedy agent explores by uniform-random actions."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class EpsilonGreedyAgent:
-    """Choose a uniform-random action with probability epsilon, otherwise the action with the highest value.
+    """Chooses a uniform-random action with probability epsilon, otherwise the action with the highest value.
 
-    epsilon: one number for all environments, or one per environment [B]. If epsilon is 1 for all environments and the
-    agent records nothing, no observation is needed. powers [B]: if epsilon is one number, environment i explores with
-    probability epsilon ** powers[i].
+    `epsilon` is one number for all environments, or one number per environment [B]. If epsilon is 1 for all
+    environments and the agent records nothing, no observation is needed. If epsilon is one number, environment i
+    explores with probability epsilon ** powers[i].
 
     A subclass that overrides `record` records values of every step, such as the largest action value.
     """
@@ -33,7 +33,7 @@ class EpsilonGreedyAgent:
         self.model, self.epsilon_evaluation = model, epsilon_evaluation
         self._powers = powers
         self.epsilon = epsilon
-        self.explores = True  # whether a noisy network adds noise to its weights when it acts
+        self.explores = True  # whether a noisy network adds noise to its weights when the agent acts
 
     @property
     def epsilon(self) -> float | Tensor:
@@ -61,32 +61,32 @@ class EpsilonGreedyAgent:
 
     @property
     def reentrant(self) -> bool:
-        return not self.model.noisy  # the noise is part of the network's state
+        return not self.model.noisy  # The noise is part of the network's state.
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
-        """Return the values to record of one step, by name, each [N], from the action values q [N, A]. The method must
+        """Return the values to record of one step, by name, each [N], from the action values q [N, A]. `record` must
         have no side effects, since a GPU may replay the computation."""
         return {}
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
         """Compute action values with gradients, for losses.
 
-        obs [T * n, ...], memory of n environments over T steps -> q [T * n, A] and the recurrent state after each step
+        For obs [T * n, ...] of n environments over T steps, return q [T * n, A] and the recurrent state after each step
         [T, n, Z], or None without a memory.
         """
         return self.model.q(obs, noise=self.explores), None
 
     @torch.no_grad()
     def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:
-        """Return max_a Q(s, a), the value of each observation. obs [N, ...] -> [N]."""
+        """Return max_a Q(s, a) [N], the value of each observation in obs [N, ...]."""
         return self.forward(obs, memory)[0].amax(-1)
 
     @torch.no_grad()
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Choose actions for the environments b. obs [N, ...], uniform [N] -> (action [N], the values that `record`
-        returns)."""
+        """Choose actions for the environments `b`, from obs [N, ...] and random numbers `uniform` [N]. Returns (action
+        [N], the values that `record` returns)."""
         if not self.needs_obs:
             return uniform_action(uniform, self.model.n_actions), {}
         assert obs is not None
@@ -95,7 +95,7 @@ class EpsilonGreedyAgent:
         q, states = self.forward(obs, memory)
         if memory is not None and states is not None:
             memory.state.copy_(states[-1])
-        if self.epsilon_tensor.device != q.device:  # the model has moved to another device
+        if self.epsilon_tensor.device != q.device:  # The model has moved to another device.
             self.epsilon_tensor = self.epsilon_tensor.to(q.device)
         epsilon = self.epsilon_tensor[b] if self.epsilon_tensor.dim() else self.epsilon_tensor
         return epsilon_greedy(q, uniform, epsilon), self.record(q)
@@ -135,7 +135,7 @@ class RecurrentMaxValueAgent(MaxValueAgent):
 
 
 def _seed(uniform: Tensor) -> Tensor:
-    """Return the seed [] of a step's noise, computed from its uniform numbers [N]. The seed does not depend on the
-    order of groups."""
-    # The values are multiples of 2^-24, so their sum is exact.
+    """Return the seed [] of a step's noise, computed from the step's uniform numbers [N]. The seed does not depend on
+    the order of groups."""
+    # The uniform numbers are multiples of 2^-24, so their sum is exact.
     return (uniform.sum(dtype=torch.float64) * 2**24).long()

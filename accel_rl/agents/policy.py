@@ -11,7 +11,7 @@ from accel_rl.ops.policy_loss import log_prob
 
 
 class CategoricalPolicyAgent:
-    """Sample actions from softmax(logits), and record the value and the log-probability of the chosen action."""
+    """Samples actions from softmax(logits), and records the value and the log-probability of the chosen action."""
 
     needs_obs = True
     reentrant = True
@@ -24,7 +24,7 @@ class CategoricalPolicyAgent:
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
         """Compute the network's outputs with gradients, for losses.
 
-        obs [T * n, ...], memory of n environments over T steps -> logits [T * n, A], value [T * n], and the recurrent
+        For obs [T * n, ...] of n environments over T steps, return logits [T * n, A], value [T * n], and the recurrent
         state after each step [T, n, Z], or None without a memory.
         """
         return *self.model(obs), None
@@ -33,7 +33,8 @@ class CategoricalPolicyAgent:
     def act(
         self, obs: Tensor, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Sample actions. obs [N, ...], uniform [N] -> (action [N], {value [N], log_prob [N]})."""
+        """Sample actions for obs [N, ...] with random numbers `uniform` [N]. Returns (action [N], {value [N], log_prob
+        [N]})."""
         logits, value, states = self.forward(obs, memory)
         if memory is not None and states is not None:
             memory.state.copy_(states[-1])
@@ -46,12 +47,12 @@ class CategoricalPolicyAgent:
 
     @torch.no_grad()
     def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:
-        """Estimate the values V(s). obs [T * n, ...] -> [T * n]."""
+        """Estimate the values V(s) [T * n] of obs [T * n, ...]."""
         return self.forward(obs, memory)[1]
 
     def evaluating(self, greedy: bool = False) -> "CategoricalPolicyAgent":
-        """Return this agent, because A2C and PPO sample actions in evaluations, too. If `greedy` is true, return a
-        greedy copy."""
+        """Return this agent, because A2C and PPO also sample actions in evaluations. If `greedy` is true, return a
+        greedy copy of the agent."""
         return type(self)(self.model, greedy)
 
     def state_dict(self) -> dict[str, Any]:

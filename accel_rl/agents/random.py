@@ -10,7 +10,7 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class RandomAgent:
-    """Choose uniform-random actions. Random actions measure the environments' speed without a network, and give the
+    """Chooses uniform-random actions. Random actions measure the environments' speed without a network, and give the
     lowest score."""
 
     needs_obs = False
@@ -23,7 +23,7 @@ class RandomAgent:
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Choose random actions. uniform [N] -> (action [N], no recorded values)."""
+        """Choose random actions from the numbers `uniform` [N]. Returns (action [N], no recorded values)."""
         return uniform_action(uniform, self.n_actions), {}
 
     def evaluating(self, greedy: bool = False) -> "RandomAgent":
@@ -37,7 +37,8 @@ class RandomAgent:
 
 
 class StickyRandomAgent(RandomAgent):
-    """Choose random actions for one environment. Each action is repeated at the next step with probability `keep`."""
+    """Chooses random actions for one environment. Each random action is repeated at the next step with probability
+    `keep`."""
 
     reentrant = False
 
@@ -48,7 +49,7 @@ class StickyRandomAgent(RandomAgent):
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Choose the next action. uniform [1] -> (action [1], no recorded values)."""
+        """Choose the next action from the number `uniform` [1]. Returns (action [1], no recorded values)."""
         if float(uniform) >= self.keep:
             self._last = uniform_action((uniform - self.keep) / (1 - self.keep), self.n_actions)
         return self._last, {}

@@ -13,27 +13,28 @@ from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 
 @dataclass(frozen=True)
 class A2CConfig(PolicyGradientConfig):
-    """Defaults are those of Stooke & Abbeel 2018, section 5.3, and of their published code (learning rate 7e-4 at 16 x
-    5 samples)."""
+    """The defaults are those of Stooke & Abbeel 2018, section 5.3, and of their published code (learning rate 7e-4 at
+    16 x 5 samples)."""
 
     learning_rate_scaling: Literal["sqrt", "linear", "none"] = "sqrt"
-    """Scaling of the learning rate with the batch size. `sqrt` scales it by the square root of the batch size (section
-    5.3). `linear` scales it by the batch size (Clemente et al. 2017). `none` does not scale it."""
+    """Scaling of the learning rate with the batch size. `sqrt` scales the learning rate by the square root of the batch
+    size (section 5.3). `linear` scales the learning rate by the batch size (Clemente et al. 2017). `none` does not
+    scale the learning rate."""
     warmup: float = 0.0
     """Fraction of the run over which the learning rate rises linearly from --algo.learning-rate to its scaled value.
-    Goyal et al. 2017 (section 2.2) use 5 of 90 epochs. Stooke & Abbeel (section 5.3) found no effect. 0 means no
-    warmup."""
+    Goyal et al. 2017 (section 2.2) warm up for 5 of 90 epochs. Stooke & Abbeel (section 5.3) found no effect of the
+    warmup. 0 means no warmup."""
     reference_batch: int = 80
     """Batch size, in samples, at which the learning rate is not scaled (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3
     """Upper bound of the scaled learning rate (3e-3 in section 5.3)."""
     optimizer: OptimizerName = "rmsprop-torch"
-    """Optimizer. `rmsprop` adds epsilon inside the root, as the first A2C codes did, and `rmsprop-torch` adds epsilon
-    outside the root.
+    """Optimizer of the parameters. `rmsprop` adds epsilon inside the root, as the first A2C codes did, and
+    `rmsprop-torch` adds epsilon outside the root.
 
-    Gradients are small: about 2e-4 per parameter in Pong. An epsilon of 1e-5 inside the root is larger than the squared
-    gradients, and makes steps 20 times shorter. The score on Pong is then still -20 after 760,000 env steps, where
-    rmsprop-torch begins to win.
+    Gradients of A2C are small: about 2e-4 per parameter in Pong. An epsilon of 1e-5 inside the root is larger than the
+    squared gradients, and makes steps 20 times shorter. With epsilon inside the root, the score on Pong is still -20
+    after 760,000 env steps, where rmsprop-torch begins to win.
     """
     rmsprop_alpha: float = 0.99
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2016: 0.99)."""
@@ -55,7 +56,7 @@ class A2CConfig(PolicyGradientConfig):
 
 
 class A2C(PolicyGradient):
-    """Make one update per rollout, on the whole rollout."""
+    """A2C makes one update per rollout, on the whole rollout."""
 
     Config = A2CConfig
     on_policy = True
@@ -69,7 +70,7 @@ class A2C(PolicyGradient):
 
     @property
     def update_batch(self) -> int:
-        """Number of samples of one update, over all ranks that share the update."""
+        """Return the number of samples of one update, over all ranks that share the update."""
         return self.T * self.B * self.communicator.size
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:

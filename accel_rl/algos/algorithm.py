@@ -1,7 +1,7 @@
-"""Algorithms and runners meet in this interface: the methods that a new algorithm overrides."""
+"""This interface between algorithms and runners has the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -9,31 +9,59 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.agent import Agent
-from accel_rl.algos.schedules import Schedules
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
+from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator, CountedSteps
 from accel_rl.models.network_state import check_parameters
-from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizer import Optimizer, Rate
 from accel_rl.system.errors import ConfigError
+
+
+class Schedules:
+    """The current values of schedules are attributes: `now.learning_rate`, `now.clip` and every other name of
+    `Algorithm.schedules`.
+
+    Three more attributes describe the run. `progress` is the fraction of the run that was done when the cycle began.
+    `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the number of env steps of
+    the newest rollout.
+    """
+
+    def __init__(self) -> None:
+        self.progress = 0.0
+        self.env_steps = 0
+        self.counted = CountedSteps(0, 0)
+
+    def __getattr__(self, name: str) -> Rate:
+        names = ", ".join(vars(self))
+        raise AttributeError(f"no schedule has the name {name!r}: schedules() returns {names}")
+
+    def count(self, steps: CountedSteps) -> None:
+        """Add the env steps of a rollout."""
+        self.env_steps += steps.of_run
+        self.counted = steps
+
+    def set(self, values: Mapping[str, float]) -> None:
+        """Set the current values of schedules by name."""
+        for name, value in values.items():
+            setattr(self, name, value)
 
 
 @dataclass(frozen=True)
 class AlgorithmConfig:
-    """Settings of an algorithm. Each field's docstring gives its unit and the source of its default."""
+    """Settings of an algorithm. Each field's docstring contains the unit and the source of the default."""
 
     @property
     def optimizer_name(self) -> str:
-        """Name of the optimizer."""
+        """Return the name of the optimizer."""
         return "adam"
 
     @property
     def max_grad_norm(self) -> float | None:
-        """Gradients are clipped to this L2 norm, or not clipped if it is None."""
+        """Return the L2 norm to which gradients are clipped, or None for no clipping."""
         return getattr(self, "clip_grad_norm", 0.0) or None
 
     def usual_loss(self) -> float:
-        """Return the largest loss that a single surprising reward can add to a batch, or 0 if there is no upper bound.
+        """Return the largest loss that a single surprising reward can add to a batch, or 0 without an upper bound.
 
         A learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section 4.2),
         except losses that one surprising reward explains.
@@ -56,8 +84,7 @@ class AlgorithmConfig:
         return self
 
     def of_rank(self, ranks: int) -> "AlgorithmConfig":
-        """Return the settings of one of `ranks` ranks. The replay is divided among the ranks. Other settings are
-        unchanged."""
+        """Return the settings of one of `ranks` ranks, among which the replay is divided."""
         return self
 
     def horizon(self, B: int) -> int:
@@ -67,10 +94,11 @@ class AlgorithmConfig:
 
 @dataclass(slots=True)
 class Loss:
-    """The loss of an update and its metrics. A metric is a number, or a scalar tensor [] until a row is written.
+    """The loss of an update and its metrics. A metric is a number, or a scalar tensor [] until a row of metrics is
+    written.
 
-    error [N] is the error of each sample of a replay batch, from which its new priority is computed. samples [] is the
-    number of samples in the mean `total`. The number of samples can differ between ranks that share a batch.
+    `error` [N] is the error of each sample of a replay batch, from which its new priority is computed. `samples` [] is
+    the number of samples in the mean `total`. The number of samples can differ between ranks that share a batch.
     """
 
     total: Tensor
@@ -80,18 +108,19 @@ class Loss:
 
 
 class Algorithm(ABC):
-    """Turn rollouts into batches and batches into losses, independently of samplers, ranks, devices and runs.
+    """An algorithm converts rollouts into batches and batches into losses, independently of samplers, ranks, devices
+    and runs.
 
     A subclass sets `Config`, a dataclass, and `sampling`, the environments and horizon of its paper. With horizon None,
-    `Config.horizon` computes the horizon. The subclass implements the abstract methods. `now` holds the current values
+    `Config.horizon` computes the horizon. A subclass implements the abstract methods. `now` contains the current values
     of the algorithm's schedules. A loss reads only its batch, the networks, `now` and `config`, because a GPU captures
     the loss once and then replays it (`accel_rl.speed`).
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
     on_policy: ClassVar[bool] = False
-    """Whether the gradient assumes that the current parameters sampled the rollout and recorded its values. If so, no
-    update of another rank may come between a rollout and its gradient."""
+    """Whether the gradient assumes that the current parameters sampled the rollout and recorded its values. For an
+    on-policy algorithm, no update of another rank may come between a rollout and its gradient."""
     sampling: ClassVar[dict[str, Any]] = {"envs": 16, "horizon": None}
 
     def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
@@ -101,8 +130,8 @@ class Algorithm(ABC):
         self.B = B
         self.device = torch.device(device)
         self.now = Schedules()
-        # T and B are the rollout steps and environments of this rank. Batch sizes and env steps in the settings are
-        # totals over ranks.
+        # T and B are the rollout steps and environments of this rank.
+        # Batch sizes and env steps in the settings are totals over ranks.
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
         check_parameters(self.agent.model)
@@ -118,37 +147,37 @@ class Algorithm(ABC):
 
     @abstractmethod
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        """Return all numbers that change over the run, by name, including `learning_rate`. The numbers become
+        """Return all numbers that change over the run, by name, including `learning_rate`. The returned numbers become
         attributes of `now` once per phase. A number named `epsilon` is also set as the agent's epsilon.
 
-        progress, env_steps: see `Schedules`.
+        `progress` and `env_steps` are explained in `Schedules`.
         """
 
     def begin(self) -> None:  # noqa: B027  optional
-        """Allocate memory such as a replay. The runner calls this method before the first rollout, or before a state is
+        """Allocate memory such as a replay. The runner calls `begin` before the first rollout, or before a state is
         loaded."""
 
     @abstractmethod
     def ingest(self, rollout: Rollout) -> None:
         """Process a sampled rollout: compute its advantages, or append the rollout to a replay. The network is in eval
-        mode."""
+        mode while a rollout is processed."""
 
     @abstractmethod
     def batches(self) -> Iterator[Any]:
         """Yield the batches of the next optimisation phase. The batches are epochs of minibatches, or samples of a
         replay.
 
-        One update is made after each batch. If the runner stops a phase early, the next call yields the remaining
-        batches.
+        The runner makes one update after each batch. If the runner stops a phase early, the next call of `batches`
+        yields the remaining batches.
         """
 
     @abstractmethod
     def loss(self, batch: Any) -> Loss:
-        """Compute the loss of one batch. The method has no side effects."""
+        """Compute the loss of one batch, without side effects."""
 
     def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  optional
-        """The runner calls this method after each update, for example to set priorities of a replay. `ingest` updates
-        target networks."""
+        """The runner calls `after_update` after each update, for example to set priorities of a replay. Target networks
+        are updated in `ingest`, not in `after_update`."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a resumed run, except parameters, optimizer state and `now`."""
@@ -159,8 +188,8 @@ class Algorithm(ABC):
 
 
 def set_schedules(algo: Algorithm) -> None:
-    """Set `now` and the agent's epsilon to the schedules' current values. The function is called once per phase. The
-    function does not wait for a GPU."""
+    """Set `now` and the agent's epsilon to the schedules' current values, once per phase and without waiting for a
+    GPU."""
     values = algo.schedules(algo.now.progress, algo.now.env_steps)
     algo.now.set(values)
     if "epsilon" in values:
@@ -168,8 +197,7 @@ def set_schedules(algo: Algorithm) -> None:
 
 
 def advance(algo: Algorithm, env_steps: int) -> None:
-    """Count the env steps of a new rollout of this rank, and advance the schedules. The function is called before
-    `ingest`."""
+    """Count the env steps of a new rollout of this rank before `ingest`, and advance the schedules."""
     algo.now.count(algo.communicator.count(env_steps))
     set_schedules(algo)
 

@@ -18,7 +18,7 @@ from accel_rl.optim.optimizers import OptimizerName, is_adam, make_optimizer
 
 @dataclass(frozen=True)
 class C51Config(DQNConfig):
-    """Defaults are those of Bellemare et al. 2017, as Stooke & Abbeel 2018 train C51.
+    """The defaults are those of Bellemare et al. 2017, as Stooke & Abbeel 2018 train C51.
 
     The learning rates of Stooke & Abbeel are 2.5e-4 at a batch size of 32, and 4.2e-4 at batch sizes from 256 to 2,048.
     """
@@ -26,15 +26,15 @@ class C51Config(DQNConfig):
     atoms: int = 51
     """Number of atoms of the return distribution, called Z (Bellemare et al. 2017: 51)."""
     v_min: float = -10.0
-    """Smallest return of the support: the first atom (Bellemare et al. 2017: -10)."""
+    """Minimum return of the distribution, which is the first atom (Bellemare et al. 2017: -10)."""
     v_max: float = 10.0
-    """Largest return of the support: the last atom (Bellemare et al. 2017: 10)."""
+    """Maximum return of the distribution, which is the last atom (Bellemare et al. 2017: 10)."""
     optimizer: OptimizerName = "adam"
-    """Optimizer (Bellemare et al. 2017: Adam). `adam-epsilon-hat` adds epsilon to the root without bias correction
-    (Stooke & Abbeel, appendix A)."""
+    """Optimizer of the parameters (Bellemare et al. 2017: Adam). `adam-epsilon-hat` adds epsilon to the root without
+    bias correction (Stooke & Abbeel, appendix A)."""
     optimizer_eps: float = 0.01
     """Epsilon of the optimizer. With Adam, epsilon is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01).
-    With other optimizers, epsilon is used unchanged (their figure 9: 1e-6)."""
+    With other optimizers, epsilon is used unchanged (Stooke & Abbeel, figure 9: 1e-6)."""
     epsilon_final: float = 0.01
     """Final epsilon of epsilon-greedy exploration (Bellemare et al. 2017: 0.01)."""
     epsilon_evaluation: float = 0.001
@@ -54,7 +54,7 @@ class C51Config(DQNConfig):
 
 
 class C51(DQN):
-    """Learn the distribution of the return of each action by Q-learning on fixed atoms."""
+    """C51 learns the distribution of the return of each action by Q-learning on fixed atoms."""
 
     Config = C51Config
 
@@ -79,7 +79,7 @@ class C51(DQN):
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """Compute E[w H(projected r + gamma z, p(s, a))], the weighted cross entropy of Bellemare et al. 2017,
-        algorithm 1. The priority is the divergence."""
+        algorithm 1. A sample's priority is the divergence of the target from the prediction."""
         model: CategoricalQNetwork = self.agent.model
         atoms = model.support
         logits = model(batch.obs_tm1)

@@ -25,14 +25,15 @@ from accel_rl.system.counts import Count
 
 @dataclass(frozen=True)
 class DQNConfig(ReplayAlgorithmConfig):
-    """Defaults are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators.
+    """The defaults are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators.
 
     The learning rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024.
     """
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: Count = 32
-    """Number of transitions of one update, over all ranks that share it (Stooke & Abbeel, section 5.4: 32 to 2,048)."""
+    """Number of transitions of one update, over all ranks that share the update (Stooke & Abbeel, section 5.4: 32 to
+    2,048)."""
     intensity: float = 8.0
     """Training intensity: the average number of times that each transition is used (section 5: 8). The number of
     updates per cycle is intensity x sampled env steps / batch size."""
@@ -45,21 +46,21 @@ class DQNConfig(ReplayAlgorithmConfig):
     n_step: int = 1
     """Number of rewards in the n-step return before the bootstrap value (Sutton 1988)."""
     double: bool = False
-    """Double Q-learning: the online network selects the next action, and the target network evaluates this action (van
-    Hasselt et al. 2016)."""
+    """In double Q-learning, the online network selects the next action, and the target network evaluates this action
+    (van Hasselt et al. 2016)."""
     dueling: bool = False
-    """Dueling network: separate streams for the state value and the action advantages (Wang et al. 2016)."""
+    """A dueling network has separate streams for the state value and the action advantages (Wang et al. 2016)."""
     noisy: bool = False
-    """Noisy network: explore by learned noise in the fully connected layers instead of epsilon-greedy (Fortunato et al.
-    2018)."""
+    """A noisy network explores by learned noise in the fully connected layers instead of epsilon-greedy (Fortunato et
+    al. 2018)."""
     huber: float = 1.0
     """Threshold of the Huber loss, which is quadratic for errors up to this value and linear beyond (Mnih et al. 2015:
     1). 0 means a squared loss."""
     reward_clip: float | None = None
-    """Rewards are clipped to +- this value for learning. Scores are never clipped. 0 means no clipping. The default is
-    1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. 0 means that rewards are not
+    clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
     clip_grad_norm: float = 0.0
-    """Clip the gradient to this L2 norm. 0 means no clipping."""
+    """L2 norm to which the gradient is clipped. 0 means no clipping."""
     target_interval: Count = 10_000
     """Env steps between updates of the target network (Stooke & Abbeel's code: 10,000)."""
     target_unit: Literal["env-steps", "updates"] = "env-steps"
@@ -70,8 +71,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     epsilon_final: float = 0.1
     """Final epsilon of epsilon-greedy exploration (Mnih et al. 2015: 0.1)."""
     epsilon_steps: Count = 1_000_000
-    """Env steps, from the first update, over which epsilon decays linearly to its final value (Mnih et al. 2015: 1 M).
-    """
+    """Env steps, from the first update, over which epsilon decays linearly to its final value (Mnih et al. 2015: 1
+    M)."""
     epsilon_unit: Literal["env-steps", "updates"] = "env-steps"
     """Unit of epsilon_steps. With `updates` epsilon decays with the updates by all learners (Nair et al. 2015, section
     5.1: over 1 M updates)."""
@@ -81,8 +82,9 @@ class DQNConfig(ReplayAlgorithmConfig):
     epsilon_evaluation: float = 0.05
     """Epsilon in evaluations (Mnih et al. 2015: 0.05)."""
     optimizer: OptimizerName = "rmsprop"
-    """Optimizer. `rmsprop` adds epsilon inside the root, and names with -torch add it outside. `centered` follows Mnih
-    et al. 2015. `adagrad` follows Nair et al. 2015, section 4.2 (Duchi et al. 2011)."""
+    """Optimizer of the parameters. `rmsprop` adds epsilon inside the root, and names with -torch add epsilon outside
+    the root. The `centered` forms of RMSProp follow Mnih et al. 2015. `adagrad` follows Nair et al. 2015, section 4.2
+    (Duchi et al. 2011)."""
     rmsprop_alpha: float = 0.95
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2015: 0.95)."""
     optimizer_eps: float = 1e-6
@@ -91,11 +93,12 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). 0 means the
     network's default."""
     network: str = "dqn"
-    """Network for image observations. `a3c` has two convolutions (Mnih et al. 2016). `dqn` has three with padding
-    (Stooke & Abbeel). `nature` has three (Mnih et al. 2015). `impala` is residual (Espeholt et al. 2018), and
-    `impala-4` has 4 times as many channels. `module:Class` is a user's subclass of ConvNet."""
+    """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
+    three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
+    The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
+    is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "none"
-    """Layer norm before or after each activation of the network."""
+    """Position of the layer norm: before or after each activation of the network."""
 
     @property
     def optimizer_name(self) -> str:
@@ -136,7 +139,7 @@ class DQNConfig(ReplayAlgorithmConfig):
 
 
 class DQN(ReplayAlgorithm):
-    """Learn action values from a replay, with a target network."""
+    """DQN learns action values from a replay, with a target network."""
 
     Config = DQNConfig
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
@@ -198,10 +201,9 @@ class DQN(ReplayAlgorithm):
         return self.combine_losses(batch, huber(error, self.config.huber), error, q)
 
     def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
-        """Return the weighted mean of losses [N] as a Loss.
+        """Return the mean of losses [N], weighted by the batch's importance weights, as a Loss.
 
-        The batch contains the weights. The errors [N] determine the new priorities, and q [N, A] is reported as a
-        metric.
+        The errors [N] determine the new priorities, and q [N, A] is reported as a metric.
         """
         total = (batch.weight * losses).mean()
         metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}

@@ -17,10 +17,10 @@ from accel_rl.ops.vtrace import vtrace
 
 @dataclass(frozen=True)
 class IMPALAConfig(A2CConfig):
-    """Defaults are those of Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update every step).
+    """The defaults are those of Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update every step).
 
-    --horizon corresponds to SPU (steps per update) in that paper. The paper gives neither network nor learning rate, so
-    this project uses those of A2C.
+    --horizon corresponds to SPU (steps per update) in Dalton & Frosio 2020. Dalton & Frosio report neither network nor
+    learning rate, so this project uses those of A2C.
     """
 
     window: int = 5
@@ -53,10 +53,10 @@ class IMPALAConfig(A2CConfig):
 
 
 class IMPALA(A2C):
-    """Make one update per rollout, on the last steps of one group of environments. Older policies sampled part of these
-    steps.
+    """IMPALA makes one update per rollout, on the last steps of one group of environments. Older policies sampled part
+    of these steps.
 
-    With one batch and a window of the rollout's length, the algorithm equals A2C.
+    With one batch and a window of the rollout's length, IMPALA equals A2C.
     """
 
     Config = IMPALAConfig

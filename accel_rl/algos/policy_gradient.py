@@ -30,27 +30,29 @@ class PolicyGradientConfig(AlgorithmConfig):
     learning_rate: float = 7e-4
     """Learning rate."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
-    """With `linear` the learning rate decays to zero over the run (Mnih et al. 2016). Stooke & Abbeel's A2C uses
-    `constant`."""
+    """With `linear` the learning rate decays to zero over the run (Mnih et al. 2016). A2C of Stooke & Abbeel uses a
+    `constant` learning rate."""
     gamma: float = 0.99
     """Discount per agent step (Mnih et al. 2015)."""
     gae_lambda: float = 1.0
-    """lambda of generalized advantage estimation (Schulman et al. 2016). The value 1 gives the n-step return of A3C."""
+    """Parameter lambda of generalized advantage estimation (Schulman et al. 2016). The value 1 gives the n-step return
+    of A3C."""
     value_coefficient: float = 0.25
     """Weight of the value loss, which is the squared error without a factor 1/2 (Stooke & Abbeel's code: 0.25)."""
     entropy_coefficient: float = 0.01
     """Weight of the policy's entropy, in nats (Mnih et al. 2016: 0.01)."""
     clip_grad_norm: float = 0.5
-    """The gradient of all parameters is clipped to this L2 norm (Stooke & Abbeel's code: 0.5). 0 means no clipping."""
+    """L2 norm to which the gradient of all parameters is clipped (Stooke & Abbeel's code: 0.5). 0 means no clipping."""
     reward_clip: float | None = None
-    """Rewards are clipped to +- this value for learning. Scores are never clipped. 0 means no clipping. The default is
-    1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. 0 means that rewards are not
+    clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
     optimizer_eps: float = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: str = "a3c"
-    """Network for image observations. `a3c` has two convolutions (Mnih et al. 2016). `dqn` has three with padding
-    (Stooke & Abbeel). `nature` has three (Mnih et al. 2015). `impala` is residual (Espeholt et al. 2018), and
-    `impala-4` has 4 times as many channels. `module:Class` is a user's subclass of ConvNet."""
+    """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
+    three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
+    The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
+    is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "none"
     """Position of the layer norm: before or after each activation of the network's body."""
     lstm: int = 0
@@ -76,10 +78,10 @@ class PolicyGradientConfig(AlgorithmConfig):
 
 @dataclass(slots=True)
 class PolicyBatch:
-    """A batch of N samples: obs [N, ...], action [N] int64, advantage [N], value target [N], valid [N] bool, or None if
-    all samples are valid.
+    """A batch of N samples has obs [N, ...], action [N] int64, advantage [N], value target [N], and valid [N] bool, or
+    None if all samples are valid.
 
-    `recorded` holds the values that the agent recorded while acting, by name, each [N]. For a recurrent agent the
+    `recorded` contains the values that the agent recorded while acting, by name, each [N]. For a recurrent agent the
     samples are whole sequences, [T * n] time-major. In invalid cells, numbers that are not finite become zero. The
     actions of invalid cells must be valid actions.
     """
@@ -100,12 +102,12 @@ class PolicyBatch:
 
     @property
     def samples(self) -> Tensor | float:
-        """Number of valid samples."""
+        """Return the number of valid samples."""
         return float(len(self.action)) if self.valid is None else self.valid.sum()
 
 
 class PolicyGradient(Algorithm):
-    """Compute the advantages of each rollout, and make one update from the whole rollout. Subclasses define the loss.
+    """Computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses define the loss.
 
     The agent must record its `value` and have a method `value(obs, memory)`. The settings can be of any class with the
     fields learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip.
@@ -134,7 +136,7 @@ class PolicyGradient(Algorithm):
         self.rollout = rollout
         valid = None if rollout.is_whole else rollout.valid
         value = rollout.recorded["value"]
-        # The value V(s_T) of the last observation [B]
+        # The bootstrap is the value V(s_T) of the last observation [B].
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))
         if valid is not None:  # A cell before an invalid cell has a discount of 0, but 0 x NaN would be NaN.
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
@@ -148,7 +150,8 @@ class PolicyGradient(Algorithm):
     # -- advantages ------------------------------------------------------------
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
-        """Return the advantages [T, B] by generalized advantage estimation. value [T, B]; bootstrap [B] = V(s_T)."""
+        """Return the advantages [T, B] by generalized advantage estimation, from `value` [T, B] and `bootstrap` [B] =
+        V(s_T)."""
         return generalized_advantage(
             self.reward(rollout), value, self.discount(rollout), bootstrap,
             self.next_value(rollout, value, bootstrap), self.config.gae_lambda, cut=rollout.truncated,
@@ -164,7 +167,7 @@ class PolicyGradient(Algorithm):
         return self.config.gamma * (~rollout.terminated).float()
 
     def next_value(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
-        """Return the next values V(s_{t+1}) [T, B]. Where a time limit cut the episode, s_{t+1} is the episode's last
+        """Return the next values V(s_{t+1}) [T, B]. If a time limit cut the episode, s_{t+1} is the episode's last
         observation."""
         next_value = torch.cat([value[1:], bootstrap[None]])
         if self._cut_values is None:
@@ -228,8 +231,8 @@ class PolicyGradient(Algorithm):
         samples: Tensor | float = 1.0,
         **report: Tensor,
     ) -> Loss:
-        """Return the loss policy_loss + c_v value_loss - c_e entropy. The arguments are scalars [], and means over
-        `samples` samples.
+        """Return the loss policy_loss + c_v value_loss - c_e entropy. The losses and the entropy are scalars [], and
+        means over `samples` samples.
 
         The keywords `report` are further metrics.
         """

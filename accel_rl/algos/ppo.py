@@ -17,8 +17,8 @@ from accel_rl.optim.optimizers import AdamName, make_optimizer
 
 @dataclass(frozen=True)
 class PPOConfig(PolicyGradientConfig):
-    """Defaults are those of Stooke & Abbeel 2018, section 5.3, except for the values in this table. With these values,
-    PPO reaches a score of 10 on Pong sooner, in seconds and in env steps, measured on two CPU cores.
+    """The defaults are those of Stooke & Abbeel 2018, section 5.3, except for the values in this table. With the
+    changed values, PPO reaches a score of 10 on Pong sooner, in seconds and in env steps, measured on two CPU cores.
 
     | | Stooke & Abbeel's code | here |
     |---|---|---|
@@ -38,9 +38,10 @@ class PPOConfig(PolicyGradientConfig):
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
     optimizer: AdamName = "adam"
-    """Optimizer. `adam-epsilon-hat` adds epsilon to the root without bias correction (Stooke & Abbeel, appendix A)."""
+    """Optimizer of the parameters. `adam-epsilon-hat` adds epsilon to the root without bias correction (Stooke &
+    Abbeel, appendix A)."""
     gae_lambda: float = 0.95
-    """lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
+    """Parameter lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
     value_coefficient: float = 0.5
     """Weight of the value loss, which is the squared error without a factor 1/2 (Schulman et al. 2017, table 5: 1 x
     1/2)."""
@@ -54,14 +55,14 @@ class PPOConfig(PolicyGradientConfig):
     epochs: int = 4
     """Number of passes over each rollout (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
     minibatch: int = 256
-    """Number of samples of one update, summed over the ranks that share it (Stooke & Abbeel's code: 512). If the
-    minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
+    """Number of samples of one update, summed over the ranks that share the update (Stooke & Abbeel's code: 512). If
+    the minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
     """Advantages of the policy loss are normalized to mean 0 and standard deviation 1 over each minibatch (OpenAI
     baselines, CleanRL), over each rollout, or not at all. Value targets are never normalized."""
     target_kl: float = 0.0
     """The epochs of a rollout stop when KL(old || new), in nats, exceeds 1.5 times this value (as in Spinning Up). 0
-    means never."""
+    means that the epochs never stop early."""
 
     def check(self) -> None:
         super().check()
@@ -76,7 +77,7 @@ class PPOConfig(PolicyGradientConfig):
 
 
 class PPO(PolicyGradient):
-    """Make several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
+    """PPO makes several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
 
     Config = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012

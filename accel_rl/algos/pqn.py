@@ -1,7 +1,5 @@
-"""Parallelised Q-network (PQN): Q-learning from rollouts, without a replay and a target network.
-
-Gallici et al. 2024, arXiv:2407.04811.
-"""
+"""Parallelised Q-network (PQN; Gallici et al. 2024, arXiv:2407.04811): Q-learning from rollouts, without a replay and a
+target network."""
 
 import math
 from collections.abc import Iterator
@@ -25,8 +23,8 @@ from accel_rl.optim.optimizers import AdamName, make_optimizer
 
 @dataclass(frozen=True)
 class PQNConfig(AlgorithmConfig):
-    """Defaults are those of the authors' code for Atari (purejaxql, pqn_atari.yaml), except for the values in this
-    table. With these values, PQN reaches a score of 18 on Pong sooner on two CPU cores.
+    """The defaults are those of the authors' code for Atari (purejaxql, pqn_atari.yaml), except for the values in this
+    table. With the changed values, PQN reaches a score of 18 on Pong sooner on two CPU cores.
 
     | | Gallici et al.'s code | here |
     |---|---|---|
@@ -42,16 +40,17 @@ class PQNConfig(AlgorithmConfig):
     learning_rate: float = 1e-3
     """Learning rate (Gallici et al.'s code: 2.5e-4)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
-    """With `linear` the learning rate decays to zero over the run. Gallici et al.'s code uses `constant`."""
+    """With `linear` the learning rate decays to zero over the run. Gallici et al.'s code uses a `constant` learning
+    rate."""
     gamma: float = 0.99
     """Discount per agent step (Gallici et al.'s code: 0.99)."""
     gae_lambda: float = 0.65
-    """lambda of the returns (Gallici et al.'s code: 0.65)."""
+    """Parameter lambda of the returns (Gallici et al.'s code: 0.65)."""
     epochs: int = 2
     """Number of passes over each rollout (Gallici et al.'s code: 2)."""
     minibatch: int = 128
-    """Number of samples of one update, summed over the ranks that share it (Gallici et al.'s code: 128 x 32 / 32). If
-    the minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
+    """Number of samples of one update, summed over the ranks that share the update (Gallici et al.'s code: 128 x 32 /
+    32). If the minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
     epsilon_final: float = 0.01
     """Final epsilon of epsilon-greedy exploration (Gallici et al.'s code: 0.001)."""
     exploration: float = 0.1
@@ -62,18 +61,19 @@ class PQNConfig(AlgorithmConfig):
     epsilon_evaluation: float = 0.0
     """Epsilon in evaluations (Gallici et al.'s code: 0)."""
     clip_grad_norm: float = 10.0
-    """The gradient is clipped to this L2 norm (Gallici et al.'s code: 10). 0 means no clipping."""
+    """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). 0 means no clipping."""
     reward_clip: float | None = None
-    """Rewards are clipped to +- this value for learning. Scores are never clipped. 0 means no clipping. The default is
-    1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. 0 means that rewards are not
+    clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
     optimizer: AdamName = "radam"
-    """Optimizer (Gallici et al.'s code: RAdam)."""
+    """Optimizer of the parameters (Gallici et al.'s code: RAdam)."""
     optimizer_eps: float = 1e-8
     """Epsilon of the optimizer (optax's RAdam: 1e-8)."""
     network: str = "a3c"
-    """Network for image observations. `a3c` has two convolutions (Mnih et al. 2016). `dqn` has three with padding
-    (Stooke & Abbeel). `nature` has three (Mnih et al. 2015). `impala` is residual (Espeholt et al. 2018), and
-    `impala-4` has 4 times as many channels. `module:Class` is a user's subclass of ConvNet."""
+    """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
+    three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
+    The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
+    is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "after"
     """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after it, which is
     faster on CPUs. Without layer norms, Q-learning without a target network can diverge."""
@@ -104,8 +104,8 @@ class PQNConfig(AlgorithmConfig):
 
 
 class PQN(PolicyGradient):
-    """Make several epochs of minibatch updates per rollout. The targets are lambda-returns, which are computed once per
-    rollout.
+    """PQN makes several epochs of minibatch updates per rollout. The targets are lambda-returns, which are computed
+    once per rollout.
 
     With V = max_a Q, the lambda-return `batch.target` is V plus the advantage of GAE.
     """

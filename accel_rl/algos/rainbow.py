@@ -1,7 +1,5 @@
-"""epsilon-Rainbow: Rainbow (Hessel et al. 2018, arXiv:1710.02298) without noisy networks.
-
-Source: Stooke & Abbeel 2018, section 5.4.1.
-"""
+"""epsilon-Rainbow: Rainbow (Hessel et al. 2018, arXiv:1710.02298) without noisy networks (Stooke & Abbeel 2018, section
+5.4.1)."""
 
 from dataclasses import dataclass, field
 
@@ -12,10 +10,11 @@ from accel_rl.system.counts import Count
 
 @dataclass(frozen=True)
 class RainbowConfig(C51Config):
-    """C51 with double and dueling networks, prioritized replay and 3-step returns. --noisy gives the full Rainbow.
+    """epsilon-Rainbow is C51 with double and dueling networks, prioritized replay and 3-step returns. --noisy gives the
+    full Rainbow.
 
-    Defaults are those of Hessel et al. 2018, table 1, as Stooke & Abbeel 2018 train Rainbow, with the same values at
-    all batch sizes.
+    The defaults are those of Hessel et al. 2018, table 1, as Stooke & Abbeel 2018 train Rainbow, with the same values
+    at all batch sizes.
     """
 
     replay: ReplayConfig = field(default_factory=lambda: ReplayConfig(start=20_000, prioritized=True))
@@ -27,12 +26,12 @@ class RainbowConfig(C51Config):
     n_step: int = 3
     """Number of rewards in the n-step return before the bootstrap value (Hessel et al. 2018: 3)."""
     double: bool = True
-    """Double Q-learning: the online network selects the next action, and the target network evaluates this action (van
-    Hasselt et al. 2016)."""
+    """In double Q-learning, the online network selects the next action, and the target network evaluates this action
+    (van Hasselt et al. 2016)."""
     dueling: bool = True
-    """Dueling network: separate streams for the state value and the action advantages (Wang et al. 2016)."""
+    """A dueling network has separate streams for the state value and the action advantages (Wang et al. 2016)."""
     clip_grad_norm: float = 10.0
-    """The gradient is clipped to this L2 norm (Wang et al. 2016: 10). 0 means no clipping."""
+    """L2 norm to which the gradient is clipped (Wang et al. 2016: 10). 0 means no clipping."""
     target_interval: Count = 8_000
     """Env steps between updates of the target network (Hessel et al. 2018: 32,000 frames)."""
     epsilon_steps: Count = 62_500

@@ -1,4 +1,4 @@
-"""The base class of algorithms with a replay and a target network. Subclasses add the equations."""
+"""The base class of algorithms with a replay and a target network, to which subclasses add the equations."""
 
 import copy
 from abc import abstractmethod
@@ -35,7 +35,7 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     epsilon_unit: Literal["env-steps", "updates"]
 
     def check_sampling(self, T: int, B: int) -> None:
-        # A full replay holds a batch, and each environment's ring holds a rollout, a stack of four frames and n more
+        # A full replay must contain a batch, and each environment's ring a rollout, a stack of four frames and n more
         # steps.
         rows = -(-self.replay.size // B)
         require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
@@ -55,7 +55,7 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
 
 
 class ReplayAlgorithm(Algorithm):
-    """Store rollouts in a replay, and yield batches from the replay. The algorithm's agent acts epsilon-greedily.
+    """Stores rollouts in a replay, and yields batches from the replay. The algorithm's agent acts epsilon-greedily.
 
     `budget` counts the updates that are due. `target_network` decides when the target network is copied. The concurrent
     schedule calls `store` and `owe` instead of `ingest`, and copies the target network itself.
@@ -75,7 +75,7 @@ class ReplayAlgorithm(Algorithm):
         """Build the n-step return that the replay computes for its batches."""
 
     def resample_noise(self) -> None:
-        """Draw new noise for noisy networks. Called before each batch is drawn."""
+        """Draw new noise for noisy networks, before each batch is drawn."""
 
     @property
     def target(self) -> Any:
@@ -89,7 +89,7 @@ class ReplayAlgorithm(Algorithm):
 
     def share(self, other: "ReplayAlgorithm") -> None:
         """Learn from another algorithm's replay. The target network starts as a copy of the model. The runner calls
-        this method instead of `begin`."""
+        `share` instead of `begin`."""
         seed = int(torch.randint(2**62, ()))
         self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
         self.replay.join(self.communicator)
@@ -97,13 +97,13 @@ class ReplayAlgorithm(Algorithm):
 
     @property
     def learning(self) -> bool:
-        """Whether the initial random play is over, so that updates can begin."""
+        """Return whether the initial random play is over, so that updates can begin."""
         enough = self.now.env_steps >= self.config.replay.start
         return enough and self.communicator.all_reduce_min(len(self.replay)) > 0
 
     @property
     def run_updates(self) -> int:
-        """Number of updates of the parameters, by all learners."""
+        """Return the number of updates of the parameters, by all learners."""
         return self.communicator.updates(self.budget.updates)
 
     def ingest(self, rollout: Rollout) -> None:
@@ -117,7 +117,7 @@ class ReplayAlgorithm(Algorithm):
         self.replay.anneal(self.now.progress)
 
     def owe(self, env_steps: int) -> int:
-        """Make the updates for `env_steps` env steps due. A negative number cancels updates.
+        """Make the updates for `env_steps` env steps due, or cancel updates if the number is negative.
 
         Return the number of env steps counted, which is 0 during the initial random play.
         """
@@ -127,13 +127,13 @@ class ReplayAlgorithm(Algorithm):
         return env_steps
 
     def behaviour(self) -> EpsilonGreedyAgent:
-        """Return an agent with a copy of the target network. The returned agent can act while this algorithm learns."""
+        """Return an agent with a copy of the target network, which can act while this algorithm learns."""
         agent = copy.copy(self.agent)
         agent.model = copy.deepcopy(self.target)
         return agent
 
     def phase(self) -> Iterator[None]:
-        """Yield before each update of the phase, and count the update as made. A phase ends where the target network is
+        """Yield before each update of the phase, and count the update as made. A phase ends when the target network is
         copied."""
         for _ in range(self.target_network.before_updates(self.run_updates, self.budget.due())):
             self.budget.spend()

@@ -9,14 +9,14 @@ from accel_rl.models.network_state import copy_network, load_network, network_st
 
 
 class TargetNetwork:
-    """Copy the online network's parameters and buffers every `interval` env steps or updates."""
+    """Copies the online network's parameters and buffers every `interval` env steps or updates."""
 
     def __init__(self, online: nn.Module, interval: int, unit: Literal["env-steps", "updates"] = "env-steps"):
         self.online = online
         self.interval = interval
         self.unit = unit
         self.model: Any = copy.deepcopy(online).requires_grad_(False)
-        self._intervals = 0  # If the unit is "updates", this counts the intervals that have begun with a copy.
+        self._intervals = 0  # If the unit is "updates", the number of intervals that have begun with a copy.
 
     def update(self) -> None:
         """Copy the online network."""

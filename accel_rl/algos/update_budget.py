@@ -13,12 +13,12 @@ class UpdateBudget:
         self.intensity = intensity
         self.batch_size = batch_size
         self.transitions = 0.0
-        """Number of transitions that are still to be trained on."""
+        """Number of transitions that are due for training."""
         self.updates = 0
         """Number of updates made."""
 
     def add(self, env_steps: int) -> None:
-        """Make the updates for `env_steps` env steps due. A negative number cancels updates."""
+        """Make the updates for `env_steps` env steps due, or cancel updates if the number is negative."""
         self.transitions += env_steps * self.intensity
 
     def set(self, updates: int) -> None:

@@ -1,1 +1,1 @@
-"""Training, resuming and evaluating runs from Python. The command line is a thin layer over this package."""
+"""Trains, resumes and evaluates runs from Python. The command line is a thin layer over accel_rl.api."""

@@ -20,9 +20,9 @@ COPIED = ("protocol.json", "versions.json", "metrics.csv")
 
 
 def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path, dict[str, Any]]:
-    """Write the folder of a model (`ModelFolder`). Return the folder, and the model's env steps and evaluation.
+    """Write the folder of a model (`ModelFolder`). Return the model's folder, env steps and evaluation.
 
-    Raises ConfigError for bad input, before any file is written. Raises RunError if the disk is full.
+    Raises ConfigError for wrong settings, before any file is written. Raises RunError if the disk is full.
     """
     out = Path(o.out).expanduser() if o.out else run.path / "model"
     check_new(out, "--out")
@@ -48,7 +48,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
 
 
 def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:
-    """Read the run's evaluation at these env steps, or return None if there was none."""
+    """Read the run's evaluation at these env steps, or return None without an evaluation."""
     try:
         return dict(json.loads((run.path / "evaluations" / f"{env_steps:012d}.json").read_text()))
     except (OSError, ValueError):

@@ -1,4 +1,5 @@
-"""Models are uploaded to a model hub (huggingface_hub) or downloaded from it. A folder can stand for the hub."""
+"""Models are uploaded to a model hub (huggingface_hub) or downloaded from it. A folder of this machine can replace the
+hub."""
 
 import importlib
 import importlib.util
@@ -18,22 +19,22 @@ def _hub() -> Any:
 
 
 def is_folder(place: str) -> bool:
-    """Return whether a place is a folder of this machine, which begins with / . or ~. Otherwise the place names a model
-    of the hub."""
+    """Return whether `place` is a folder of this machine, which begins with / . or ~. A `place` that is not a folder is
+    the name of a model on the hub."""
     return place.startswith(("/", ".", "~"))
 
 
 def check_name(place: str) -> None:
-    """Raise ConfigError if a place names neither a folder nor a model."""
+    """Raise ConfigError if `place` names neither a folder nor a model."""
     parts = place.split("/")
     if not is_folder(place) and (len(parts) != 2 or not all(parts)):
         raise ConfigError(f"{place!r}: must be NAME/MODEL on the hub, or a folder that begins with / . or ~")
 
 
 def push(model: Path, place: str, private: bool = False) -> str:
-    """Upload a model, and return its address. `place` is NAME/MODEL on the hub, or a new folder.
+    """Upload a model, and return the model's address. `place` is NAME/MODEL on the hub, or a new folder.
 
-    Raises ConfigError for bad input, and RunError if the hub refuses the model.
+    Raises ConfigError for wrong settings, and RunError if the hub refuses the model.
     """
     check_name(place)
     RunFolder.open(model)
@@ -52,7 +53,7 @@ def push(model: Path, place: str, private: bool = False) -> str:
 
 
 def pull(place: str, out: Path) -> Path:
-    """Download a model into a new folder, and return the folder. ConfigError, RunError."""
+    """Download a model into a new folder, and return the folder. Raises ConfigError or RunError."""
     check_name(place)
     if is_folder(place):
         source = Path(place).expanduser()

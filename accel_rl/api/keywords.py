@@ -1,4 +1,4 @@
-"""Settings of a run are built from Python values."""
+"""The settings of a run are built from Python values."""
 
 import importlib
 import re
@@ -17,16 +17,16 @@ from accel_rl.config.types import plain
 from accel_rl.system.errors import ConfigError
 
 What = str | type[Algorithm] | AlgorithmConfig | TrainConfig
-"""An algorithm is given by its name as on the command line, its class, or its settings. All settings of a run can be
-given instead."""
+"""An algorithm is given by its name as on the command line, its class, or its settings. Instead of an algorithm, all
+settings of a run can be given."""
 
 
 def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str, Any]) -> TrainConfig:
-    """Return the settings of a run. ConfigError, one line.
+    """Return the settings of a run, or raise ConfigError with one line.
 
-    `env` is the id of a Gymnasium environment, or a function that makes one. `values` are other settings by short name
-    (game) or full name, with two underscores for a point (evaluation__interval). Whole numbers may be floats (1e6), and
-    numbers may be numpy's.
+    `env` is the id of a Gymnasium environment, or a function that creates an environment. `values` are other settings
+    by short name (game) or full name, with two underscores for a point (evaluation__interval). Whole numbers in
+    `values` may be floats (1e6) or numpy's numbers.
     """
     config = plain(_base(what))
     if preset := values.get("preset"):
@@ -44,8 +44,8 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
 
 
 def _full_name(config: TrainConfig, name: str) -> str:
-    """Return a setting's full name, such as env.game. An unknown name raises a ConfigError that names settings as
-    Python writes them."""
+    """Return a setting's full name, such as env.game. Raises a ConfigError with similar names for an unknown setting,
+    as Python writes them."""
     try:
         return full_name(config, name.replace("__", ".").replace("_", "-"))
     except ConfigError as e:
@@ -54,8 +54,8 @@ def _full_name(config: TrainConfig, name: str) -> str:
 
 
 def _id_of(env: str | Callable[..., Any]) -> str:
-    """Return the id of an environment that is given by its id or as a function. An environment object raises
-    ConfigError."""
+    """Return the id of an environment that is given by its id or as a function. Raises ConfigError for an environment
+    object."""
     if isinstance(env, str):
         return env
     if not hasattr(env, "__qualname__"):
@@ -94,8 +94,8 @@ def _base(what: What) -> TrainConfig:
 
 
 def _class_of(config: AlgorithmConfig) -> type[Algorithm]:
-    """Return the algorithm whose own settings are of this type. Raises ConfigError if there is no such algorithm, or
-    more than one."""
+    """Return the algorithm whose own settings are of this type. Raises ConfigError if no algorithm or more than one
+    algorithm has these settings."""
     result = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
     if len(result) != 1:
         name = type(config).__name__
@@ -110,7 +110,7 @@ def _subclasses(cls: Any) -> set[Any]:
 
 
 def name_of(thing: Any, what: str) -> str:
-    """Return the name module:attribute by which other processes import a class or a function. ConfigError."""
+    """Return the name module:attribute by which other processes import a class or a function, or raise ConfigError."""
     module, name = thing.__module__, thing.__qualname__
     if getattr(importlib.import_module(module), name, None) is not thing:
         raise ConfigError(f"{name}: {what} must be defined at the top of a module, not inside a function or class")

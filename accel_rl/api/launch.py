@@ -1,4 +1,4 @@
-"""Check a run, and train it to its end."""
+"""Checks a run's settings, and trains the run to its end."""
 
 import dataclasses
 import importlib
@@ -24,8 +24,8 @@ from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
-"""Each value of --cluster has a module with the functions `check` and `launch`. No other module imports
-accel_rl.gorila."""
+"""Maps each value of --cluster to a module with the functions `check` and `launch`. Only this dict names
+accel_rl.gorila, which no other module imports."""
 
 
 def cluster_of(config: Resolved) -> Any:
@@ -34,8 +34,8 @@ def cluster_of(config: Resolved) -> Any:
 
 
 def checked(given: TrainConfig) -> Resolved:
-    """Resolve the settings of a run. Impossible settings raise ConfigError. The run's plan checks the placement on
-    cores and GPUs later."""
+    """Resolve the settings of a run. Raises ConfigError for impossible settings. The run's plan later checks the
+    placement on cores and GPUs."""
     config = resolve(given)
     if config.log.tensorboard:
         check_tensorboard()
@@ -47,7 +47,7 @@ def checked(given: TrainConfig) -> Resolved:
 
 def check_device(config: Resolved, plan: RankPlan) -> None:
     """Raise ConfigError if the network does not fit the observations, if the learner's memory does not fit on its
-    device, or if games cannot be emulated there."""
+    device, or if games cannot be emulated on this device."""
     if plan.sampler.on_device and plan.device.startswith("cuda"):
         from accel_rl.emulator.device import cuda
 
@@ -57,10 +57,10 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
 
 
 def _check_network(config: Resolved) -> None:
-    """Raise the ConfigError that the network raises when it is built. The network is built without memory for its
-    parameters.
+    """Raise the ConfigError that the network raises when it is built. The check builds the network without memory for
+    its parameters.
 
-    A user's network that cannot be built in this way is not checked.
+    A user's network that cannot be built without memory is not checked.
     """
     try:
         with torch.device("meta"):
@@ -72,10 +72,8 @@ def _check_network(config: Resolved) -> None:
 
 
 def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
-    """Start a run. Under torchrun, start this process's rank of the run. Return no result if another rank does.
-
-    ConfigError, RunError.
-    """
+    """Start a run, or under torchrun this process's rank of the run. Return no result if another rank returns the
+    result. Raises ConfigError or RunError."""
     if "RANK" in os.environ:
         from accel_rl.runners.ranks import torchrun
 
@@ -89,9 +87,9 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
 
 
 def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
-    """Start a run in a new folder and run it to its end. ConfigError, RunError.
+    """Start a run in a new folder and train to its end. Raises ConfigError or RunError.
 
-    `path` is the new folder; None means the default name.
+    `path` is the run's new folder; None means the default name.
     """
     if path is not None:
         RunFolder.check_new(path)
@@ -110,8 +108,7 @@ def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
 
 
 def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
-    """Train from a checkpoint's state, or from the beginning if it is None, to the end of the run. ConfigError,
-    RunError."""
+    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None."""
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":
         g = config.gorila

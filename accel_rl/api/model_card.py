@@ -14,7 +14,7 @@ from accel_rl.version import __version__
 def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
     """Write README.md and, if the run has a score, curve.png.
 
-    `about` has env_steps, and evaluation: a result of `Evaluation.to_dict`, or None.
+    `about` has env_steps, and the evaluation as a result of `Evaluation.to_dict`, or None.
     """
     has_curve = _draw(folder, config)
     game = config.env.game or config.env.id
@@ -74,6 +74,6 @@ def _header(config: TrainConfig, game: str, evaluation: dict[str, Any] | None) -
 def _draw(folder: Path, config: TrainConfig) -> bool:
     try:
         draw(gather({folder: config.to_dict()}, "env_steps", "score"), folder / "curve.png", "env_steps", "score")
-    except ConfigError:  # no episode has ended
+    except ConfigError:  # No episode has ended yet.
         return False
     return True

@@ -1,9 +1,12 @@
-"""The folder of an exported model: a network that others can evaluate, watch and load, without the run's checkpoints.
+"""The folder of an exported model contains a network that others can evaluate, watch and load without the run's
+checkpoints.
 
-model.safetensors   the network's parameters and buffers by name, and tensors of the agent's other state
-model.json          env steps, the evaluation, the agent's other state
-config.json         the settings of the run, and protocol.json, versions.json, metrics.csv as in a run's folder
-README.md           the card, with curve.png
+| file | contents |
+|---|---|
+| model.safetensors | the network's parameters and buffers by name, and tensors of the agent's other state |
+| model.json | env steps, the evaluation, the agent's other state |
+| config.json | the settings of the run; also protocol.json, versions.json, metrics.csv as in a run's folder |
+| README.md | the card, with curve.png |
 """
 
 import json
@@ -35,18 +38,18 @@ class ModelFolder:
         return (self.path / "model.safetensors").exists()
 
     def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any]) -> None:
-        """Write a network. `about` has env_steps and the evaluation. `agent` is the agent's `state_dict()`, of numbers
-        and tensors."""
+        """Write a network into the model's folder. `about` has env_steps and the evaluation. `agent` is the agent's
+        `state_dict()`, of numbers and tensors."""
         others = {_AGENT + name: x for name, x in agent.items() if isinstance(x, Tensor)}
         tensors = {name: x.detach().cpu().clone() for name, x in (network_state(model) | others).items()}
-        data = tensor_file.save(tensors, {"format": "pt"})  # model hubs read this metadata
+        data = tensor_file.save(tensors, {"format": "pt"})  # Model hubs read this metadata.
         (self.path / "model.safetensors").write_bytes(data)
         numbers = {name: x for name, x in agent.items() if not isinstance(x, Tensor)}
         values = {"format": FORMAT, **about, "agent": numbers}
         (self.path / "model.json").write_text(json.dumps(values, indent=1) + "\n")
 
     def about(self) -> dict[str, Any]:
-        """Read model.json. Raises ConfigError if the file is not readable."""
+        """Read model.json, or raise ConfigError if the file is not readable."""
         file = self.path / "model.json"
         try:
             values = dict(json.loads(file.read_text()))
@@ -67,7 +70,7 @@ class ModelFolder:
             network = {name: x for name, x in tensors.items() if not _is_agents(name)}
             learner = {"algo": {"agent": agent}, "network": network}
             return {"env_steps": int(values["env_steps"]), "evaluation": values["evaluation"], "learner": learner}
-        except Exception as e:  # safetensors raises several kinds of errors
+        except Exception as e:  # The library safetensors raises several kinds of errors.
             raise ConfigError(f"{self.path / 'model.safetensors'} is not readable: {' '.join(str(e).split())}") from e
 
 

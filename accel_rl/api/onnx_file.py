@@ -16,9 +16,9 @@ from accel_rl.system.errors import ConfigError
 
 
 class Preferences(nn.Module):
-    """Compute a number for each action, obs [N, ...] -> [N, A]: the logits of a policy, or the action values.
+    """Computes a number for each action from obs [N, ...], as [N, A]: the logits of a policy, or the action values.
 
-    The largest number belongs to the greedy action. The softmax of logits is the policy.
+    The largest number belongs to the greedy action. The softmax of the logits is the policy.
     """
 
     def __init__(self, agent: Agent):
@@ -34,7 +34,7 @@ class Preferences(nn.Module):
 
 
 def check(agent: Agent) -> None:
-    """Raise ConfigError if the agent cannot be written, or if packages are missing."""
+    """Raise ConfigError if the agent cannot be written as ONNX, or if packages are missing."""
     if missing := [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]:
         raise ConfigError(f"{missing[0]} is not installed: pip install 'accel_rl[onnx]'")
     if agent.state_size:
@@ -44,14 +44,14 @@ def check(agent: Agent) -> None:
 
 
 def write(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file: Path) -> None:
-    """Write the network. The input is `obs` [N, *obs_shape], and the output is `preferences` [N, A], see
-    `Preferences`."""
+    """Write the network as ONNX. The ONNX input is `obs` [N, *obs_shape], and the output is `preferences` [N, A] as
+    computed by `Preferences`."""
     network = Preferences(agent).eval()
     device = next(agent.model.parameters()).device
     example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)
     logging.getLogger("torch.onnx").setLevel(
         logging.ERROR
-    )  # Suppress the list of operators, because no network of this project uses them.
+    )  # The list of operators is suppressed, because no network of this project uses them.
     with torch.no_grad(), native.left_out(), warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
             network,

@@ -18,27 +18,27 @@ Options = TypeVar("Options")
 @dataclass(frozen=True)
 class ResumeEnv:
     backend: str = ""
-    """Switch the backend of an Atari game: ale, emulator or auto. Default: the run's backend."""
+    """Switch the backend of an Atari game: ale, emulator or auto; by default the run's backend."""
 
 
 @dataclass(frozen=True)
 class ResumeSampler:
     engine: Literal["", "workers", "in-process", "device"] = ""
-    """Step the environments with another engine. Switching to and from `device` requires --env.randomness counter.
-    Default: the run's engine."""
+    """Step the environments with another engine, by default the run's engine. Switching to or from the engine `device`
+    requires --env.randomness counter."""
 
 
 @dataclass(frozen=True)
 class ResumeOptions:
     env_steps: OptionalCount = None
-    """New length of the run in env steps, to extend the run."""
+    """New length of the run in env steps, which extends the run."""
     checkpoint: str = ""
-    """Continue from this checkpoint folder of the run instead of the newest."""
+    """Continue from this checkpoint folder of the run instead of the newest checkpoint."""
     cores: tuple[int, ...] | None = None
-    """Cores to use this time, divided evenly among the ranks in this order. Default: --sampler.cores of the run."""
+    """Cores that the resumed run uses, divided evenly among the ranks in this order. The default is --sampler.cores of
+    the run."""
     device: str = ""
-    """Continue on this device: auto, cpu, cuda or cuda:N, instead of the run's device and GPUs. Default: the run's
-    device."""
+    """Continue the run on this device (auto, cpu, cuda or cuda:N) instead of the run's device and GPUs."""
     env: ResumeEnv = field(default_factory=ResumeEnv)
     sampler: ResumeSampler = field(default_factory=ResumeSampler)
 
@@ -46,10 +46,10 @@ class ResumeOptions:
 @dataclass(frozen=True)
 class EvaluateOptions:
     episodes: Count = 30
-    """Number of episodes to play. With 0 episodes, the evaluation lasts --steps env steps. With --starts saved, each
-    start is played once."""
+    """Number of evaluation episodes to play. With 0 episodes, the evaluation lasts --steps env steps. With --starts
+    saved, each start is played once."""
     steps: Count = 125_000
-    """Env steps of the evaluation, with --episodes 0."""
+    """Number of env steps of the evaluation, with --episodes 0."""
     seed: Count = 0
     """Seed of the environments and of the agent's choices."""
     greedy: bool = False
@@ -57,23 +57,25 @@ class EvaluateOptions:
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
     starts: Literal["", "noop", "saved"] = ""
-    """Starts of Atari episodes, as --evaluation.starts of a run. Default: the run's setting."""
+    """Starts of Atari episodes, as in --evaluation.starts; by default the run's setting."""
     starts_file: str = ""
-    """File of start points, created by `accel-rl starts`, with --starts saved. Default: the run's file."""
+    """File of start points, created by `accel-rl starts`, for --starts saved; by default the run's file."""
     checkpoint: str = ""
-    """Evaluate this checkpoint folder instead of the newest."""
+    """Evaluate this checkpoint folder instead of the newest checkpoint."""
     best: bool = False
     """Evaluate the network with the best evaluation instead of the newest checkpoint."""
     random: bool = False
-    """Evaluate uniformly random actions at 10 Hz (each held for 6 frames) instead of an agent (Nair et al. 2015)."""
+    """Evaluate uniformly random actions at 10 Hz (each repeated for 6 frames) instead of an agent (Nair et al.
+    2015)."""
     save: bool = False
-    """Also write the result to final/ in the run folder, where `accel-rl report` finds it. The file name depends on the
-    starts: noop.json or saved.json, and random-noop.json or random-saved.json with --random."""
+    """Also write the result to final/ in the run folder, where `accel-rl report` finds the result. The name of the
+    result's file depends on the starts: noop.json or saved.json, and random-noop.json or random-saved.json with
+    --random."""
     json: str = ""
     """Also write every score, with the protocol, to this file."""
     device: str = ""
-    """Device to act on: auto, cpu, cuda or cuda:N. The default is the run's device. If this machine does not have that
-    device, another is used and logged."""
+    """Device on which the agent acts: auto, cpu, cuda or cuda:N; by default the run's device. If this machine does not
+    have the run's device, another device is used and logged."""
     env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
@@ -87,20 +89,20 @@ class EvaluateOptions:
 @dataclass(frozen=True)
 class WatchOptions:
     out: str = ""
-    """File to write, .mp4 or .gif. Default: videos/ in the run folder."""
+    """File of the video, .mp4 or .gif; by default in videos/ of the run folder."""
     steps: Count = 27_000
-    """Longest episode in env steps."""
+    """Maximum length of the episode in env steps."""
     seed: Count = 0
     """Seed of the environment and of the agent's choices."""
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
     checkpoint: str = ""
-    """Play this checkpoint folder instead of the newest."""
+    """Play an episode of this checkpoint folder instead of the newest checkpoint."""
     best: bool = False
-    """Play the network with the best evaluation instead of the newest checkpoint."""
+    """Play an episode of the network with the best evaluation instead of the newest checkpoint."""
     device: str = ""
-    """Device to act on: auto, cpu, cuda or cuda:N. The default is the run's device. If this machine does not have that
-    device, another is used and logged."""
+    """Device on which the agent acts: auto, cpu, cuda or cuda:N; by default the run's device. If this machine does not
+    have the run's device, another device is used and logged."""
     env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
@@ -114,20 +116,20 @@ class WatchOptions:
 @dataclass(frozen=True)
 class ExportOptions:
     out: str = ""
-    """Folder of the model, which is created. Default: model/ in the run folder."""
+    """Folder that is created for the model, by default model/ in the run folder."""
     checkpoint: str = ""
-    """Export this checkpoint folder instead of the newest."""
+    """Export this checkpoint folder instead of the newest checkpoint."""
     best: bool = False
     """Export the network with the best evaluation instead of the newest checkpoint."""
     onnx: bool = False
-    """Also write the network as policy.onnx. The option needs the extra `onnx`."""
+    """Also write the network as policy.onnx. The ONNX file needs the extra `onnx`."""
 
 
 def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
     """Build options from keywords. Options of a group have short names, such as `backend` for --env.backend.
 
-    Whole numbers may be floats (1e6), and numbers may be numpy's. Raises ConfigError, with a message of one line, for
-    an unknown name or a wrong value.
+    Whole numbers may be floats (1e6) or numpy's numbers. Raises ConfigError, with a message of one line, for an unknown
+    name or a wrong value.
     """
     paths = {name.replace("-", "_"): flag[2:].replace("-", "_") for flag, name in flags_of(cls).items()}
     result: Any = cls()

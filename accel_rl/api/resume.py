@@ -19,10 +19,7 @@ from accel_rl.system.errors import ConfigError
 
 
 def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result:
-    """Continue a run in its folder and files. `begun` has the settings of the run.
-
-    ConfigError, RunError.
-    """
+    """Continue a run in its folder and files. `begun` has the settings of the run. Raises ConfigError or RunError."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
     changed = _changed(run, begun, changes)
@@ -73,7 +70,8 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 
 def _check_state(config: Resolved, state: dict[str, Any]) -> str:
-    """Raise ConfigError if the checkpoint belongs to another run. Return the backend that has played so far."""
+    """Raise ConfigError if the checkpoint belongs to another run. Return the backend that has played the run's game so
+    far."""
     there = state["config"]["env"]
     if (state["config"]["algorithm"], there | {"backend": config.env.backend}) != (
         config.algorithm,

@@ -1,4 +1,4 @@
-"""Rollouts are collected without training."""
+"""Rollouts can be collected without training."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -33,8 +33,8 @@ def make_sampler(
             rollout = sampler.collect()          # rollout.action, .reward, .terminated ... are [20, 32]
             obs = rollout.observations(0)        # [32, 4, 104, 80] uint8
 
-    `policy` is "random", an agent, a run or its folder (its newest agent acts), or None (the untrained network of
-    `what` acts). `what`, `env` and `values` are as for `train`. ConfigError.
+    `policy` is "random", an agent, a run or its folder (the run's newest agent acts), or None (the untrained network of
+    `what` acts). `what`, `env` and `values` are as for `train`. Raises ConfigError.
     """
     config = checked(settings(what, env, values))
     if config.distributed.several or config.cluster != "none":
@@ -43,7 +43,7 @@ def make_sampler(
 
 
 class RolloutSource:
-    """Collect rollouts of T steps of B environments."""
+    """Collects rollouts of T steps of B environments."""
 
     def __init__(self, config: Any, policy: Any):
         self.config, plan = config, RankPlan.resolve(config)
@@ -55,12 +55,12 @@ class RolloutSource:
         self.T, self.B = self.sampler.T, self.sampler.B
 
     def collect(self) -> Rollout:
-        """Play T steps in each environment. A rollout is not overwritten until `sampler.buffers` - 1 more rollouts are
-        collected."""
+        """Play T steps in each environment, and return the rollout. A rollout is not overwritten until
+        `sampler.buffers` - 1 more rollouts are collected."""
         return self.sampler.collect(self.agent)
 
     def __iter__(self) -> Iterator[Rollout]:
-        """Yield rollouts without an end. Environments continue to play while a rollout is used."""
+        """Yield rollouts without an end. The environments continue to play while the caller uses a rollout."""
         return self.sampler.rollouts(self.agent, fixed=True)
 
     @property

@@ -34,10 +34,10 @@ def train(
         run = accel_rl.train(PPO.Config(learning_rate=1e-3), env="CartPole-v1", envs=8, seed=1)
 
     `what` is an algorithm's name, class or settings, or a `TrainConfig`. `env` is the id of a Gymnasium environment, or
-    a function that makes one; Atari games are `game="pong"`. `run_dir` is the new folder of the run. `values` are all
-    other settings, by the names of `accel-rl train --help`, with two underscores in place of a point:
-    `evaluation__interval=10_000`. Raises ConfigError for bad input, before any process starts, and RunError if the run
-    cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt. At SIGTERM it raises
+    a function that creates an environment; Atari games are `game="pong"`. `run_dir` is the new folder of the run.
+    `values` are all other settings, by the names of `accel-rl train --help`, with two underscores in place of a point:
+    `evaluation__interval=10_000`. Raises ConfigError for wrong settings, before any process starts, and RunError if the
+    run cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM the run raises
     SystemExit. `accel_rl.Run(path).resume()` continues a stopped run.
     """
     config = settings(what, env, values)
@@ -48,8 +48,8 @@ def train(
 
 
 def raise_if_stopped(result: Result) -> None:
-    """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. The run has saved
-    its state before.
+    """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. The run has already
+    saved its state.
 
     Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the exit code 143.
     """
@@ -79,14 +79,14 @@ class Run:
 
     @property
     def config(self) -> TrainConfig:
-        """The settings of the run."""
+        """Return the settings of the run."""
         return RunFolder.open(self.path)[1]
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
-        """The columns of metrics.csv by name, [rows] float64 each. A value is NaN where a row has no value.
+        """Return the columns of metrics.csv by name, [rows] float64 each. A column is NaN in rows without a value.
 
-        `pandas.DataFrame(run.metrics)` makes a table.
+        `pandas.DataFrame(run.metrics)` builds a table of the metrics.
         """
         try:
             with open(self.path / "metrics.csv", newline="") as f:
@@ -100,7 +100,7 @@ class Run:
         """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
 
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
-        backend, engine. ConfigError, RunError.
+        backend, engine. Raises ConfigError or RunError.
         """
         chosen = from_keywords(ResumeOptions, {"env_steps": env_steps, **options})
         self.result = resume(*RunFolder.open(self.path), chosen)
@@ -111,14 +111,14 @@ class Run:
         """Play episodes with the newest agent, and return their scores: `.mean`, `.std`, `.scores`, `.protocol`.
 
         `options` are those of `accel-rl evaluate`: seed, greedy, best, checkpoint, parallel, starts, device, backend
-        ... ConfigError.
+        ... Raises ConfigError.
         """
         chosen = from_keywords(EvaluateOptions, {"episodes": episodes, **options})
         return evaluate(*RunFolder.open(self.path), chosen)[0]
 
     @property
     def agent(self) -> TrainedPolicy:
-        """The run's newest agent. `run.agent.act(obs)` takes and returns arrays or tensors."""
+        """Return the run's newest agent. `run.agent.act(obs)` accepts and returns arrays or tensors."""
         return self.load_agent()
 
     def load_agent(
@@ -126,7 +126,7 @@ class Run:
     ) -> TrainedPolicy:
         """Load the newest agent, the agent of the folder `checkpoint`, or the agent with the best evaluation.
 
-        The agent acts on `device`. The default is the run's device, or else a device of this machine, which is logged.
+        The agent acts on `device`, by default on the run's device, or on a device of this machine, which is logged.
         """
         run, trained = RunFolder.open(self.path)
         config, _, agent, _ = trained_agent(run, trained, checkpoint, greedy, best, device)
@@ -135,16 +135,18 @@ class Run:
     def export(self, out: str | os.PathLike[str], **options: Any) -> "Run":
         """Write the newest network as a model that other programs can load, and return the model.
 
-        `out` is a new folder. `options` are those of `accel-rl export`: checkpoint, best, onnx. A model can be
-        evaluated and watched, and its `agent` can act, but a model cannot be resumed. ConfigError, RunError.
+        `out` is the model's new folder. `options` are those of `accel-rl export`: checkpoint, best, onnx. A model can
+        be evaluated and watched, and its `agent` can act, but a model cannot be resumed. Raises ConfigError or
+        RunError.
         """
         chosen = from_keywords(ExportOptions, {"out": str(out), **options})
         return Run(export(*RunFolder.open(self.path), chosen)[0])
 
     def watch(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Path:
-        """Make a video of an episode, .mp4 or .gif, and return its path.
+        """Make a video of an episode, .mp4 or .gif, and return the video's path.
 
-        `options` are those of `accel-rl watch`: steps, seed, greedy, best, checkpoint, device, backend. ConfigError.
+        `options` are those of `accel-rl watch`: steps, seed, greedy, best, checkpoint, device, backend. Raises
+        ConfigError.
         """
         chosen = from_keywords(WatchOptions, {"out": "" if out is None else str(out), **options})
         return watch(*RunFolder.open(self.path), chosen)[0]

@@ -28,7 +28,7 @@ from accel_rl.system.process import tune_torch
 
 
 def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Read a checkpoint folder, the run's best network, or its newest checkpoint. Return None if there is none."""
+    """Read a checkpoint folder, the run's best network, or its newest checkpoint; return None without a checkpoint."""
     if best and chosen:
         raise ConfigError(f"--best and --checkpoint {chosen}: give one of the two")
     if best:
@@ -40,7 +40,7 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
 
 
 def read_agent(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Read a checkpoint as `read_state` does, or the model if the folder has a model instead (`accel-rl export`)."""
+    """Read a checkpoint as `read_state` does, or an exported model if the folder contains a model."""
     if not chosen and ModelFolder(run.path).is_there:
         return ModelFolder(run.path).load()
     return read_state(run, chosen, best)
@@ -55,10 +55,12 @@ def trained_agent(
     device: str = "",
     backend: str = "",
 ) -> tuple[Resolved, dict[str, Any], Agent, RankPlan]:
-    """Return the settings for acting, the run's checkpoint, its agent for evaluation, and the plan of its placement.
+    """Return the settings for acting, the run's checkpoint, its agent for evaluation, and the plan of the agent's
+    placement.
 
     `chosen` is a checkpoint folder, or "" for the newest checkpoint. `best` selects the network with the best
-    evaluation instead. For `device` and `backend` see `acting_config`. Raises ConfigError if there is no checkpoint.
+    evaluation instead. `device` and `backend` are explained in `acting_config`. Raises ConfigError if the run has no
+    checkpoint.
     """
     config = acting_config(config, device, backend)
     state = read_agent(run, chosen, best)
@@ -73,9 +75,7 @@ def trained_agent(
 
 def evaluate(run: RunFolder, config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
     """Evaluate a run's agent, or random actions. Return the evaluation and {env_steps, agent} of the evaluated agent.
-
-    ConfigError.
-    """
+    Raises ConfigError."""
     o.check()
     config = _with_options(config, o)
     result, of_agent = _random(config, o) if o.random else _trained(run, config, o)
@@ -122,9 +122,7 @@ def _random(config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[s
 
 def watch(run: RunFolder, config: TrainConfig, o: WatchOptions) -> tuple[Path, int, video.Episode]:
     """Make a video of an episode of a run's agent. Return the video's file, its number of pictures and the episode.
-
-    ConfigError.
-    """
+    Raises ConfigError."""
     o.check()
     config, state, agent, _ = trained_agent(run, config, o.checkpoint, o.greedy, o.best, o.device, o.env.backend)
     out = Path(o.out).expanduser() if o.out else video.default_path(run.path, state["env_steps"])

@@ -1,4 +1,4 @@
-"""A trained agent that acts on observations from the user's own program."""
+"""A trained agent can act on observations from the user's own program."""
 
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ X = TypeVar("X", np.ndarray, Tensor)
 
 
 class TrainedPolicy:
-    """Choose actions as in an evaluation. The state of an LSTM is kept between calls until `reset`."""
+    """Chooses actions as in an evaluation. The state of an LSTM is stored between calls until `reset`."""
 
     def __init__(self, agent: Agent, spec: EnvSpec, seed: int = 0):
         """`agent` is an agent for evaluation. `spec` describes the environment: an observation has the shape
@@ -30,12 +30,11 @@ class TrainedPolicy:
         self._state = None
 
     def act(self, obs: X, first: Any = None) -> X:
-        """Choose actions. obs [N, ...] or [...], as the environment's observations -> actions [N] or [], int64, of the
-        same array type.
+        """Choose actions [N] or [] int64 for observations `obs` [N, ...] or [...], with the same type of array.
 
-        For an LSTM, first [N] bool marks the environments whose episode begins with this observation. Raises ValueError
-        for a wrong shape, or for numbers other than uint8 where the agent sees pictures. Observations that are vectors
-        may have any type of numbers.
+        For an LSTM, `first` [N] bool marks the environments whose episode begins with this observation. Raises
+        ValueError for a wrong shape, and for pictures of another type than uint8. Observations that are vectors may
+        have any type of numbers.
         """
         x = self._checked(torch.as_tensor(obs))
         single = x.dim() == len(self.obs_shape)

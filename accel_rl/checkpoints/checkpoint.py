@@ -1,9 +1,9 @@
 """Checkpoints survive a full disk, a kill at any moment and a flipped bit.
 
-A checkpoint is a folder with state.json, state.safetensors, and a MANIFEST.json with the sha256 of both files. The
-folder is written under a temporary name, synced, and renamed, so a folder with its final name is complete. Large parts
-of a state that no longer change (the rows of a replay) are segments. Segments are files outside the checkpoint folders,
-written once and shared by all checkpoints that contain them.
+A checkpoint is a folder with state.json, state.safetensors, and a MANIFEST.json with the sha256 of both files. A
+checkpoint's folder is written under a temporary name, synced, and renamed, so a folder with its final name is complete.
+Large parts of a state that no longer change (the rows of a replay) are segments. Segments are files outside the
+checkpoint folders, written once and shared by all checkpoints that contain them.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _FILES = ("state.json", "state.safetensors")
 
 
 class Checkpoints:
-    """The checkpoints of one run. The folder `folder`/000000020000 holds the state after 20,000 env steps."""
+    """The checkpoints of one run. The folder `folder`/000000020000 contains the state after 20,000 env steps."""
 
     def __init__(self, folder: Path, keep: int = 3):
         self.folder, self.keep = folder, keep
@@ -39,7 +39,7 @@ class Checkpoints:
 
     def save(self, env_steps: int, state: dict[str, Any]) -> Path:
         """Write a checkpoint atomically, then remove the oldest checkpoints beyond `keep`. Raises RunError if the disk
-        is full. Earlier checkpoints are untouched."""
+        is full; earlier checkpoints are then untouched."""
         final = self.path(env_steps)
         temporary = self.folder / f".writing-{os.getpid()}-{env_steps}"
         try:
@@ -67,7 +67,7 @@ class Checkpoints:
         return final
 
     def _collect(self) -> None:
-        """Remove the segments that no checkpoint refers to."""
+        """Remove the segments to which no checkpoint refers."""
         held: set[str] = set()
         for steps in self.steps():
             try:
@@ -77,8 +77,8 @@ class Checkpoints:
         self.segments.keep_only(held)
 
     def _remove(self, path: Path) -> None:
-        """Remove a checkpoint. The folder is renamed first, so that a folder with a checkpoint's name is always
-        complete."""
+        """Remove a checkpoint. The checkpoint's folder is renamed first, so that a folder with a checkpoint's name is
+        always complete."""
         if path.exists():
             doomed = self.folder / f".writing-{os.getpid()}-old-{path.name}"
             shutil.rmtree(doomed, ignore_errors=True)
@@ -93,7 +93,7 @@ class Checkpoints:
         self._collect()
 
     def load_latest(self) -> tuple[int, dict[str, Any]] | None:
-        """Load and verify the newest checkpoint. Return None if there is no checkpoint. Raises ConfigError if the
+        """Load and verify the newest checkpoint, or return None without a checkpoint. Raises ConfigError if the
         checkpoint is damaged."""
         steps = self.steps()
         return (steps[-1], load(self.path(steps[-1]))) if steps else None
@@ -122,7 +122,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _others(path: Path) -> str:
-    """Return a suggestion of the checkpoint to use instead of a damaged one."""
+    """Return a suggestion of the checkpoint to use instead of a damaged checkpoint."""
     others = [s for s in Checkpoints(path.parent).steps() if path.name.isdigit() and s != int(path.name)]
     return f"; delete it to go on from {path.parent / f'{others[-1]:012d}'}" if others else ""
 

@@ -31,8 +31,8 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 class SegmentStore:
-    """The segments of one run. A file's name consists of the segment's name and the beginning of its sha256, so that
-    two runs from one checkpoint do not read each other's segments."""
+    """The segments of one run. A segment's file name consists of the segment's name and the beginning of its sha256, so
+    that two runs from one checkpoint do not read each other's segments."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -44,7 +44,7 @@ class SegmentStore:
         self._used = {}
 
     def put(self, segment: Segment) -> str:
-        """Write a segment unless it is on disk already, and return its sha256. OSError."""
+        """Write a segment unless it is already on disk, and return its sha256; raises OSError."""
         if segment.checksum and self._path(segment.name, segment.checksum).exists():
             self._known[segment.name] = segment.checksum
         if segment.name not in self._known:

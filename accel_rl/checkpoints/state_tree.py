@@ -1,5 +1,5 @@
-"""A nested state is stored as JSON and tensors. The state may contain dicts, lists, numbers, text, tensors, arrays,
-bytes and segments. Pickle is not used."""
+"""A nested state is stored as JSON and tensors. A state may contain dicts, lists, numbers, text, tensors, arrays, bytes
+and segments, and is stored without pickle."""
 
 import json
 from collections.abc import Callable
@@ -13,15 +13,16 @@ from accel_rl.checkpoints.tensor_file import load, save
 from accel_rl.data.segment import Segment
 from accel_rl.system.errors import ConfigError
 
-_REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file, or for the pairs of a dict.
+# In the JSON, {"__ref__": [kind, name]} stands for an entry of the tensor file, or for the pairs of a dict.
+_REF = "__ref__"
 
 
 def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
     """Return (JSON, safetensors) of a state. The same state always gives the same bytes.
 
     `put` stores a segment and returns its checksum, which the JSON contains together with the segment's name. Keys of
-    dicts are text. Whole numbers are also allowed, because the state of torch's optimizers has them. Raises
-    ConfigError, with a message of one line, for a value that cannot be saved.
+    dicts are text, or whole numbers, which the state of torch's optimizers has. Raises ConfigError, with a message of
+    one line, for a value that cannot be saved.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -66,10 +67,11 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
 
 
 def decode(text: bytes, tensor_file: bytes, get: Callable[[str, str], Segment] | None = None) -> dict[str, Any]:
-    """Invert `encode`. `get` returns a segment by name and checksum. Raises ValueError for malformed input."""
+    """Convert the result of `encode` into a state. `get` returns a segment by name and checksum. Raises ValueError for
+    malformed input."""
     try:
         tree, tensors = json.loads(text), load(tensor_file)
-    except Exception as e:  # safetensors raises several kinds of errors
+    except Exception as e:  # The library safetensors raises several kinds of errors.
         raise ValueError(f"unreadable state: {e}") from e
 
     def walk(node: Any) -> Any:

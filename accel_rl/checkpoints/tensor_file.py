@@ -1,4 +1,4 @@
-"""Tensors are stored in the format of safetensors. The package safetensors is imported only where a checkpoint is
+"""Tensors are stored in the format of safetensors. The package safetensors is imported only when a checkpoint is
 written or read."""
 
 from collections.abc import Mapping

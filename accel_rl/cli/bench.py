@@ -1,4 +1,4 @@
-"""accel-rl bench [options]: measure the env steps/s of a sampler on this machine, without learning."""
+"""The command accel-rl bench [options] measures the env steps/s of a sampler on this machine, without learning."""
 
 import statistics
 import time
@@ -20,13 +20,13 @@ PEERS = "the benchmarks against peers and ceilings are programs of a checkout: p
 @dataclass(frozen=True)
 class BenchOptions:
     game: str = "pong"
-    """Game to play."""
+    """Atari game to play."""
     envs_per_worker: Count = 16
     """Number of environments of each worker process."""
     workers: Count = 0
-    """Number of worker processes. 0 means one per usable core."""
+    """Number of worker processes; 0 means one per usable core."""
     horizon: Count = 20
-    """Steps of each environment in a rollout."""
+    """Number of steps of each environment in a rollout."""
     agents: tuple[str, ...] = (RANDOM, "a2c")
     """Agents that are measured in turns: none (random actions), or algorithms, whose untrained networks act."""
     device: str = "auto"
@@ -34,11 +34,11 @@ class BenchOptions:
     seconds: float = 4.0
     """Seconds of one measurement."""
     repeats: Count = 3
-    """Number of measurements of each agent; their median is reported."""
+    """Number of measurements of each agent, of which the median is reported."""
 
 
 def rate(sampler: RolloutSource, seconds: float) -> float:
-    """Return env steps/s over a time. Steps that a reset mode skips do not count."""
+    """Return env steps/s, measured for `seconds`. Steps that a reset mode skips do not count."""
     steps = 0
     began = time.perf_counter()
     for rollout in sampler:
@@ -49,7 +49,7 @@ def rate(sampler: RolloutSource, seconds: float) -> float:
 
 
 def measured(agent: str, o: BenchOptions, workers: int) -> float:
-    """Start a sampler, measure its env steps/s, and end it. Raises ConfigError for impossible options."""
+    """Start a sampler, measure its env steps/s, and end the sampler. Raises ConfigError for impossible options."""
     values: dict[str, Any] = {
         "game": o.game,
         "workers": workers,
@@ -58,12 +58,12 @@ def measured(agent: str, o: BenchOptions, workers: int) -> float:
     }
     what, policy = ("a2c", "random") if agent == RANDOM else (agent, None)
     with make_sampler(what, policy=policy, device=o.device, **values) as sampler:
-        sampler.collect()  # The first collect starts the workers and touches the buffers.
+        sampler.collect()  # The first call of collect starts the workers and touches the buffers.
         return rate(sampler, o.seconds)
 
 
 def main(argv: list[str]) -> int:
-    """accel-rl bench [options]"""
+    """Run the command accel-rl bench [options]."""
     if argv and not argv[0].startswith("-"):
         raise ConfigError(f"accel-rl bench has no {argv[0]!r}; {PEERS.format(name=argv[0])}")
     o = parse(BenchOptions, argv, "accel-rl bench", "Measure env steps/s of a sampler, without learning.")

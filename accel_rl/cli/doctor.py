@@ -1,4 +1,4 @@
-"""Report this machine's hardware and software, the placement of a run's processes, and problems."""
+"""Reports this machine's hardware and software, the placement of a run's processes, and problems."""
 
 import importlib.metadata
 import os
@@ -161,7 +161,8 @@ def _closing(wrong: int, warnings: int) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code, which is 1 if there is a problem. Raises ConfigError for impossible settings of a run."""
+    """Return the exit code, which is 1 if the machine has a problem. Raises ConfigError for impossible settings of a
+    run."""
     if argv and argv[0] in ("-h", "--help"):
         print(USAGE)
         return 0

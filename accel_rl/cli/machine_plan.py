@@ -1,4 +1,5 @@
-"""accel-rl doctor --machine FILE: print the plan of a run for a described machine. No process is started."""
+"""The command accel-rl doctor --machine FILE prints the plan of a run for a described machine, without starting a
+process."""
 
 from accel_rl.cli.train_command import parse_train
 from accel_rl.config.resolved import resolve
@@ -12,8 +13,8 @@ DEFAULT_RUNS = ("a2c", "ppo", "dqn")
 
 
 def split(argv: list[str]) -> tuple[str | None, list[str]]:
-    """Remove `--machine FILE` from the arguments. Return (file or None, the remaining arguments). Raises ConfigError if
-    the file is missing from the arguments."""
+    """Remove `--machine FILE` from the arguments, and return (file or None, the remaining arguments). Raises
+    ConfigError if FILE is missing."""
     for i, arg in enumerate(argv):
         if arg.startswith("--machine="):
             return arg.partition("=")[2], argv[:i] + argv[i + 1 :]
@@ -25,10 +26,8 @@ def split(argv: list[str]) -> tuple[str | None, list[str]]:
 
 
 def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
-    """Return (lines, number of warnings, problems) of the given run, or of the default A2C, PPO and DQN.
-
-    Raises ConfigError.
-    """
+    """Return (lines, number of warnings, problems) of the given run, or of the default A2C, PPO and DQN. Raises
+    ConfigError."""
     machine = read_machine(file)
     if machine.memory is None:
         raise ConfigError(f"--machine {file}: memory is missing")

@@ -1,4 +1,4 @@
-"""The console script: accel-rl train, resume, evaluate ... See `COMMANDS`."""
+"""The console script accel-rl has the commands of `COMMANDS`: train, resume, evaluate ..."""
 
 import importlib
 import sys
@@ -39,7 +39,7 @@ PLACES = {
     "search": "accel_rl.sweeps.search_command:search",
     "status": "accel_rl.sweeps.sweep_display:status",
 }
-"""Maps each command to its function, which takes the arguments and returns the exit code."""
+"""Maps each command to its function, which receives the arguments and returns the exit code."""
 
 
 def function_of(command: str) -> Callable[[list[str]], int]:
@@ -80,8 +80,8 @@ def dispatch(argv: list[str]) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command. The exit code is 0 for success, 1 if the run failed, 2 for bad input, and 128 + n after a stop by
-    signal n."""
+    """Run a command. The exit code is 0 for success, 1 if the run failed, 2 for wrong settings, and 128 + n after a
+    stop by signal n."""
     return ended("accel-rl", dispatch, sys.argv[1:] if argv is None else argv)
 
 

@@ -17,7 +17,7 @@ from accel_rl.system.errors import ConfigError
 @dataclass(frozen=True)
 class PlotOptions:
     out: str = ""
-    """File to write. The default is curve.png in the folder of the run or sweep, or in the current folder for several
+    """File of the plot, by default curve.png in the folder of the run or sweep, or in the current folder for several
     runs."""
     x: str = "env_steps"
     """Column of metrics.csv on the x axis, such as env_steps or wall_s, or minutes."""
@@ -26,7 +26,7 @@ class PlotOptions:
 
 
 def plot_command(argv: list[str]) -> int:
-    """accel-rl plot RUN [RUN ...] [options]"""
+    """Run the command accel-rl plot RUN [RUN ...] [options]."""
     words, options = positionals(argv, ["a folder of a run or a sweep"], "accel-rl plot", many=True)
     chosen = parse(
         PlotOptions,
@@ -50,7 +50,7 @@ def plot_command(argv: list[str]) -> int:
 
 
 def report_command(argv: list[str]) -> int:
-    """accel-rl report RUNS [options]"""
+    """Run the command accel-rl report RUNS [options]."""
     words, options = positionals(argv, [], "accel-rl report", many=True)
     chosen = parse(
         ReportOptions,

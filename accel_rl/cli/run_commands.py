@@ -23,7 +23,7 @@ from accel_rl.system.errors import ConfigError
 
 
 def resume_command(argv: list[str]) -> int:
-    """accel-rl resume RUN [options]"""
+    """Run the command accel-rl resume RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
     chosen = parse(ResumeOptions, options, "accel-rl resume RUN", "Continue a run, in the same folder and files.")
     run, config = RunFolder.open(Path(words[0]).expanduser())
@@ -32,7 +32,7 @@ def resume_command(argv: list[str]) -> int:
 
 
 def evaluate_command(argv: list[str]) -> int:
-    """accel-rl evaluate RUN [options]"""
+    """Run the command accel-rl evaluate RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl evaluate")
     chosen = parse(EvaluateOptions, options, "accel-rl evaluate RUN", "Score a run's agent on fresh episodes.")
     run, config = RunFolder.open(Path(words[0]).expanduser())
@@ -50,7 +50,7 @@ def evaluate_command(argv: list[str]) -> int:
 
 
 def watch_command(argv: list[str]) -> int:
-    """accel-rl watch RUN [options]"""
+    """Run the command accel-rl watch RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl watch")
     chosen = parse(WatchOptions, options, "accel-rl watch RUN", "Make a video of a run's agent playing one episode.")
     chosen.check()
@@ -61,7 +61,7 @@ def watch_command(argv: list[str]) -> int:
 
 
 def export_command(argv: list[str]) -> int:
-    """accel-rl export RUN [options]"""
+    """Run the command accel-rl export RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl export")
     chosen = parse(
         ExportOptions, options, "accel-rl export RUN", "Write the network of a run as a model that others can load."
@@ -82,7 +82,7 @@ class PushOptions:
 
 
 def push_command(argv: list[str]) -> int:
-    """accel-rl push MODEL NAME/MODEL [options]"""
+    """Run the command accel-rl push MODEL NAME/MODEL [options]."""
     words, options = positionals(
         argv, ["the folder of a model (accel-rl export)", "NAME/MODEL on the hub, or a new folder"], "accel-rl push"
     )
@@ -96,11 +96,11 @@ def push_command(argv: list[str]) -> int:
 @dataclass(frozen=True)
 class PullOptions:
     out: str = ""
-    """Folder of the model, which is created. Default: models/NAME/MODEL."""
+    """Folder that is created for the model, by default models/NAME/MODEL."""
 
 
 def pull_command(argv: list[str]) -> int:
-    """accel-rl pull NAME/MODEL [options]"""
+    """Run the command accel-rl pull NAME/MODEL [options]."""
     words, options = positionals(argv, ["NAME/MODEL on the hub, or the folder of a model"], "accel-rl pull")
     chosen = parse(
         PullOptions, options, "accel-rl pull NAME/MODEL", "Download a model from a model hub. Needs the extra hub."
@@ -114,25 +114,25 @@ def pull_command(argv: list[str]) -> int:
 @dataclass(frozen=True)
 class StartsOptions:
     out: str = ""
-    """File to write. Default: GAME.starts.json in the current folder."""
+    """File of the start points, by default GAME.starts.json in the current folder."""
     points: Count = 100
     """Number of start points (Nair et al. 2015, section 5.2: 100)."""
     games: Count = 10
-    """Number of games to play. The points are drawn uniformly from all their steps."""
+    """Number of games to play. The start points are drawn uniformly from all steps of these games."""
     steps: Count = 4_500
-    """Longest game in agent steps. The default of 4,500 is 5 minutes."""
+    """Maximum length of a game in agent steps. The default of 4,500 agent steps is 5 minutes."""
     seed: Count = 0
     """Seed of the play and of the draw of start points."""
     greedy: bool = False
-    """With a run's agent, act greedily instead of sampling from the policy."""
+    """If a run's agent plays, act greedily instead of sampling from the policy."""
     best: bool = False
-    """With a run, use the network with the best evaluation instead of the newest checkpoint."""
+    """If a run's agent plays, use the network with the best evaluation instead of the newest checkpoint."""
     checkpoint: str = ""
-    """With a run, use this checkpoint folder instead of the newest."""
+    """If a run's agent plays, use this checkpoint folder instead of the newest checkpoint."""
 
 
 def starts_command(argv: list[str]) -> int:
-    """accel-rl starts GAME or RUN [options]"""
+    """Run the command accel-rl starts GAME or RUN [options]."""
     words, options = positionals(argv, ["the game, or a run folder"], "accel-rl starts")
     chosen = parse(
         StartsOptions,

@@ -1,4 +1,4 @@
-"""accel-rl train ALGORITHM [options]"""
+"""The command accel-rl train ALGORITHM [options] trains a run."""
 
 import math
 from pathlib import Path
@@ -34,13 +34,13 @@ MAIN = {
 
 
 def main(argv: list[str]) -> int:
-    """accel-rl train ALGORITHM [options]"""
+    """Run the command accel-rl train ALGORITHM [options]."""
     config = parse_train(argv, "accel-rl train", "Train an agent.")
     return launch(config, Path(config.run_dir).expanduser() if config.run_dir else None)
 
 
 def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
-    """Parse `ALGORITHM [options]` into the settings of a run. ConfigError."""
+    """Parse `ALGORITHM [options]` into the settings of a run, or raise ConfigError."""
     words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], prog)
     algorithm = words[0] if words else "a2c"
     # --env CartPole-v1 reads better than --env.id; games have --game.
@@ -65,8 +65,8 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
 
 
 def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
-    """Return the groups of options that have no effect in combination with these options. Each group maps to the
-    condition under which it has an effect."""
+    """Map each group of options that has no effect in combination with these options to the condition under which it
+    has an effect."""
     flags = {option.partition("=")[0] for option in options}
     cluster = value_of(options, "--cluster")
     result = {}
@@ -80,7 +80,7 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
 
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
-    """Start a run in a new folder, train it to its end, and return the exit code. ConfigError, RunError."""
+    """Start a run in a new folder, train to its end, and return the exit code. Raises ConfigError or RunError."""
     # The training code is imported after the settings are checked, so that help and errors do not wait for the import.
     from accel_rl.api.launch import begin
 

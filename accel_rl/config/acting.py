@@ -1,4 +1,4 @@
-"""Settings with which a trained network acts on this machine, whatever machine trained it."""
+"""Returns settings with which a trained network acts on this machine, whatever machine trained the network."""
 
 from dataclasses import dataclass, replace
 
@@ -17,23 +17,24 @@ class ActingEnv:
     """Options of commands that load a network."""
 
     backend: str = ""
-    """Backend of an Atari game: ale, emulator or auto. The default is the run's backend, or ale if that backend is not
-    compiled, which is logged."""
+    """Backend of an Atari game: ale, emulator or auto. The default is the run's backend, or ale if the run's backend is
+    not compiled, which is logged."""
 
 
 def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> Resolved:
-    """Return the settings that evaluations, videos and acting need: network, environment, protocol and evaluation.
+    """Return the settings that evaluations, videos and acting need (network, environment, protocol and evaluation), and
+    defaults for all other settings.
 
-    All other settings have their defaults. So no setting of the training machine, such as its GPUs, cores, loggers or
-    cluster, can prevent an evaluation of the network. `device` and `backend` override the run's values. With "" the
-    run's values are used. If this machine does not have them, its own values are used and logged. Raises ConfigError,
+    Therefore no setting of the training machine, such as its GPUs, cores, loggers or cluster, can prevent an evaluation
+    of the network. `device` and `backend` override the run's values. If `device` or `backend` is "", the run's value is
+    used, or this machine's own value, with a log message, if this machine lacks the run's value. Raises ConfigError,
     with a message of one line.
     """
     env = played_by(config.env, backend) if backend else _playable(config.env)
     gpus = config.distributed.named_gpus
     device = device or _available(hardware.gpu_name(gpus[0]) if gpus else config.device)
     s = config.sampler
-    # Emulation on a device is meant for GPUs. On a CPU, worker processes play the same episodes.
+    # Emulation on a device is meant for GPUs, and on a CPU worker processes play the same episodes.
     engine = "workers" if s.on_device and (device == "cpu" or env.backend != config.env.backend) else s.engine
     given = TrainConfig(
         algorithm=config.algorithm,

@@ -1,4 +1,4 @@
-"""Warnings about surprising settings: settings without an effect, and runs without an update."""
+"""Warns about surprising settings: settings without an effect, and runs without an update."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
@@ -15,7 +15,7 @@ Test = Callable[[Resolved], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """Settings that have an effect only if `holds` is true, by their full names, or as groups with a final point."""
+    """Settings, by their full names or as groups with a final point, that have an effect only if `holds` is true."""
 
     names: tuple[str, ...]
     holds: Test
@@ -37,7 +37,7 @@ def _explores_by_epsilon(config: Resolved) -> bool:
     return not getattr(config.algo, "noisy", False)
 
 
-ANYWHERE = ("stack", "max_evaluation_steps")  # These rules also apply to environments of Gymnasium.
+ANYWHERE = ("stack", "max_evaluation_steps")  # These rules also apply to Gymnasium environments.
 CONDITIONS = (
     Condition(
         (
@@ -69,7 +69,7 @@ CONDITIONS = (
     Condition(("evaluation.steps",), lambda c: not c.evaluation.episodes, "--evaluation.episodes 0"),
     Condition(
         ("sampler.groups",),
-        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,  # each worker process has one group
+        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,  # Each worker process has one group.
         "--no-inference-per-worker",
     ),
     Condition(
@@ -133,7 +133,7 @@ def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def warning(config: TrainConfig) -> str:
-    """Return a one-line warning about surprising effects of these settings, or "" if there are none."""
+    """Return a one-line warning about surprising effects of these settings, or "" if they have none."""
     if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
         return ""
     replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1

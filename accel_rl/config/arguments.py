@@ -70,7 +70,7 @@ def parse(
 
 
 def _one_line(boxed: str) -> str:
-    """Turn the message that tyro draws in a box into one line."""
+    """Convert the message that tyro draws in a box into one line."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", boxed)
     lines = [line.strip("│╭╮╰╯─ \t") for line in text.splitlines()]
     kept = []
@@ -86,7 +86,7 @@ def _one_line(boxed: str) -> str:
 
 
 def positionals(argv: list[str], names: list[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:
-    """Split arguments into leading words and options. Raises ConfigError if a word is missing."""
+    """Split arguments into leading words and options, or raise ConfigError if a word is missing."""
     n = 0
     while n < len(argv) and not argv[n].startswith("-") and (many or n < len(names)):
         n += 1

@@ -1,4 +1,5 @@
-"""The file config.json of a run has a format version. Files of earlier formats are converted when they are read."""
+"""The file config.json of a run has a format version. A config.json of an earlier format is converted when it is
+read."""
 
 import json
 from collections.abc import Mapping
@@ -8,10 +9,11 @@ from typing import Any
 from accel_rl.system.errors import ConfigError
 
 FORMAT = 2
-"""Version of config.json. The version is increased when a setting changes its name or meaning. The tables below then
-get an entry for the previous format."""
+"""Version of config.json. The version is increased when a setting changes its name or meaning. For each new version,
+the tables below get an entry for the previous format."""
 
-# For each file format: settings that the next format renames. The name of a nested setting contains a point.
+# Maps each file format to the settings that the next format renames.
+# The name of a nested setting contains a point.
 _RENAMED: dict[int, dict[str, str]] = {
     1: {
         "group": "distributed",
@@ -24,7 +26,7 @@ _RENAMED: dict[int, dict[str, str]] = {
         "algo.rule_epsilon": "algo.optimizer_eps",
     }
 }
-# For each file format: settings that the next format adds, with the values that all earlier runs used.
+# Maps each file format to the settings that the next format adds, with the values that all earlier runs used.
 _ADDED: dict[int, dict[str, Any]] = {
     1: {
         "schedule": "lockstep",
@@ -106,7 +108,7 @@ def read_file(folder: Path) -> dict[str, Any]:
 
 
 def _section(values: dict[str, Any], name: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the section that contains a setting, and the setting's name there, or None if the file has no such
+    """Return (the section that contains a setting, the setting's name in this section), or None if the file has no such
     section."""
     section, _, last = name.rpartition(".")
     result = values.get(section) if section else values

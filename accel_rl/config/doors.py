@@ -16,7 +16,7 @@ SCHEDULE_METHODS = ("cycle", "state_dict", "load_state_dict", "close")
 
 
 def find_engine(name: str) -> Callable[[EngineSetup], Engine]:
-    """Return the engine of this process, or the class of `module:Class`. ConfigError."""
+    """Return the engine of this process, or the class of `module:Class`; raises ConfigError."""
     if name == "in-process":
         from accel_rl.samplers.in_process import InProcessEngine
 
@@ -25,7 +25,7 @@ def find_engine(name: str) -> Callable[[EngineSetup], Engine]:
 
 
 def find_gradient_sync(name: str) -> type[Any]:
-    """Return the class of `module:Class`, which is built from (flat, algo, communicator). ConfigError."""
+    """Return the class of `module:Class`, which is built from (flat, algo, communicator); raises ConfigError."""
     result = _class("--update", name)
     if not issubclass(result, GradientSync):
         raise ConfigError(f"--update {name}: it is not a subclass of accel_rl.distributed.gradient_sync.GradientSync")
@@ -33,7 +33,7 @@ def find_gradient_sync(name: str) -> type[Any]:
 
 
 def find_schedule(name: str) -> type[Any]:
-    """Return the class of `module:Class`, which is built like `Lockstep`. ConfigError."""
+    """Return the class of `module:Class`, which is built like `Lockstep`; raises ConfigError."""
     return _with_methods("--schedule", name, SCHEDULE_METHODS, "a Schedule (accel_rl/runners/schedule.py)")
 
 

@@ -1,5 +1,4 @@
-"""Names of settings are flags of the command line: full (--env.game) or short (--game). A setting can also be found by
-its name."""
+"""The flags of the command line are names of settings, full (--env.game) or short (--game)."""
 
 import dataclasses
 import typing
@@ -13,7 +12,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str]:
-    """Map every flag of a nested dataclass to its short name: {'--sampler.reset': 'reset', '--seed': 'seed'}."""
+    """Map every flag of a nested dataclass to its short name, such as '--sampler.reset' to 'reset'."""
     result: dict[str, str] = {}
     hints = typing.get_type_hints(cls)
     for f in dataclasses.fields(cls):
@@ -30,8 +29,8 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
 def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
     """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name.
 
-    Raises ConfigError for an unknown flag. The message suggests the equivalent of another library's flag, or similar
-    names.
+    Raises ConfigError for an unknown flag. The error message suggests the equivalent of another library's flag, or
+    similar names.
     """
     by_name: dict[str, list[str]] = {}  # The names of nested settings are included, such as replay.size.
     for flag in flags:
@@ -71,8 +70,8 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
 
 
 def full_name(config: TrainConfig, name: str) -> str:
-    """Return a setting's full name, such as env.game for game. An unknown setting raises a ConfigError with similar
-    names."""
+    """Return a setting's full name, such as env.game for game. Raises a ConfigError with similar names for an unknown
+    setting."""
     flags = flags_of(TrainConfig, config)
     del flags["--algorithm"]  # Another algorithm would have other settings.
     return complete(["--" + name], flags)[0][2:].replace("-", "_")
@@ -80,7 +79,7 @@ def full_name(config: TrainConfig, name: str) -> str:
 
 def with_setting(config: TrainConfig, name: str, value: Any) -> TrainConfig:
     """Return the configuration with one setting changed. `name` is a full name, such as env.game. Raises ConfigError
-    for a wrong type."""
+    for a value of a wrong type."""
     return cast(TrainConfig, _with(config, name, name.split("."), value))
 
 

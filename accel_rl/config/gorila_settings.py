@@ -9,7 +9,7 @@ from accel_rl.system.errors import ConfigError
 
 MAX_IN_FLIGHT = 2
 SLACK = 100
-"""Smallest allowed difference, in pushes, between max_delay and the age of a gradient among equally fast learners."""
+"""Minimum difference, in pushes, between max_delay and the age of a gradient among equally fast learners."""
 
 
 @dataclass(frozen=True)
@@ -17,33 +17,34 @@ class ParameterServerConfig:
     """A sharded parameter server (Nair et al. 2015, section 4)."""
 
     shards: Count = 1
-    """Number of shards that the parameters are divided among (Nair et al. 2015, section 5.1: 31)."""
+    """Number of shards among which the parameters are divided (Nair et al. 2015, section 5.1: 31)."""
     max_delay: OptionalCount = None
-    """Maximum age of a push, counted in other pushes to the shard. Older pushes are discarded (section 4.2 gives no
+    """Maximum age of a push, counted in other pushes to the shard. A shard discards older pushes (section 4.2 states no
     number). The default is (1 + in-flight) x learners, which is the age of a gradient among equally fast learners, plus
     the number of learners or 100, whichever is larger. With 0 a shard applies only gradients that were computed at its
     current parameters."""
     in_flight: Count = 1
     """Maximum number of unanswered pushes at the end of an update, 0 to 2. With 0 each update waits for the shards'
-    answers and pulls the new parameters. Otherwise answers and parameters are applied when they arrive."""
+    answers and pulls the new parameters. With 1 or 2, answers and parameters are applied when they arrive."""
     outlier_deviations: float = 0.0
-    """A learner discards a gradient if two conditions hold. Its |loss| exceeds the running mean by this many running
-    standard deviations (section 4.2: several), and the excess is larger than one clipped reward can cause. The rule is
-    for losses of Q-learning. With --cluster gorila the default is 5 for dqn, c51 and rainbow. 0 means never."""
+    """A learner discards a gradient if its |loss| exceeds the running mean by this many running standard deviations
+    (section 4.2: several), and the excess is larger than one clipped reward can cause. The outlier rule is for losses
+    of Q-learning. With --cluster gorila the default is 5 for dqn, c51 and rainbow. 0 means that no gradient is
+    discarded as an outlier."""
     push_updates: Count = 1
     """With --update async, a machine pushes once its ranks have made this number of updates since the last push. The
-    push contains all of them. Before a push, the machine waits for the answers to its last push."""
+    push contains all updates since the last push. Before a push, the machine waits for the answers to its last push."""
     timeout_s: float = 60.0
     """Seconds after which a shard that does not answer ends the run."""
 
     @property
     def pushing(self) -> int:
-        """Number of learners that push."""
+        """Return the number of learners that push."""
         return 1
 
     @property
     def delay_limit(self) -> int:
-        """The resolved value of max_delay."""
+        """Return the resolved value of max_delay."""
         n = self.pushing
         return (1 + self.in_flight) * n + max(SLACK, n) if self.max_delay is None else self.max_delay
 
@@ -71,24 +72,26 @@ class GorilaConfig(ParameterServerConfig):
     bundles: Count = 2
     """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle samples and learns."""
     actors: Count = 0
-    """Number of processes that sample without learning. Such processes need --gorila.replay global."""
+    """Number of processes that sample without learning, which need --gorila.replay global."""
     learners: Count = 0
-    """Number of processes that learn without sampling. Such processes need --gorila.replay global."""
+    """Number of processes that learn without sampling, which need --gorila.replay global."""
     replay: Literal["local", "global"] = "local"
-    """Place of the replay. With `local` each bundle learns from its own steps (Nair et al. 2015, section 5.1). With
-    `global` all steps are stored in one replay in a separate process, from which all learners draw (section 4)."""
+    """Place of the replay: local or global. With `local` each bundle learns from its own steps (Nair et al. 2015,
+    section 5.1). With `global` all steps are stored in one replay in a separate process, from which all learners draw
+    (section 4)."""
     updates: OptionalCount = None
     """End the run after this many updates of the parameters, instead of after --env-steps of all bundles together."""
     min_bundles: Count = 1
     """The run ends if fewer than this number of bundles have been running for --gorila.timeout-s seconds."""
     snapshot_updates: Count = 1_000
-    """Updates of the parameters between two snapshots of the shards. A lost shard continues from its last snapshot."""
+    """Number of updates of the parameters between two snapshots of the shards. A lost shard continues from its last
+    snapshot."""
     bundle_cpus: float = 0.0
-    """Number of cores that the cluster reserves for each bundle. A fraction below 1 is allowed. With 0 all cores are
-    divided among the bundles."""
+    """Number of cores that the cluster reserves for each bundle. The number of cores may be a fraction below 1. With 0
+    all cores are divided among the bundles."""
     bundle_gpus: float = 0.0
-    """Number of GPUs that the cluster reserves for each bundle. A fraction below 1 is allowed. With 0 all GPUs are
-    divided among the bundles."""
+    """Number of GPUs that the cluster reserves for each bundle. The number of GPUs may be a fraction below 1. With 0
+    all GPUs are divided among the bundles."""
 
     @property
     def pushing(self) -> int:
@@ -96,7 +99,7 @@ class GorilaConfig(ParameterServerConfig):
 
     @property
     def members(self) -> int:
-        """Number of processes that sample or learn."""
+        """Return the number of processes that sample or learn."""
         return self.bundles + self.actors + self.learners
 
     def check(self) -> None:

@@ -1,5 +1,5 @@
-"""The help of the command line describes the main options, and lists the others in one line each. --help-all describes
-all options."""
+"""The help of the command line describes the main options, and lists the other options in one line each. --help-all
+describes all options."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from typing import Any
 import tyro
 
 WIDTHS = (80, 120)
-"""Smallest and largest width of a line. Between these limits, a line has the width of the terminal."""
+"""Minimum and maximum width of a line, which otherwise has the width of the terminal."""
 COLUMN = 34
 """Width of the column of flags."""
 TITLES = {
@@ -47,8 +47,8 @@ class Option:
 
 @dataclass(frozen=True)
 class Help:
-    """The arrangement of a command's help. `main` has the flags that are described first, {flag: its typed form}.
-    `modes` has the groups that are omitted, {group: the condition under which it is shown}. Without main flags, the
+    """The arrangement of a command's help. `main` maps the flags that are described first to their typed form. `modes`
+    maps the groups of options that are omitted to the condition under which they are shown. Without main flags, the
     help describes all options."""
 
     main: Mapping[str, str] = field(default_factory=dict)

@@ -7,8 +7,9 @@ INTENSITY = "how often each transition is used on average: batch size / env step
 ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
 RUN = "accel-rl train always shows progress"
 
-# For each flag of another library: pairs of a flag of this project and its meaning. The first flag that the algorithm
-# has is suggested. If the flag is empty, the meaning is the whole answer.
+# Maps each flag of another library to pairs of a flag of this project and its meaning.
+# The error message suggests the first of these flags that the algorithm has.
+# If the flag is empty, the meaning is the whole answer.
 HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "lr": (("--algo.learning-rate", ""),),
     "anneal-lr": (("--algo.learning-rate-schedule", "constant or linear"),),
@@ -78,8 +79,7 @@ HINTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) -> str:
-    """Return the flag that corresponds to another library's flag, for the chosen algorithm, or "" if that flag is
-    unknown.
+    """Return the flag that corresponds to another library's flag, for the chosen algorithm, or "" for an unknown flag.
 
     `name` is the flag without dashes. `flags` are all flags of the command. `by_name` has the flags under each spelling
     without their group.

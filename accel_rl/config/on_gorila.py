@@ -13,9 +13,9 @@ def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
 
     An algorithm's default settings are replaced by those of Nair et al. 2015. The changes are the interval of the
     target network (section 5.1), the guard against outliers (section 4.2, only for Q-learning with clipped rewards),
-    and for DQN the network (section 5.1). The optimizer stays RMSProp, because the paper does not give the learning
-    rate of its AdaGrad, and this project has not searched for one. An experiment's settings are unchanged. `is_atari`
-    is true if rewards are clipped by default.
+    and for DQN the network (section 5.1). The optimizer stays RMSProp, because the paper does not report the learning
+    rate of its AdaGrad, and this project has not searched for one. The settings of an experiment are unchanged.
+    `is_atari` is true if rewards are clipped by default.
     """
     algo, gorila = config.algo, config.gorila
     if isinstance(algo, ReplayAlgorithmConfig):

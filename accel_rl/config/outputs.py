@@ -13,8 +13,8 @@ class EvaluationConfig:
     is played to its end and counted, so that short episodes are not favoured."""
 
     interval: Count = 1_000_000
-    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0 means no
-    evaluations."""
+    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0 means that
+    a run has no evaluations."""
     steps: Count = 125_000
     """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). The number is reduced to
     at most an eighth of --evaluation.interval, or of the run if the run is shorter."""
@@ -22,16 +22,16 @@ class EvaluationConfig:
     """Number of episodes of one evaluation, instead of --evaluation.steps. 0 means that --evaluation.steps is used."""
     max_episode_steps: Count = 27_000
     """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter limit of
-    the environment takes precedence. So does a shorter limit of the protocol, unless --evaluation.starts is saved."""
+    the environment takes precedence, and also a shorter limit of the protocol, unless --evaluation.starts is saved."""
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
     starts: Literal["noop", "saved"] = "noop"
     """Starts of Atari episodes (Nair et al. 2015, section 5.2). With `noop` an episode begins after a reset and at most
-    --env.noop-max frames of no-op. With `saved` each point of --evaluation.starts-file is played once, and
+    --env.noop-max no-op frames. With `saved` each point of --evaluation.starts-file is played once, and
     --evaluation.episodes and steps do not count. The frames before a start count toward --evaluation.max-episode-steps.
     The rewards before a start do not count."""
     starts_file: str = ""
-    """File of start points, created by `accel-rl starts`. The points of the paper are not public."""
+    """File of start points, created by `accel-rl starts`. The start points of Nair et al. 2015 are not public."""
     greedy: bool = False
     """The agent acts greedily instead of sampling from the policy."""
 
@@ -53,14 +53,14 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Checkpoints. A resumed run is bitwise identical to an uninterrupted one. Files are written atomically and
+    """Checkpoints. A resumed run is bitwise identical to an uninterrupted run. Checkpoints are written atomically and
     verified."""
 
     interval: OptionalCount = None
     """Env steps between checkpoints. The default is a twentieth of the run, within 5,000 to 100,000. With 0 the only
-    checkpoint is at the end."""
+    checkpoint is at the end of the run."""
     keep: Count = 3
-    """Number of checkpoints to keep; older ones are deleted."""
+    """Number of checkpoints to keep; older checkpoints are deleted."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 0:
@@ -76,11 +76,11 @@ class LogConfig:
     interval: OptionalCount = None
     """Env steps between rows of metrics.csv. The default is a hundredth of the run, within 1,000 to 50,000."""
     window: Count = 100
-    """Number of recent episodes, of all ranks, that the online score averages over (section 5.3: 100)."""
+    """Number of recent episodes, of all ranks, over which the online score averages (section 5.3: 100)."""
     norms: bool = False
     """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False
-    """Also write TensorBoard events into the run folder. The option needs the extra `tensorboard`."""
+    """Also write TensorBoard events into the run folder. TensorBoard events need the extra `tensorboard`."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 1:

@@ -1,7 +1,8 @@
-"""Presets are settings of other projects and papers by name: algorithm, sampling and Atari protocol as in the source.
+"""A preset has the settings of another project or paper under a name: algorithm, sampling and Atari protocol as in the
+source.
 
-Each value is the source's value, converted to this project's units. Where the meaning differs, a comment explains the
-conversion.
+Each value of a preset is the source's value, converted to this project's units. If a setting's meaning differs from the
+source, a comment explains the conversion.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 Settings = dict[str, Any]
 
-# These are the wrappers of OpenAI baselines, which SB3 also uses.
+# The protocol is that of the wrappers of OpenAI baselines, which SB3 also uses.
 _WRAPPERS: Settings = {"env.protocol": "cleanrl2022"}
 _TEN_MILLION: Settings = {"env_steps": 10_000_000, "sampler.decorrelation_steps": 0}
 _EIGHT_BY_128: Settings = {"sampler.envs": 8, "sampler.horizon": 128}
@@ -27,8 +28,8 @@ _CLEANRL_Q: Settings = {
     "algo.network": "nature",
     "algo.replay.size": 1_000_000,
     "algo.replay.start": 80_000,
-    # In the source, epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. This project counts steps from the first
-    # update.
+    # In the source, epsilon falls from 1 at step 0 to 0.01 at step 1,000,000.
+    # This project counts epsilon's steps from the first update.
     "algo.epsilon": 1 - 0.99 * 0.08,
     "algo.epsilon_final": 0.01,
     "algo.epsilon_steps": 920_000,
@@ -76,7 +77,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 **_ATARI_PPO,
                 "algo.clip_schedule": "constant",
                 "algo.value_clip": 0.1,
-                "algo.value_coefficient": 0.25,  # the source has vf_coef 0.5 and half the squared error
+                "algo.value_coefficient": 0.25,  # The source has vf_coef 0.5 and half the squared error.
             },
             "dqn": {
                 **_CLEANRL_Q,
@@ -88,7 +89,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_CLEANRL_Q,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.01,  # this project divides epsilon by the batch size, like the source
+                "algo.optimizer_eps": 0.01,  # This project divides epsilon by the batch size, like the source.
                 "algo.target_interval": 10_000,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -104,7 +105,8 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epochs": 4,
                 "algo.epsilon_final": 0.01,
                 "algo.exploration": 0.1,
-                # The source clips at 10 with the squared error. The loss of this project has a factor 1/2.
+                # The source clips the gradient at 10 with the squared error.
+                # The loss of this project has a factor 1/2.
                 "algo.clip_grad_norm": 5.0,
                 "algo.optimizer": "radam",
                 "algo.optimizer_eps": 1e-8,
@@ -133,7 +135,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.entropy_coefficient": 0.01,
                 "algo.value_coefficient": 0.25,
                 "algo.clip_grad_norm": 0.5,
-                "algo.optimizer": "rmsprop",  # RMSpropTFLike adds epsilon inside the root
+                "algo.optimizer": "rmsprop",  # RMSpropTFLike adds epsilon inside the root.
                 "algo.optimizer_eps": 1e-5,
                 "algo.rmsprop_alpha": 0.99,
                 "algo.network": "nature",
@@ -150,8 +152,8 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.target_interval": 1_000,
                 "algo.huber": 1.0,
                 "algo.clip_grad_norm": 10.0,
-                # In the source, epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. This project counts steps
-                # from the first update.
+                # In the source, epsilon falls from 1 at step 0 to 0.01 at step 1,000,000.
+                # This project counts epsilon's steps from the first update.
                 "algo.epsilon": 1 - 0.99 * 0.1,
                 "algo.epsilon_final": 0.01,
                 "algo.epsilon_steps": 900_000,
@@ -171,7 +173,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_DOPAMINE,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.0003125 * 32,  # this project divides epsilon by the batch size
+                "algo.optimizer_eps": 0.0003125 * 32,  # This project divides epsilon by the batch size.
                 "algo.n_step": 1,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -180,7 +182,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "rainbow": {
                 **_DOPAMINE,
                 "algo.learning_rate": 6.25e-5,
-                "algo.optimizer_eps": 1.5e-4 * 32,  # this project divides epsilon by the batch size
+                "algo.optimizer_eps": 1.5e-4 * 32,  # This project divides epsilon by the batch size.
                 "algo.n_step": 3,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -280,11 +282,11 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
         },
     ),
 }
-"""Maps a name to (source, {algorithm: settings})."""
+"""Maps a preset's name to (source, {algorithm: settings})."""
 
 
 def with_preset(config: TrainConfig, name: str) -> TrainConfig:
-    """Return the settings of a preset for the configuration's algorithm. ConfigError."""
+    """Return the settings of a preset for the configuration's algorithm; raises ConfigError."""
     if name not in PRESETS:
         raise ConfigError(f"--preset {name}: must be {', '.join(PRESETS)}{nearest(name, PRESETS)}")
     _, algorithms = PRESETS[name]

@@ -21,12 +21,12 @@ ALGORITHMS = {
 PAPERS = "accel_rl.papers"
 """Package of the papers' experiments: the module of `stooke:figure_3` is accel_rl.papers.stooke."""
 PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
-"""A paper's experiments are named with one of these prefixes: none, or a package that contains them."""
+"""The module of a paper's experiments may be named without a prefix, or with a package that contains it."""
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the class of a name such as `a2c`, or of a user's `module:Class`. The current folder is searched too.
-    ConfigError."""
+    """Return the class of a name such as `a2c`, or of a user's `module:Class`. The current folder is also searched.
+    Raises ConfigError."""
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
@@ -36,7 +36,7 @@ def find_algorithm(name: str) -> type[Algorithm]:
 def find(name: str, flag: str = "algorithm") -> Any:
     """Import the object named by `a2c` or `module:attribute`. Raises a ConfigError that begins with the flag.
 
-    The module is a user's module (the current folder is searched too), a user's file (`my_grids.py:sizes`), or a paper
+    The module is a user's module (the current folder is also searched), a user's file (`my_grids.py:sizes`), or a paper
     of accel_rl.papers.
     """
     path = ALGORITHMS.get(name, name)
@@ -64,7 +64,7 @@ def papers() -> list[str]:
 
 
 def _user_module_or_paper(name: str) -> ModuleType:
-    """Import a user's module, or the paper of this name if the user has no such module. ImportError."""
+    """Import a user's module, or the paper of this name if the user has no such module; raises ImportError."""
     try:
         return import_user_module(name)
     except ModuleNotFoundError as e:

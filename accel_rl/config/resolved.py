@@ -3,15 +3,16 @@
     config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
     config.spec                     the environment, as the network, the replay and the plan need it
 
-Placement is resolved later: `--device auto`, workers and threads belong to the plan (`RunPlan`) of the executing
-machine.
+Placement is resolved later: `--device auto`, workers and threads belong to the plan (`RunPlan`) of the machine that
+executes the run.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from accel_rl.config.modes import check_modes
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.sampler_config import SamplerConfig
 from accel_rl.config.train import TrainConfig
@@ -19,6 +20,26 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec, resolve_env
 from accel_rl.envs.start_points import load_starts
 from accel_rl.system.errors import ConfigError
+
+Test = Callable[[TrainConfig], bool]
+
+MODES: tuple[tuple[Test, str], ...] = (
+    (lambda c: c.cluster == "gorila", "accel_rl.gorila.check_settings:check_gorila"),
+    (lambda c: c.cluster == "ray", "accel_rl.gorila.check_settings:check_ray_ranks"),
+    (lambda c: c.schedule == "concurrent", "accel_rl.runners.concurrent:check"),
+    (lambda c: c.distributed.several, "accel_rl.runners.ranks.rank_config:check"),
+    (lambda c: c.sampler.on_device, "accel_rl.samplers.device_engine:check"),
+)
+"""Each entry has (test whether the mode is chosen, the mode's check as module:function). A mode's check is called with
+`Resolved` settings."""
+
+
+def check_modes(config: TrainConfig) -> None:
+    """Raise ConfigError, with a message of one line, for settings that a chosen mode does not support."""
+    for is_chosen, name in MODES:
+        if is_chosen(config):
+            module, _, function = name.partition(":")
+            getattr(import_module(module), function)(config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +54,8 @@ class Resolved(TrainConfig):
     """The settings of a training run whose horizon, backend and random numbers are chosen, and whose paths are
     absolute.
 
-    All parts of a run take these settings. The settings come only from `resolve` and from a run's config.json.
+    All parts of a run receive resolved settings. Resolved settings come only from `resolve` and from a run's
+    config.json.
     """
 
     env: ResolvedEnv
@@ -44,14 +66,15 @@ class Resolved(TrainConfig):
 
     @property
     def spec(self) -> EnvSpec:
-        """The spec of the training environment. The process creates one environment to read its spec. ConfigError."""
+        """Return the spec of the training environment. The process creates one environment to read its spec. Raises
+        ConfigError."""
         return make_spec(self.env, training=True, reset=self.sampler.reset)
 
 
 def resolve(config: TrainConfig) -> Resolved:
     """Check settings, and fill in the settings that follow from others.
 
-    Raises ConfigError, with a message of one line, for impossible settings. The function makes all checks that need no
+    Raises ConfigError, with a message of one line, for impossible settings. `resolve` makes all checks that need no
     other process.
     """
     config.check()
@@ -73,7 +96,7 @@ def resolve(config: TrainConfig) -> Resolved:
 
 
 def fill_in(config: TrainConfig) -> Resolved:
-    """Fill in the settings that follow from others, without checking how they combine. ConfigError."""
+    """Fill in the settings that follow from others, without checking how they combine; raises ConfigError."""
     randomness = "counter" if config.sampler.on_device else "sequence"
     file = config.evaluation.starts_file
     if file:  # The path is made absolute, because other processes may use another folder.

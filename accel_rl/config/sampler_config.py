@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from accel_rl.samplers.names_engine import NamesEngine
+from accel_rl.samplers.grouping import NamesEngine
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
 
@@ -13,39 +13,41 @@ class SamplerConfig(NamesEngine):
     """Settings of sampling: environments, workers, inference."""
 
     envs: Count = 16
-    """Total number of environments, called B. With --update async, the number of each rank. The number must be a
-    multiple of ranks x groups x workers."""
+    """Total number B of environments, a multiple of ranks x groups x workers, or with --update async the number of each
+    rank."""
     horizon: OptionalCount = None
-    """Agent steps of each environment between optimisation phases, called T. The default follows from the algorithm's
-    batch size."""
+    """Number of agent steps of each environment between optimisation phases, called T. The default horizon follows from
+    the algorithm's batch size."""
     groups: OptionalCount = None
     """Number of alternating groups of environments. Inference for one group runs while another group steps (Stooke &
-    Abbeel section 4.1: 2). The default is 2, or 1 for an odd number of environments. With the emulator on a CPU, the
-    default is two groups, each with half of the workers and an inference thread. It is one group if the number of
-    workers is odd or a group would have fewer than 4 environments."""
+    Abbeel section 4.1: 2). The default is 2 groups, or 1 group for an odd number of environments. With the emulator on
+    a CPU, the default is two groups, each with half of the workers and an inference thread. The default is one group if
+    the number of workers is odd or a group would have fewer than 4 environments."""
     inference_per_worker: bool = False
     """Run inference for each worker separately, in order of arrival. --sampler.groups is then ignored. Daley & Amato
-    2021, section 4, compare this mode with synchronized execution (--sampler.groups 1)."""
+    2021, section 4, compare inference per worker with synchronized execution (--sampler.groups 1)."""
     workers: OptionalCount = None
-    """Number of worker processes of each rank. The default is one process per usable core, or a smaller number that
-    divides --sampler.envs."""
+    """Number of worker processes of each rank. The default is one worker process per usable core, or a smaller number
+    that divides --sampler.envs."""
     cores: tuple[int, ...] | None = None
-    """Cores to use, such as 0 1 2. The default is all cores that the affinity mask and the cgroup allow."""
+    """Cores that the run uses, such as 0 1 2. The default is all cores that the affinity mask and the cgroup allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
-    """Time of the reset after an episode (section 4.1). `immediate` resets within the same step. `wait` resets during
-    the next optimisation phase, and skips the environment until then. `swap` also resets then, while a spare
-    environment continues, which doubles the number of emulators. `cached` restores a stored start state within the same
-    step."""
+    """Time of the reset after an episode (section 4.1). `immediate` resets an environment within the same step. `wait`
+    resets an environment during the next optimisation phase, and skips the environment until then. `swap` also resets
+    an environment during the next optimisation phase, while a spare environment continues, which doubles the number of
+    emulators. `cached` restores a stored start state within the same step."""
     decorrelation_steps: Count = 300
     """Each environment starts with a random number of uniform-random actions, up to this maximum (section 5.3,
     decorrelation)."""
     engine: str = "workers"
-    """Engine that steps the environments. `workers` uses worker processes. `in-process` uses the learner's process, for
-    debugging, with the same rollouts. `device` emulates Atari on the learner's device, where frames stay (Dalton &
-    Frosio 2020); on a CPU, a slow build of the same kernels runs. `module:Class` is a user's engine."""
+    """Engine that steps the environments. `workers` steps the environments in worker processes. `in-process` steps the
+    environments in the learner's process, for debugging, with the same rollouts. `device` emulates Atari on the
+    learner's device, where frames stay (Dalton & Frosio 2020); on a CPU, a slow build of the same kernels runs.
+    `module:Class` is a user's engine."""
     capture: bool = True
-    """Capture inference once and replay it without Python on a CPU, or as a CUDA graph on a GPU. The agent and all its
-    modules must be unmodified built-ins. If inference is not captured, events.log contains the reason."""
+    """Capture inference once and replay the capture without Python on a CPU, or as a CUDA graph on a GPU. Inference is
+    captured only if the agent and all its modules are unmodified built-ins. If inference is not captured, events.log
+    contains the reason."""
     timeout_s: float = 60.0
     """Seconds after which a worker that does not answer counts as hung and is replaced."""
 

@@ -15,7 +15,7 @@ class SecondaryConfig:
     (Stooke & Abbeel, section 5.4.2)."""
 
     batch: Count = 0
-    """Batch size of the second learner, in transitions. 0 means no second learner."""
+    """Batch size of the second learner, in transitions. 0 means that the run has no second learner."""
     rate: float = 0.0
     """Learning rate of the second learner. 0 means the first learner's rate."""
 

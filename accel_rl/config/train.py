@@ -39,42 +39,44 @@ class TrainConfig:
     gorila: GorilaConfig = field(default_factory=GorilaConfig)
     preset: str = ""
     """Preset with the defaults of another project or paper for its algorithms: cleanrl, sb3, dopamine, stooke2018,
-    mnih2015 or pqn2024. Other options override the preset. The default is no preset: this project's own defaults."""
+    mnih2015 or pqn2024. Other options override the preset. Without a preset, this project's own defaults apply."""
     env_steps: Count = 1_500_000
     """Length of the run in env steps. An env step is an agent step, with 4 emulated frames in Atari."""
     seed: Count = 0
     """Seed of all random numbers of the run."""
     run_dir: str = ""
-    """Folder of the run, which is created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
+    """Folder that the run creates, by default runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
     schedule: str = "lockstep"
-    """Schedule of sampling and learning. With `lockstep` they alternate. With `concurrent` (for Q-learning) they run in
-    parallel. In a concurrent run, the target network acts while the learner trains on the replay, which changes only
-    every --algo.target-interval env steps (Daley & Amato 2021). `module:Class` is a user's schedule."""
+    """Schedule of sampling and learning. With `lockstep`, sampling and learning alternate. With `concurrent` (for
+    Q-learning), sampling and learning run in parallel. In a concurrent run, the target network acts while the learner
+    trains on the replay, which changes only every --algo.target-interval env steps (Daley & Amato 2021). `module:Class`
+    is a user's schedule."""
     cluster: Literal["none", "gorila", "ray"] = "none"
-    """Cluster of the run. With `gorila`, Ray starts bundles and a sharded parameter server (Nair et al. 2015). The
-    paper's optimizer is --optimizer adagrad, whose learning rate was not searched (a small run with 0.003 did not learn
-    Pong). With `ray`, Ray starts the ranks of --ranks on the machines of its cluster. With `none` the run uses only
-    this machine, without Ray."""
+    """Cluster on which the run trains. With `gorila`, Ray starts bundles and a sharded parameter server (Nair et al.
+    2015). The optimizer of Nair et al. 2015 is --optimizer adagrad, whose learning rate was not searched (a small run
+    with 0.003 did not learn Pong). With `ray`, Ray starts the ranks of --ranks on the machines of its cluster. With
+    `none` the run uses only this machine, without Ray."""
     address: str = ""
-    """Address of a running Ray cluster, HOST:PORT or auto. By default, Ray is started on this machine for this run."""
+    """Address of a running Ray cluster, HOST:PORT or auto. By default, Ray is started on this machine for the run."""
     device: str = "auto"
     """Device of the learner and of inference: auto, cpu, cuda or cuda:N."""
     precision: Precision = "float32"
-    """Precision of matrix products and convolutions in training. `tfloat32` is faster on GPUs, and `bfloat16` on
-    GPUs and on CPUs with AMX. Neither reproduces the papers' numbers. Parameters, sums, losses and evaluations stay
-    float32."""
+    """Precision of matrix products and convolutions in training. `tfloat32` is faster on GPUs, and `bfloat16` on GPUs
+    and on CPUs with AMX. Neither `tfloat32` nor `bfloat16` reproduces the papers' numbers. Parameters, sums, losses and
+    evaluations stay float32."""
     capture_updates: bool = True
-    """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network allow it. If updates are
-    not captured, events.log contains the reason."""
+    """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network support this. If updates
+    are not captured, events.log contains the reason."""
     torch_threads: OptionalCount = None
-    """Number of threads of one torch operation. The default is one per usable core on a CPU, and one with a GPU."""
+    """Number of threads per torch operation. The default is one thread per usable core on a CPU, and one thread with a
+    GPU."""
     max_skipped_updates: Count = 20
-    """End the run after this many consecutive updates with a non-finite loss or gradient. Each such update is skipped
-    and counted."""
+    """End the run after this many consecutive updates with a non-finite loss or gradient. Each update with a non-finite
+    loss or gradient is skipped and counted."""
     strict: bool = False
-    """End the run (exit code 1) if a worker process dies, instead of replacing it."""
+    """End the run (exit code 1) if a worker process dies, instead of replacing the worker."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
-    """Mode of Weights & Biases. If the service does not answer, the run reports that once and continues without it."""
+    """Mode of Weights & Biases. A run continues without the service if it does not answer."""
     wandb_project: str = "accel_rl"
     """Weights & Biases project of the run."""
 
@@ -97,12 +99,12 @@ class TrainConfig:
 
     @property
     def rank_envs(self) -> int:
-        """Number of environments B of one rank."""
+        """Return the number of environments B of one rank."""
         return self.sampler.envs // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
     def evaluation_limit(self) -> int:
-        """Time limit of an evaluation episode, in agent steps.
+        """Return the time limit of an evaluation episode, in agent steps.
 
         The protocol's own limit (5 minutes for mnih2015) does not apply to saved starts (Nair et al. 2015, section
         5.2).
@@ -114,20 +116,20 @@ class TrainConfig:
 
     @property
     def period(self) -> int:
-        """With the concurrent schedule: env steps between two synchronizations of sampling and learning."""
+        """Return the env steps between two synchronizations of sampling and learning, with the concurrent schedule."""
         assert isinstance(self.algo, ReplayAlgorithmConfig)
         return self.algo.target_interval
 
     @property
     def rank_period(self) -> int:
-        """The length of the concurrent schedule's period, in env steps of one rank. Synchronous ranks share the steps
-        of a period."""
+        """Return the length of the concurrent schedule's period, in env steps of one rank. Synchronous ranks share the
+        steps of a period."""
         return self.period // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
     def T(self) -> int:
-        """The resolved horizon. With the concurrent schedule, the horizon is the largest up to 32 with which rollouts
-        divide the period."""
+        """Return the resolved horizon. With the concurrent schedule, the horizon is the largest number up to 32 with
+        which rollouts divide the period."""
         if self.sampler.horizon:
             return self.sampler.horizon
         B = self.sampler.envs
@@ -141,7 +143,7 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Build the settings from a config.json of this format or an earlier one.
+        """Build the settings from a config.json of this format or an earlier format.
 
         Raises ConfigError, with a message of one line, for an unknown field. A missing field gets its default, which is
         logged.
@@ -156,20 +158,20 @@ class TrainConfig:
         return config
 
     def checkpoint_interval(self) -> int:
-        """Resolved number of env steps between checkpoints. 0 means a single checkpoint at the end."""
+        """Return the resolved number of env steps between checkpoints. 0 means a single checkpoint at the end."""
         if self.checkpoint.interval is not None:
             return self.checkpoint.interval
         return min(max(self.env_steps // 20, 5_000), 100_000)
 
     def log_interval(self) -> int:
-        """Resolved number of env steps between rows of metrics."""
+        """Return the resolved number of env steps between rows of metrics."""
         return self.log.interval or min(max(self.env_steps // 100, 1_000), 50_000)
 
 
 def default_config(name: str) -> TrainConfig:
     """Return the default settings of an algorithm, with its paper's environments and horizon.
 
-    `name` is `a2c`, `module:Class`, or `module:function` of a function that returns settings (an experiment).
+    `name` is `a2c`, `module:Class`, or `module:function` of a function that returns settings (an experiment). Raises
     ConfigError.
     """
     result = find(name)
@@ -186,8 +188,7 @@ def default_config(name: str) -> TrainConfig:
 def read_settings(folder: Path) -> dict[str, Any]:
     """Read the settings of a run's folder as plain JSON, with the current names, without importing a user's algorithm.
 
-    Raises ConfigError, with a message of one line, for an unknown field. Fields of a user's algorithm cannot be checked
-    here.
+    Raises ConfigError, with a message of one line, for an unknown field. Fields of a user's algorithm are not checked.
     """
     values = read_file(folder)
     try:
@@ -213,6 +214,6 @@ def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], p
             raise ConfigError(f"unknown field {prefix}{key} ({formats})" + nearest(key, names))
         if isinstance(value, dict) and is_dataclass(hints[key]):
             value = _build(hints[key], value, version, missing, f"{prefix}{key}.")
-        built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples, so lists become tuples
+        built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples, so lists become tuples.
     missing += [prefix + name for name in names if name not in built]
     return cls(**built)

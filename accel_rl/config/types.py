@@ -37,13 +37,14 @@ def plain(value: Any) -> Any:
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Return whether a value has a type. Whole numbers are accepted as floats. Booleans are not accepted as numbers."""
+    """Return whether a value has a type. Whole numbers are accepted as floats, and booleans are not accepted as
+    numbers."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return any(value == allowed and type(value) is type(allowed) for allowed in args)
     if origin is tuple:
         return isinstance(value, tuple | list) and all(fits(args[0], v) for v in value)
-    if args and origin is not None:  # the type is a union
+    if args and origin is not None:  # The type is a union.
         return any(fits(a, value) for a in args)
     if hint is float:
         return isinstance(value, float | int) and not isinstance(value, bool)

@@ -1,1 +1,1 @@
-"""The data that samplers, algorithms and replays exchange, time-major: T steps, B environments, S stacked frames."""
+"""The data that samplers, algorithms and replays exchange is time-major: T steps, B environments, S stacked frames."""

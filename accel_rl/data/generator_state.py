@@ -1,9 +1,9 @@
 """Saved states of torch's random generators can move between a CPU and a GPU.
 
 The state of a CPU's generator is a Mersenne Twister of 5,056 bytes. The state of a CUDA generator is a seed and a
-counter of 16 bytes. Neither generator can continue from the other's state. A run that changes its device begins new
-random streams on the new device. The seeds of the new streams are computed from the saved states, so the continued run
-depends on the checkpoint only.
+counter of 16 bytes. The generators of CPU and GPU cannot continue from each other's state. A run that changes its
+device begins new random streams on the new device. The seeds of the new streams are computed from the saved states, so
+the continued run depends on the checkpoint only.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def restore(generator: torch.Generator, state: Tensor) -> None:
 def restore_default(cpu: Tensor, gpu: Tensor | None, device: torch.device | str) -> None:
     """Restore torch's default generators of the CPU and of the GPU on which the run continues.
 
-    `gpu` is None if the run had no GPU. The GPU's generator is then seeded from the CPU's state, which is logged.
+    `gpu` is None if the run had no GPU; then the GPU's generator is seeded from the CPU's state, which is logged.
     """
     torch.set_rng_state(cpu)
     gpus = Device(device)

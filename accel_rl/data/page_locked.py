@@ -18,14 +18,14 @@ NO_CONTEXT = 3, 201  # the codes CUDA_ERROR_NOT_INITIALIZED and CUDA_ERROR_INVAL
 
 
 class PageLocks(Protocol):
-    """Lock and unlock pages of host memory."""
+    """Locks and unlocks pages of host memory."""
 
     def register(self, address: int, size: int) -> int:
         """Lock the pages of `size` bytes, from the address of a page. Return CUDA's error code, which is 0 for
         success."""
 
     def unregister(self, address: int) -> int:
-        """Unlock the pages that were locked from an address. Return CUDA's error code."""
+        """Unlock the pages that were locked from an address, and return CUDA's error code."""
 
 
 class _Driver:
@@ -38,7 +38,7 @@ class _Driver:
     def register(self, address: int, size: int) -> int:
         arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
         error = int(self._library.cuMemHostRegister_v2(*arguments))
-        if error in NO_CONTEXT:  # The first call of CUDA's runtime in a thread would set the thread's CUDA context.
+        if error in NO_CONTEXT:  # The first call of CUDA's runtime in a thread sets the thread's CUDA context.
             torch.cuda.current_stream().synchronize()
             error = int(self._library.cuMemHostRegister_v2(*arguments))
         return error
@@ -75,7 +75,7 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 class PageLocked:
     """Contiguous host tensors whose pages are locked until `close`, so that copies from and to a GPU are asynchronous.
 
-    If the system does not allow page locks, copies are slower. This is logged once.
+    If the system does not allow page locks, copies are slower, which is logged once.
     """
 
     def __init__(self, tensors: Iterable[Tensor], module: Any):
@@ -93,7 +93,7 @@ class PageLocked:
                 self._locked.append(address)
 
     def close(self) -> None:
-        """Unlock the pages. Call this method before the memory is freed."""
+        """Unlock the pages; this must be called before the memory is freed."""
         while self._locked:
             self._locks.unregister(self._locked.pop())
 
@@ -106,5 +106,5 @@ def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, module: Any) -
     begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.
     tensor = memory[begin : begin + size].view(dtype).view(shape)
     locked = PageLocked([tensor], module)
-    weakref.finalize(tensor, locked.close).atexit = False  # at exit the process frees the memory
+    weakref.finalize(tensor, locked.close).atexit = False  # At exit the process frees the memory.
     return tensor

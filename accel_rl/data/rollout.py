@@ -16,8 +16,8 @@ from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 class RnnState:
     """Recurrent states of n environments over T steps.
 
-    state [n, Z] is the state before the first step. first [T, n] bool marks steps at which an episode begins, so that
-    the state is reset before the step. `act` advances `state` in place.
+    `state` [n, Z] is the state before the first step. `first` [T, n] bool marks steps at which an episode begins, so
+    that the state is reset before the step. `act` advances `state` in place.
     """
 
     state: Tensor
@@ -28,17 +28,19 @@ class RnnState:
 class Rollout:
     """T steps of B environments, as tensors over shared memory.
 
-    frames [S - 1 + T + 1, B, *frame_shape]: the observation at t consists of rows t .. t + S - 1, as far as age [t]
-    reaches.
-    final_frames [T, B, *frame_shape]: the last frame of the old episode where `ended` is true; undefined elsewhere.
-    age [T + 1, B] uint8: steps since the episode's first frame, saturating at `EnvSpec.oldest`; frames from before the
-    episode are read as zeros.
-    action [T, B] int64; reward [T, B] float32, not clipped; terminated, truncated, ended, valid [T, B] bool (see
-    `Step`).
-    recorded: values that the agent recorded while acting, each [T, B], such as value and log_prob.
-    state, next_state [B, Z]: a recurrent agent's state before step 0 and after step T - 1; None for other agents.
-    host: for a rollout on a GPU, the same cells in host memory; None if this rollout is in host memory. Not saved.
-    staging: asynchronous copies to the rollout's GPU. Not saved.
+    `frames` are [S - 1 + T + 1, B, *frame_shape]: the observation at t consists of rows t .. t + S - 1, as far as age
+    [t] reaches.
+    `final_frames` [T, B, *frame_shape] are the last frames of the old episodes where `ended` is true, and undefined
+    elsewhere.
+    `age` [T + 1, B] uint8 is the number of steps since the episode's first frame, saturating at `EnvSpec.oldest`;
+    frames from before the episode are read as zeros.
+    `action` is [T, B] int64, `reward` [T, B] float32 is not clipped, and `terminated`, `truncated`, `ended` and `valid`
+    are [T, B] bool (see `Step`).
+    `recorded` are values that the agent recorded while acting, each [T, B], such as value and log_prob.
+    `state` and `next_state` [B, Z] are a recurrent agent's state before step 0 and after step T - 1, or None for other
+    agents.
+    `host` has the same cells in host memory if the rollout is on a GPU, and is not saved.
+    `staging` makes asynchronous copies to the rollout's GPU, and is not saved.
     """
 
     frames: Tensor
@@ -77,13 +79,13 @@ class Rollout:
 
     @property
     def on_host(self) -> "Rollout":
-        """Return the cells in host memory, without values that the agent recorded. Reading the returned arrays does not
-        wait for a GPU."""
+        """Return the rollout's cells in host memory, without values that the agent recorded. Reading the returned
+        arrays does not wait for a GPU."""
         return self if self.host is None else self.host
 
     @property
     def env_steps(self) -> int:
-        """Number of valid cells."""
+        """Return the number of valid cells."""
         return int(self.on_host.valid.sum())
 
     @property
@@ -92,8 +94,7 @@ class Rollout:
         return bool(self.on_host.valid.all())
 
     def valid_cells(self) -> Tensor:
-        """Return the valid cells t * B + b [N], in order, on the rollout's device. The method does not wait for a
-        GPU."""
+        """Return the valid cells t * B + b [N], in order, on the rollout's device, without waiting for a GPU."""
         return self._on_device(self.on_host.valid.reshape(-1).nonzero().squeeze(-1))
 
     def time_limits(self) -> tuple[Tensor, Tensor] | None:
@@ -117,12 +118,12 @@ class Rollout:
         return self.action.shape[1]
 
     def observation(self, t: Tensor, b: Tensor) -> Tensor:
-        """Return the observations [N, S, *frame_shape] at the cells (t [N], b [N]), where t is in 0 .. T."""
+        """Return the observations [N, S, *frame_shape] at the cells (t [N], b [N]), where t is at most T."""
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
-        """Return the observations [T * n, S, *frame_shape] of T successive steps of environments b, from step t. The
-        last step may be step T."""
+        """Return the observations [T * n, S, *frame_shape] of T successive steps of environments `b`, from step t. The
+        last returned step may be step T of the rollout."""
         if self.stack == 1:
             return self.frames[t : t + T, b].flatten(0, 1)
         return self.frame_stacks(t, T, b).gather()
@@ -132,8 +133,8 @@ class Rollout:
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
-        """Return the recurrent state of the environments b, from step 0 over T steps (None means all steps), or at t =
-        T."""
+        """Return the recurrent state of the environments `b`, from step 0 over T steps (None means all steps), or at t
+        = T."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None

@@ -12,7 +12,8 @@ from accel_rl.data.spec import EnvSpec
 class Step:
     """One step of n environments, in arrays [n, ...] that an environment overwrites in place and never replaces.
 
-    The arrays are usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays at t.
+    The arrays of a step are usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays
+    at t.
     """
 
     frame: np.ndarray  # [n, *frame_shape] the observation's newest frame after the step; after an `immediate`
@@ -83,7 +84,7 @@ class RolloutArrays:
     ended: np.ndarray
     valid: np.ndarray
     info: np.ndarray
-    """[T, B, info_bytes] numbers of ended episodes, see `Step`."""
+    """The numbers of ended episodes [T, B, info_bytes], as in `Step`."""
     stack: int
 
     @classmethod
@@ -116,7 +117,7 @@ class RolloutArrays:
         )
 
     def initial(self, b: slice, spec: EnvSpec) -> Step:
-        """Return the cells of the observation at t = 0. Only frame and age are meaningful."""
+        """Return the cells of the observation at t = 0, of which only frame and age are meaningful."""
         step = Step.empty(b.stop - b.start, spec)
         step.frame, step.age = self.frames[self.stack - 1, b], self.age[0, b]
         return step

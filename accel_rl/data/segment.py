@@ -16,4 +16,4 @@ class Segment:
     name: str
     load: Callable[[], dict[str, Tensor]]
     checksum: str = ""
-    """sha256 of the segment's file; empty if the segment was never saved."""
+    """The sha256 of the segment's file, or an empty text if the segment was never saved."""

@@ -1,8 +1,8 @@
-"""Arrays in this module are page-aligned. They are private to one process, or shared by several processes through an
+"""The arrays of this module are page-aligned, and private to one process or shared by several processes through an
 anonymous file.
 
-A memfd has no name in /dev/shm. So no file is left behind, however the processes end, and the size of /dev/shm is no
-limit. The system allocates a page when the page is first written, so an unused array occupies only address space.
+A memfd has no name in /dev/shm, so no file remains, however the processes end, and the size of /dev/shm is no limit.
+The system allocates a page when the page is first written, so an unused array occupies only address space.
 """
 
 import math
@@ -49,13 +49,14 @@ def _boot() -> str:
 
 
 def address(fd: int) -> str:
-    """Return the path by which other processes of this machine open an anonymous file while this process holds it."""
+    """Return the path by which other processes of this machine open an anonymous file while this process holds the file
+    open."""
     return f"/proc/{os.getpid()}/fd/{fd} {os.fstat(fd).st_ino} {_boot()}"
 
 
 def open_at(address: str) -> int:
-    """Open the file at an address, and return a descriptor. Raises RunError on another machine, or after the owner has
-    exited."""
+    """Open the file at an address, and return a descriptor. Raises RunError on another machine, or after the owner of
+    the file has exited."""
     path, inode, boot = address.split()
     if boot != _boot():
         raise RunError(f"the shared memory {path} is another machine's")
@@ -95,8 +96,8 @@ def _arrays(layout: Layout, offsets: dict[str, int], memory: mmap.mmap) -> dict[
 
 
 class SharedArrays:
-    """Named numpy arrays over one shared file. The owner calls `create`. Other processes call `attach` with the same
-    layout."""
+    """Named numpy arrays over one shared file. The owner of the file calls `create`, and other processes call `attach`
+    with the same layout."""
 
     def __init__(self, layout: Layout, fd: int):
         offsets, size = _offsets(layout)

@@ -25,13 +25,13 @@ class EnvSpec:
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
-        """Shape of one observation."""
+        """Return the shape of one observation."""
         return (self.stack, *self.frame_shape) if self.is_image else self.frame_shape
 
     @property
     def oldest(self) -> int:
-        """Value at which `age` saturates. The value is at least 1, so that only the first step of an episode has
-        age 0."""
+        """Return the value at which `age` saturates. The saturation value is at least 1, so that only the first step of
+        an episode has age 0."""
         return max(self.stack - 1, 1)
 
     @property
@@ -40,12 +40,12 @@ class EnvSpec:
 
     @property
     def channels(self) -> int:
-        """Number of channels of an observation, which is `stack` times the number of a frame's channels."""
+        """Return the number of channels of an observation, which is `stack` times the number of a frame's channels."""
         return self.stack * (self.frame_shape[0] if len(self.frame_shape) == 3 else 1)
 
     @property
     def is_atari(self) -> bool:
-        """Whether the environment is an Atari game with the rules of an Atari protocol."""
+        """Return whether the environment is an Atari game with the rules of an Atari protocol."""
         return "frame_skip" in self.protocol
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from accel_rl.system.devices import Device
 
 
 class _Slot:
-    """A buffer of `size` bytes in page-locked host memory. The event is set when the last copy from the buffer is
+    """A buffer of `size` bytes in page-locked host memory. `event` is set when the last copy from the buffer is
     complete."""
 
     def __init__(self, size: int, module: Any):
@@ -28,15 +28,15 @@ class _Slot:
 
 
 class Staging:
-    """Copy host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
+    """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
-    The caller may change or free the host tensor immediately. A slot is reused after the copy from it is complete.
-    While all slots are in use, a new slot is allocated. The class is not thread-safe, and cannot be used within a CUDA
-    graph.
+    The caller may change or free the host tensor immediately. A slot is reused after the copy from the slot is
+    complete. While all slots are in use, a new slot is allocated. The class is not thread-safe, and cannot be used
+    within a CUDA graph.
     """
 
     def __init__(self, device: torch.device | str, module: Any = None):
-        """`module` is the runtime of the device. With None, the device's own runtime is used (see `Device.runtime`)."""
+        """`module` is the runtime of the device, by default the device's own runtime (see `Device.runtime`)."""
         self.device = torch.device(device)
         self._module = module
         self._slots: list[_Slot] = []
@@ -68,7 +68,7 @@ class Staging:
         for slot in sorted(fitting, key=lambda slot: len(slot.memory)):
             if slot.event.query():
                 return slot
-        # Sizes are powers of two, so that tensors of similar sizes share slots.
+        # Slot sizes are powers of two, so that tensors of similar sizes share slots.
         self._slots.append(_Slot(max(PAGE, 1 << (size - 1).bit_length()), self._runtime))
         return self._slots[-1]
 

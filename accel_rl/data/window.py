@@ -1,4 +1,4 @@
-"""A window holds the last N steps, over several shorter rollouts."""
+"""A window contains the last N steps, over several shorter rollouts."""
 
 from collections import deque
 from typing import Any
@@ -16,8 +16,8 @@ _FLAGS = ("action", "reward", *_ON_HOST)
 class RolloutWindow:
     """Stores copies of successive rollouts of T steps, and returns their last N steps as one rollout.
 
-    Each copy has the observations 0 .. T - 1 of its rollout. The observation after the last step is usually the first
-    one of the next rollout, so it is not stored twice. Final frames are stored for the few cells in which a time limit
+    Each copy has the observations of steps 0 to T - 1 of its rollout, because the observation after the last step is
+    usually the first observation of the next rollout. Final frames are stored for the few cells in which a time limit
     cut an episode.
     """
 
@@ -35,7 +35,7 @@ class RolloutWindow:
         self._staging: Staging | None = None  # staging memory of the rollouts
 
     def append(self, rollout: Rollout) -> None:
-        """Add a rollout. The rollout is copied, since its memory is reused."""
+        """Add a copy of a rollout, since the rollout's memory is reused."""
         S = rollout.stack
         piece = {name: getattr(rollout, name).clone() for name in _FLAGS}
         piece |= {f"recorded/{k}": v.clone() for k, v in rollout.recorded.items()}
@@ -60,11 +60,11 @@ class RolloutWindow:
 
     @property
     def ready(self) -> bool:
-        """Whether N steps have been added."""
+        """Return whether N steps have been added."""
         return len(self._pieces) * self.T >= self.N
 
     def rollout(self, b: slice) -> Rollout:
-        """Return the last N steps of the environments b."""
+        """Return the last N steps of the environments `b`."""
         assert self.ready
         S = self._stack
         pieces = list(self._pieces)
@@ -129,7 +129,7 @@ class RolloutWindow:
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
-    """Mark steps without a return as invalid. If a worker died, the step before the lost steps has no successor. So
+    """Mark steps without a return as invalid. If a worker died, the step before the lost steps has no successor, so
     this step and all earlier steps of its episode have no return."""
     lost = torch.zeros_like(valid[0])
     valid = valid.clone()

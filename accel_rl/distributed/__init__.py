@@ -1,1 +1,1 @@
-"""Distributed training: communicators, gradient synchronisation, process groups and locks."""
+"""Distributed training uses communicators, gradient synchronisation, process groups and locks."""

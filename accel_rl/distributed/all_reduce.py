@@ -1,7 +1,5 @@
-"""Synchronous ranks make one all-reduce per gradient, then the same optimizer step on every rank.
-
-Source: Stooke & Abbeel 2018, section 4.2.
-"""
+"""Synchronous ranks make one all-reduce per gradient, then the same optimizer step on every rank (Stooke & Abbeel 2018,
+section 4.2)."""
 
 import hashlib
 import time
@@ -18,12 +16,12 @@ from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Rate
 from accel_rl.system.errors import RunError
 
-WIDE = 1 << 16  # least number of parameters of a layer that is reduced while the backward pass continues
+WIDE = 1 << 16  # A layer with at least this many parameters is reduced while the backward pass continues.
 
 
 class GradientMean(Protocol):
-    """Average the gradients of all ranks. The classes are `CollectiveMean`, and `SharedMemoryMean` for ranks of one
-    machine."""
+    """Averages the gradients of all ranks. The classes of this protocol are `CollectiveMean`, and `SharedMemoryMean`
+    for ranks of one machine."""
 
     communicator: Collective
 
@@ -33,14 +31,14 @@ class GradientMean(Protocol):
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         """Average the gradients and the loss [] over all ranks, and clip the mean gradient in `flat.grad`.
 
-        Return (gradient norm before clipping [], mean loss []). The call does not synchronise a GPU.
+        Return (gradient norm before clipping [], mean loss []). `reduce` does not synchronise a GPU.
         """
 
 
 class AllReduce(GradientSync):
-    """Average the gradients of all ranks, and clip the mean. Every rank then computes the same step from the same
-    numbers, so parameters stay identical. The ranks compare a hash of the parameters every `check_interval` updates,
-    and on GPUs at every row of metrics."""
+    """Averages the gradients of all ranks, and clips the mean gradient. Every rank computes the same step from the same
+    mean gradient, so the ranks' parameters stay identical. The ranks compare a hash of the parameters every
+    `check_interval` updates, and on GPUs at every row of metrics."""
 
     def __init__(self, guarded: GuardedStep, mean: GradientMean, check_interval: int = 100):
         """`check_interval` is the number of updates between two comparisons of the parameters; 0 means never."""
@@ -64,8 +62,8 @@ class AllReduce(GradientSync):
         return norm
 
     def verify(self) -> None:
-        """Compare the parameters of GPUs. The parameters of CPUs are compared every `check_interval` updates.
-        RunError."""
+        """Compare the parameters of ranks on GPUs. Ranks on CPUs compare their parameters every `check_interval`
+        updates. Raises RunError if parameters differ."""
         if self.check_interval and self._on_gpu:
             self._compare()
 
@@ -74,11 +72,12 @@ class AllReduce(GradientSync):
 
 
 class CollectiveMean:
-    """Average over torch's process group, by NCCL on GPUs and gloo on CPUs.
+    """Averages gradients over torch's process group, by NCCL on GPUs and gloo on CPUs.
 
-    Each rank is weighted by its number of valid samples. Gradient, number of samples and loss share one collective, so
-    that all ranks see a non-finite number in the same update. On CPUs, if one layer holds most parameters, the
-    all-reduce of this layer begins while backward still computes the gradients of the layers before it:
+    Each rank is weighted by its number of valid samples. The gradient, the number of samples and the loss share one
+    collective, so that all ranks detect a non-finite number in the same update. On CPUs, if one layer holds most
+    parameters, the all-reduce of this layer begins while the backward pass still computes the gradients of earlier
+    layers:
 
         backward  | heads | wide layer | convolutions ....... |
         sockets                        | wide layer ..... | the rest |
@@ -98,8 +97,8 @@ class CollectiveMean:
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """Start the all-reduce of the wide layer's gradient. Autograd calls this function when the gradient is
-        complete."""
+        """Start the all-reduce of the wide layer's gradient. Autograd calls this function when the wide layer's
+        gradient is complete."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]
@@ -111,7 +110,7 @@ class CollectiveMean:
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         message = self._flat.message
-        # A number that is written by an index is copied from pageable memory, which a CUDA graph cannot capture.
+        # Assigning by an index would copy from pageable memory, which a CUDA graph cannot capture.
         message[-1].copy_(loss * samples)
         if isinstance(samples, Tensor):
             message[-2].copy_(samples)
@@ -130,8 +129,8 @@ class CollectiveMean:
 
 
 def _wide(flat: FlatParameters) -> str | None:
-    """Return the name of the tensor that has more than half of all parameters, and at least WIDE, or None if there is
-    none.
+    """Return the name of the tensor that has more than half of all parameters and at least WIDE parameters, or None
+    without such a tensor.
 
     Return None on a GPU, where a collective is part of the update's CUDA graph and uses no core's time.
     """
@@ -144,7 +143,7 @@ def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, 
     """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical.
 
     `updates` is the number of updates made. With `with_untrained`, frozen parameters and buffers are also compared.
-    During a phase each rank's buffers depend on its own samples.
+    During a learning phase each rank's buffers depend on the rank's own samples.
     """
     tensors = (flat.data, *(flat.untrained() if with_untrained else ()))
     digests = communicator.gather([digest(x) for x in tensors])

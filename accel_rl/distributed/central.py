@@ -1,10 +1,10 @@
-"""Central parameters and optimizer state are in shared memory of the host, in chunks that are always consistent.
+"""The central parameters and optimizer state are in shared memory of the host, in chunks that are always consistent.
 
     chunk k:  lock | word | copy 0: parameters, optimizer state, step count | copy 1: the same
                       \\-- version * 2 + index of the current copy
 
-A writer fills the other copy and then publishes it by storing one 64-bit word. If the writer dies at any moment, the
-current copy is still a complete version.
+A writer fills the other copy of the chunk and then publishes this copy by storing one 64-bit word. If the writer dies
+at any moment, the current copy of the chunk is still a complete version.
 """
 
 import zlib
@@ -45,14 +45,14 @@ class _Copy:
 
 
 class Central:
-    """The chunks `parts` of the parameters, each with its optimizer state (`Optimizer.state_dict`)."""
+    """The chunks of the parameters, each with its optimizer state (`Optimizer.state_dict`)."""
 
     def __init__(
         self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
     ):
-        """`fd` is an open file that all ranks share. `create`: set the file's size and initialise its locks; exactly
-        one process does this, before any other opens the file. `checks`: store a checksum with every version (for
-        tests)."""
+        """`fd` is an open file that all ranks share. `create` sets the file's size and initialises its locks; exactly
+        one process does this, before any other process opens the file. `checks` stores a checksum with every version
+        (for tests)."""
         self.parts, self._checks = parts, checks
         layout: Layout = {"locks": ("uint8", (len(parts), LOCK_BYTES)), "words": ("uint64", (len(parts), 8))}
         for k, (part, state) in enumerate(zip(parts, states, strict=True)):
@@ -80,11 +80,12 @@ class Central:
         return len(self.parts)
 
     def version(self, k: int) -> int:
-        """Number of versions of chunk k that were written. The call needs no lock."""
+        """Return the number of versions of chunk k that were written; no lock is needed."""
         return int(self._words[k, 0]) >> 1
 
     def updates(self, k: int) -> int:
-        """Number of updates of chunk k. One write can contain several updates. The call needs no lock."""
+        """Return the number of updates of chunk k. One write of a chunk can contain several updates; no lock is
+        needed."""
         return int(self._words[k, 1])
 
     @contextmanager
@@ -97,14 +98,14 @@ class Central:
             self.locks.release(k)
 
     def read(self, k: int) -> tuple[Tensor, dict[str, Any]]:
-        """Return views of the current parameters [n] and optimizer state of chunk k. Call with its lock held."""
+        """Return views of the current parameters [n] and optimizer state of chunk k. The caller must hold the chunk's
+        lock."""
         copy = self._copies[k][int(self._words[k, 0]) & 1]
         tensors = dict(copy.tensors)
         return tensors.pop("parameters"), {**tensors, **{n: float(v[0]) for n, v in copy.numbers.items()}}
 
     def publish(self, k: int, parameters: Tensor, state: dict[str, Any], updates: int = 0) -> None:
-        """Write the next version of chunk k, with `updates` new updates. Call this method with the chunk's lock
-        held."""
+        """Write the next version of chunk k, with `updates` new updates. The caller must hold the chunk's lock."""
         spare = self.spare(k)
         spare["parameters"].copy_(parameters)
         numbers = {}
@@ -116,8 +117,8 @@ class Central:
         self.publish_spare(k, numbers, updates)
 
     def spare(self, k: int) -> dict[str, Tensor]:
-        """Return views of the copy of chunk k to which the next version is written, including "parameters". Call with
-        its lock held."""
+        """Return views of the copy of chunk k to which the next version is written, including "parameters". The caller
+        must hold the chunk's lock."""
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
     def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:
@@ -140,8 +141,8 @@ class Central:
         return [x for copies in self._copies for copy in copies for x in copy.tensors.values()]
 
     def verify(self, k: int, timeout_s: float = 10.0) -> int:
-        """Return the version of chunk k. Raises AssertionError if the chunk's checksum is wrong. The call needs
-        `checks`."""
+        """Return the version of chunk k. Raises AssertionError if the chunk's checksum is wrong. `verify` works only
+        with `checks`."""
         with self.held(k, timeout_s):
             word = int(self._words[k, 0])
             copy, version = self._copies[k][word & 1], word >> 1

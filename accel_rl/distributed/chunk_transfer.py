@@ -16,7 +16,7 @@ PARAMETERS = "parameters"
 
 
 class ChunkTransfer:
-    """Copy chunks on a separate CUDA stream. The host waits once for each chunk that it writes, and for no other
+    """Copies chunks on a separate CUDA stream. The host waits once for each chunk that the GPU writes, and for no other
     operation.
 
         own stream      | central copy -> GPU |                  | GPU -> spare copy |
@@ -27,9 +27,9 @@ class ChunkTransfer:
     """
 
     def __init__(self, central: Central, data: Tensor, parts: Sequence[slice], optimizers: Sequence[Optimizer]):
-        """data [P] has the parameters on the GPU. `parts` and `optimizers` have one entry per chunk. All numbers of an
-        optimizer's state must be attributes that count its updates, as Adam's `steps`, so that the host computes them
-        without waiting for the GPU."""
+        """`data` [P] has the parameters on the GPU. `parts` and `optimizers` have one entry per chunk. All numbers of
+        an optimizer's state must be attributes that count its updates, as Adam's `steps`, so that the host computes
+        them without waiting for the GPU."""
         self._central = central
         self._optimizers = optimizers
         self._device = data.device
@@ -42,22 +42,23 @@ class ChunkTransfer:
         self._staging = Staging(self._device)
         self._is_finite = page_locked_zeros((1,), torch.bool, self._runtime)
         locked = PageLocked(central.tensors(), self._runtime)
-        weakref.finalize(self, locked.close).atexit = False  # at exit the process frees the memory
+        weakref.finalize(self, locked.close).atexit = False  # At exit the process frees the memory.
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
-        """Copy the central chunk k to the GPU. Call with its lock held. Later operations on the current stream use the
-        copy.
+        """Copy the central chunk k to the GPU. The caller must hold the chunk's lock. Later operations on the current
+        stream use the copy.
 
-        `is_held` means that the lock is held until `push` returns. With `is_held`, the GPU reads the central memory
-        directly. Otherwise other ranks may overwrite that memory before the GPU has read it, so the GPU reads a copy
-        that the host makes.
+        `is_held` means that the caller holds the lock until `push` returns. With `is_held`, the GPU reads the central
+        memory directly. Without `is_held`, other ranks may overwrite the central memory before the GPU has read it, so
+        the GPU reads a copy that the host makes.
         """
         there, values = self._central.read(k)
         here, sources = self._here[k], {PARAMETERS: there} if parameters else {}
         if state:
             sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
         now = self._runtime.current_stream(self._device)
-        self._stream.wait_stream(now)  # Queued operations still read the older values, so the stream waits for them.
+        # Queued operations still read the older values, so the copy's stream waits for these operations.
+        self._stream.wait_stream(now)
         with self._runtime.stream(self._stream):
             for name, source in sources.items():
                 if is_held:
@@ -70,11 +71,11 @@ class ChunkTransfer:
                 setattr(self._optimizers[k], name, int(x))
 
     def push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
-        """Write the GPU's chunk k to the central parameters. Call with its lock held, when the GPU's chunk is at least
-        one update newer than the central one. The host waits for the copy.
+        """Write the GPU's chunk k to the central parameters. The caller must hold the chunk's lock, and the GPU's chunk
+        must be at least one update newer than the central chunk. The host waits for the copy.
 
-        is_finite [] bool, on the GPU, determines whether the chunk is written. None means yes. Return whether the chunk
-        was written.
+        `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that it is written. Return
+        whether the chunk was written.
         """
         spare = self._central.spare(k)
         self._stream.wait_stream(self._runtime.current_stream(self._device))

@@ -17,7 +17,7 @@ from accel_rl.system.errors import RunError
 
 
 class Watch:
-    """Report which of the given processes, {rank: pid}, have ended.
+    """Reports which of the given processes, {rank: pid}, have ended.
 
     A pidfd works for processes that are not children, and does not confuse a process with a later process of the same
     pid.
@@ -47,7 +47,7 @@ class Watch:
         return sorted(self._gone)
 
 
-SETTLE_S = 3.0  # seconds in which all surviving ranks notice a failure
+SETTLE_S = 3.0  # All surviving ranks notice a failure within this number of seconds.
 
 
 class Collective:
@@ -60,12 +60,13 @@ class Collective:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
         self.store = store
-        self.watch = Watch({})  # the processes of the other ranks on this machine, if this process can see them
-        self._works: list[Any] = []  # Background operations are held here, and each keeps the group's connections open.
+        self.watch = Watch({})  # Processes of the other ranks on this machine, if this process can see them.
+        # This list keeps background operations alive, each of which keeps the group's connections open.
+        self._works: list[Any] = []
 
     @property
     def on_gpu(self) -> bool:
-        """Whether collectives of GPU tensors run on the GPU, so that the host does not wait for them."""
+        """Return whether collectives of GPU tensors run on the GPU, so that the host does not wait for them."""
         return "nccl" in dist.get_backend_config()
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
@@ -117,7 +118,7 @@ class Collective:
     def failed(self, what: str, why: str) -> RunError:
         """Return the error of a failed operation, naming the ranks that have ended or hang.
 
-        Every healthy rank sets a key in the store. The error names the ranks without a key.
+        Every healthy rank sets a key in the process group's store, and the error names the ranks without a key.
         """
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
@@ -127,7 +128,7 @@ class Collective:
         deadline = time.monotonic() + SETTLE_S
         try:
             self.store.set(f"well/{self.rank}", "1")
-            leave()  # This closes the connections, so that waiting ranks also notice the failure.
+            leave()  # Closing the connections lets waiting ranks notice the failure.
             while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
                 others = [r for r in others if not self.store.check([f"well/{r}"])]
                 time.sleep(0.02)
@@ -137,7 +138,7 @@ class Collective:
 
 
 class _Named:
-    """Convert the failure of an operation into a RunError of one line."""
+    """Converts the failure of an operation into a RunError of one line."""
 
     def __init__(self, group: Collective, what: str):
         self.group, self.what = group, what

@@ -1,5 +1,4 @@
-"""Collective operations of ranks that train the same parameters: the interface, and its implementation for a single
-process."""
+"""Defines collective operations of ranks that train the same parameters, and implements them for a single process."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -12,10 +11,11 @@ class CountedSteps(NamedTuple):
     """Numbers of env steps since the last count."""
 
     of_run: int
-    """Env steps of all ranks. Schedules (exploration, target network, learning rate) advance by this number."""
+    """Env steps of all ranks. Schedules (exploration, target network, learning rate) advance by the env steps of all
+    ranks."""
     of_batch: int
-    """Env steps of the ranks that share each batch. The number of updates that become due is computed from this number
-    and the training intensity."""
+    """Env steps of the ranks that share each batch. The number of updates that become due is the product of these env
+    steps and the training intensity."""
 
 
 class Communicator(Protocol):
@@ -37,15 +37,15 @@ class Communicator(Protocol):
         """Return the minimum of n over the ranks that share a batch."""
 
     def all_gather(self, n: int) -> list[int]:
-        """Return every rank's n, in the order of ranks. The call does not wait for a GPU."""
+        """Return every rank's n, in the order of ranks. `all_gather` does not wait for a GPU."""
 
     def updates(self, own: int) -> int:
-        """Return the total number of updates of the parameters. `own` is the number of updates by this learner.
-        Schedules that count updates follow the total."""
+        """Return the total number of updates of the parameters, on which schedules that count updates depend. `own` is
+        the number of updates by this learner."""
 
 
 class SingleProcess:
-    """The communicator of a single process: each operation returns its argument."""
+    """The communicator of a single process, in which each operation returns its argument."""
 
     size = 1
 

@@ -14,47 +14,49 @@ class DistributedConfig:
     replay (Stooke & Abbeel 2018, sections 4.2 and 4.3)."""
 
     ranks: OptionalCount = None
-    """Number of ranks. The default is one rank for each GPU of --gpus, and otherwise one rank."""
+    """Number of ranks. The default is one rank for each GPU of --gpus, and one rank without --gpus."""
     gpus: str = ""
-    """GPUs to use, such as 0,1. If the run has more ranks than GPUs, ranks share the GPUs evenly. By default, all ranks
-    use --device."""
+    """GPUs that the ranks use, such as 0,1. If the run has more ranks than GPUs, ranks share the GPUs evenly. By
+    default, all ranks use --device."""
     update: str = "all-reduce"
-    """Exchange of gradients between ranks. With `all-reduce`, the ranks are one learner on several devices, and
-    --envs, --batch-size and --minibatch are divided among them. With `async`, each rank is a separate learner with
-    --envs environments and full batches, and applies each gradient to the central parameters immediately.
-    --replay.size is divided among the ranks in both modes. `module:Class` is a user's GradientSync, whose ranks are
-    as with all-reduce."""
+    """Exchange of gradients between ranks. With `all-reduce`, the ranks are one learner on several devices, and --envs,
+    --batch-size and --minibatch are divided among them. With `async`, each rank is a separate learner with --envs
+    environments and full batches, and applies each gradient to the central parameters immediately. The ranks divide
+    --replay.size with `all-reduce` and with `async`. `module:Class` is a user's GradientSync, whose ranks divide the
+    batches as with all-reduce."""
     chunks: Count = 3
-    """With async: number of disjoint chunks of the central parameters, each with its own lock (section 4.3)."""
+    """Number of disjoint chunks of the central parameters, each with its own lock (async; section 4.3)."""
     local_updates: Count = 1
-    """With async and Adam: number of local updates between two pushes (section 5.3: 1 to 4; appendix A)."""
+    """Number of local updates between two pushes, with async and Adam (section 5.3: 1 to 4; appendix A)."""
     warmup_updates: Count = 0
-    """With async: number of initial updates by rank 0 alone. Until then, gradients of other ranks are dropped. The
-    paper does not have this warmup. The first steps of RMSProp are the longest, and gradients computed from old
-    parameters would repeat them."""
+    """Number of initial updates that rank 0 makes alone (async). During the warmup, gradients of other ranks are
+    dropped. The warmup is an addition of this project to Stooke & Abbeel (2018). The first steps of RMSProp are the
+    longest, and gradients computed from old parameters would repeat these long steps."""
     pull_steps: Count = 64
-    """With async: agent steps between two pulls of the central parameters during sampling (section 5.3: 64)."""
+    """Agent steps between two pulls of the central parameters during sampling (async; section 5.3: 64)."""
     hash_interval: Count = 100
-    """With all-reduce: number of updates between two bitwise comparisons of the ranks' parameters. 0 means never."""
+    """Number of updates between two bitwise comparisons of the ranks' parameters; 0 means never (all-reduce)."""
     max_restarts: Count = 0
-    """With all-reduce: maximum number of restarts from the checkpoint after a rank was killed. With async, a killed
-    rank is always replaced, while the other ranks continue."""
+    """Maximum number of restarts from the checkpoint after a rank was killed (all-reduce). With async, a killed rank is
+    always replaced, while the other ranks continue."""
     timeout_s: float = 120.0
     """Seconds after which a rank that does not answer counts as hung."""
 
     @property
     def is_async(self) -> bool:
-        """Whether each rank is a separate learner, which applies its gradients to central parameters."""
+        """Return whether each rank is a separate learner, which applies its gradients to central parameters."""
         return self.update == "async"
 
     @property
     def sync_class(self) -> str:
-        """Name of the user's class that exchanges gradients, `module:Class`, or "" for the built-in exchanges."""
+        """Return the name of the user's class that exchanges gradients, `module:Class`, or "" for the built-in
+        exchanges."""
         return self.update if ":" in self.update else ""
 
     @property
     def named_gpus(self) -> list[int]:
-        """GPU indices of --gpus, without a check that they exist. Raises ConfigError if they are not numbers."""
+        """Return the GPU indices of --gpus, without a check that these GPUs exist. Raises ConfigError if --gpus
+        contains other text than numbers."""
         if not self.gpus:
             return []
         names = self.gpus.replace(" ", ",").split(",")
@@ -64,7 +66,7 @@ class DistributedConfig:
 
     @property
     def gpu_list(self) -> list[int]:
-        """GPU indices of --gpus. Raises ConfigError for a GPU that is not available."""
+        """Return the GPU indices of --gpus. Raises ConfigError for a GPU that is not available."""
         for n in self.named_gpus:
             hardware.available_device(hardware.gpu_name(n), "--gpus")
         return self.named_gpus
@@ -75,11 +77,11 @@ class DistributedConfig:
 
     @property
     def several(self) -> bool:
-        """Whether each rank runs in a separate process."""
+        """Return whether each rank runs in a separate process."""
         return self.size > 1 or self.is_async
 
     def device(self, rank: int, ranks: int, other: str) -> str:
-        """Return the device of one of the machine's `ranks` ranks, or `other` if --gpus names none."""
+        """Return the device of one of the machine's `ranks` ranks, or `other` if --gpus is empty."""
         gpus = self.gpu_list
         return hardware.gpu_name(gpus[gpu_of_rank(rank, ranks, len(gpus))]) if gpus else other
 

@@ -1,4 +1,4 @@
-"""A gradient sync turns a loss into an update. This module has the interface, and the implementation for a single
+"""A gradient sync turns a loss into an update; this module defines the interface, and implements it for a single
 learner."""
 
 from abc import ABC, abstractmethod
@@ -12,10 +12,10 @@ from accel_rl.optim.optimizer import Rate
 
 
 class GradientSync(ABC):
-    """Turn a loss into one update of `flat.data`, together with the learners that share the parameters.
+    """Turns a loss into one update of `flat.data`, together with the learners that share the parameters.
 
     A user's class, `--update module:Class`, is built as `Class(flat, algo, communicator)` by every synchronous rank
-    (docs/extending.md has an example). Most such classes need only `step`.
+    (docs/extending.md has an example). Most users' GradientSync classes need only the method `step`.
     """
 
     flat: FlatParameters
@@ -51,7 +51,7 @@ class GradientSync(ABC):
         an evaluation."""
 
     def verify(self) -> None:  # noqa: B027  optional
-        """Check the parameters. RunError. The method waits for a GPU, and is called at every row of metrics."""
+        """Check the parameters, or raise RunError. `verify` waits for a GPU, and is called at every row of metrics."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, with `parameters` [P] and the numbers of `skips`. Vectors of the optimizer are flat."""

@@ -12,7 +12,7 @@ from accel_rl.system.devices import Device
 
 
 class SkippedUpdates:
-    """Count skipped updates on the device of the parameters, without waiting for a GPU."""
+    """Counts skipped updates on the device of the parameters, without waiting for a GPU."""
 
     def __init__(self, device: torch.device):
         self._counts = torch.zeros(2, dtype=torch.int64, device=device)
@@ -22,18 +22,18 @@ class SkippedUpdates:
             self._seen = page_locked_zeros((2,), torch.int64, Device(device).runtime)
 
     def count(self, finite: Tensor) -> None:
-        """Count an update. finite [] bool, on the parameters' device, is true if the update was made."""
+        """Count an update, where `finite` [] bool, on the parameters' device, is true if the update was made."""
         self._total.add_(~finite)
         self._in_a_row.add_(1).mul_(~finite)
 
     @property
     def total(self) -> int:
-        """Number of skipped updates. The call waits for a GPU."""
+        """Return the number of skipped updates, after waiting for a GPU."""
         return int(self._total)
 
     @property
     def in_a_row(self) -> int:
-        """Number of skipped updates since the last update that was made. The call waits for a GPU."""
+        """Return the number of consecutive updates skipped until now, after waiting for a GPU."""
         return int(self._in_a_row)
 
     @property
@@ -42,7 +42,7 @@ class SkippedUpdates:
         return int(self._seen[1])
 
     def show(self) -> None:
-        """Copy the counts to the host, without waiting for the GPU."""
+        """Copy the counts of skipped updates to the host, without waiting for the GPU."""
         if self._seen is not self._counts:
             self._seen.copy_(self._counts, non_blocking=True)
 
@@ -57,14 +57,14 @@ class SkippedUpdates:
 
 
 class GuardedStep:
-    """Clip the gradient in `flat.grad`, and step the optimizer, unless the loss or the gradient is not finite.
+    """Clips the gradient in `flat.grad`, and steps the optimizer, unless the loss or the gradient is not finite.
 
-    On a GPU the host does not wait for the result of this check. If an update is skipped, the gradient becomes zero,
-    the optimizer's state does not change, and the GPU counts the update.
+    On a GPU the host does not wait for the check whether loss and gradient are finite. If an update is skipped, the
+    gradient becomes zero, the optimizer's state does not change, and the GPU counts the update.
     """
 
     def __init__(self, flat: FlatParameters, optimizer: Optimizer, max_norm: float | None):
-        """The gradient is clipped to the L2 norm `max_norm`, or not clipped if it is None."""
+        """The gradient is clipped to the L2 norm `max_norm`, and not clipped if `max_norm` is None."""
         self.flat = flat
         self.optimizer = optimizer
         self.max_norm = max_norm
@@ -72,7 +72,7 @@ class GuardedStep:
         self.knows_on_gpu = not flat.data.is_cpu  # whether only the GPU knows which updates are skipped
 
     def __call__(self, learning_rate: Rate, loss: Tensor) -> Tensor:
-        """Clip the gradient, and make one update. loss [] is the minimised loss. Return the gradient's norm before
+        """Clip the gradient, and make one update. `loss` [] is the minimised loss. Return the gradient's norm before
         clipping, []."""
         norm = clip_by_norm_(self.flat.grad, self.max_norm)
         self.of_clipped(learning_rate, norm + loss)

@@ -1,8 +1,8 @@
 """Asynchronous ranks apply their gradients to central parameters, chunk by chunk, under a lock.
 
-The algorithm is that of Stooke & Abbeel 2018, section 4.3: compute and clip the gradient. Then, for each chunk,
-beginning with unlocked chunks: pull the parameters and the optimizer state, step the optimizer on the rank's device,
-write both back. Afterwards the rank's parameters equal the central ones.
+In the algorithm of Stooke & Abbeel (2018, section 4.3), a rank first computes and clips the gradient. For each chunk,
+beginning with unlocked chunks, the rank then pulls the parameters and the optimizer state, steps the optimizer on the
+rank's device, and writes both back. Afterwards the rank's parameters equal the central parameters.
 """
 
 import time
@@ -20,7 +20,7 @@ from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
 
-LOCK_S = 60.0  # a chunk is normally locked for about a millisecond
+LOCK_S = 60.0  # A chunk is normally locked for about a millisecond.
 
 
 class LockedChunks(GradientSync):
@@ -34,7 +34,7 @@ class LockedChunks(GradientSync):
         k: int,
         rank: int = 0,
     ):
-        """`build_optimizer(n)` builds an optimizer for n parameters, and is called for each chunk. `k` is the number of
+        """`build_optimizer(n)` builds an optimizer of n parameters, and is called for each chunk. `k` is the number of
         chunks. `rank` is this rank; ranks begin with different chunks."""
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
@@ -55,8 +55,8 @@ class LockedChunks(GradientSync):
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
-        """Connect to the central parameters. With `publish`, write this rank's parameters to them; otherwise pull
-        them."""
+        """Connect to the central parameters. With `publish`, write this rank's parameters to the central parameters;
+        otherwise pull the central parameters."""
         self.central = central
         if not self.flat.data.is_cpu:
             self._transfer = ChunkTransfer(central, self.flat.data, self.parts, self.optimizers)
@@ -88,7 +88,7 @@ class LockedChunks(GradientSync):
 
     @property
     def _is_warming_up(self) -> bool:
-        """Whether this rank's gradients are dropped, because rank 0 makes the first updates alone."""
+        """Return whether this rank's gradients are dropped, because rank 0 makes the first updates alone."""
         central_updates = map(self.central.updates, range(len(self.parts)))
         return bool(self._rank and self.warmup_updates and min(central_updates) < self.warmup_updates)
 
@@ -127,7 +127,7 @@ class LockedChunks(GradientSync):
                 central.locks.release(k)
 
     def _read_parameters(self, k: int, is_held: bool = False) -> None:
-        """Read the parameters of chunk k. `is_held` means that the lock is held until the chunk is written; see
+        """Read the parameters of chunk k. `is_held` means that the lock is held until the chunk is written, as in
         `ChunkTransfer.pull`."""
         if (version := self.central.version(k)) != self._parameters[k]:
             if self._transfer is None:
@@ -145,7 +145,7 @@ class LockedChunks(GradientSync):
             self._states[k] = version
 
     def forget(self) -> None:
-        """Make the next pull fetch every chunk, as if other ranks had pushed."""
+        """Make the next pull fetch every chunk, as if other ranks had pushed all chunks."""
         self._parameters, self._states = [-1] * len(self.parts), [-1] * len(self.parts)
 
     def _write(self, k: int, updates: int = 0) -> None:
@@ -165,7 +165,8 @@ class LockedChunks(GradientSync):
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the central state. A scalar of the optimizer state (its step count) becomes a list, one per chunk."""
+        """Return the state of the central parameters. A scalar of the optimizer state (its step count) becomes a list,
+        one per chunk."""
         for k in range(len(self.parts)):
             with self.central.held(k, LOCK_S):
                 self._read_parameters(k)
@@ -178,8 +179,8 @@ class LockedChunks(GradientSync):
         return {"parameters": self.flat.data, "optimizer": optimizer, **self.skips.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state into this rank. Only `connect` writes the state to the central parameters. Raises ValueError if
-        the number of chunks differs."""
+        """Load a state into this rank. Only `connect` writes the loaded state to the central parameters. Raises
+        ValueError if the number of chunks differs."""
         self.flat.data.copy_(state["parameters"])
         for k, (part, optimizer) in enumerate(zip(self.parts, self.optimizers, strict=True)):
             mine = {}
@@ -192,7 +193,7 @@ class LockedChunks(GradientSync):
 
 
 class EachChunk:
-    """The chunks' optimizers, used as one optimizer: a step makes a step of each."""
+    """The optimizers of all chunks, used as one optimizer: a step steps each of them."""
 
     def __init__(self, chunks: LockedChunks):
         self._chunks = chunks

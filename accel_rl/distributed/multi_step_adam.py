@@ -16,17 +16,18 @@ from accel_rl.optim.optimizers import Adam
 
 
 class MultiStepAdam(LockedChunks):
-    """Makes n = `local_updates` Adam updates locally between two pushes. Each local update accumulates
+    """Makes n = `local_updates` Adam updates locally between two pushes. Each local update adds its gradient g and its
+    step s to sums:
 
-        a_g <- beta_1 a_g + g;   a_g2 <- beta_2 a_g2 + g^2;   a_s <- a_s + s   (s: the step taken)
+    V:    a_g <- beta_1 a_g + g;   a_g2 <- beta_2 a_g2 + g^2;   a_s <- a_s + s
 
-    Each push then computes, for each chunk of the central parameters (~):
+    Each push then computes new central parameters (~), chunk by chunk:
 
         theta, ~theta <- ~theta - a_s
         m, ~m <- beta_1^n ~m + (1 - beta_1) a_g
         v, ~v <- beta_2^n ~v + (1 - beta_2) a_g2
 
-    The step count of the chunk grows by n. The chunk's `Adam` determines the root that epsilon is added to; appendix A
+    The step count of the chunk grows by n. The chunk's `Adam` determines the root to which epsilon is added; appendix A
     uses the root without bias correction (--algo.optimizer adam-epsilon-hat).
     """
 
@@ -57,7 +58,7 @@ class MultiStepAdam(LockedChunks):
         self._steps[k] = int(self.central.read(k)[1]["steps"])
 
     def _count(self, k: int, updates: int) -> int:
-        """Add to the step count of chunk k, and return the count. The call does not wait for a GPU."""
+        """Add to the step count of chunk k without waiting for a GPU, and return the count."""
         optimizer = self.optimizers[k]
         assert isinstance(optimizer, Adam)
         self._steps[k] += updates

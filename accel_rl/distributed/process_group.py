@@ -1,4 +1,4 @@
-"""The process group of synchronous ranks is formed by torch through a local file or torchrun's store."""
+"""Torch forms the process group of synchronous ranks through a local file or torchrun's store."""
 
 import os
 import socket
@@ -11,7 +11,8 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# Imported before a group exists, because its default arguments would keep the current group and its threads alive.
+# This is imported before a group exists, because its default arguments would keep the current group and its threads
+# alive.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
@@ -23,21 +24,21 @@ JOIN = timedelta(seconds=60)
 
 
 def file_store(fd: int, size: int) -> Any:
-    """Open a store over a file descriptor that all ranks of this machine have inherited. The store needs no name or
-    port.
+    """Open a torch store over a file descriptor that all ranks of this machine have inherited. A store over a file
+    descriptor needs no name or port.
 
     The caller may close fd, because the store has its own copy of the descriptor until the process ends.
     """
-    # The destructor of FileStore opens its path again. If the file descriptor then belonged to another file, the
-    # process would abort.
+    # The destructor of FileStore opens its path again.
+    # If the file descriptor then belonged to another file, the process would abort.
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 
 def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
-    """Open the store of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and return (store, rank, size). RunError.
+    """Open the store of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and return (store, rank, size); raises RunError.
 
-    `listening` is a socket at the master's address and port, on which rank 0 hosts the store. The default is all
-    addresses of rank 0's machine.
+    `listening` is a socket at the master's address and port, on which rank 0 hosts the store. By default, the store
+    listens on all addresses of rank 0's machine.
     """
     try:
         if listening is None:
@@ -71,7 +72,7 @@ def choose_interface(host: str, one_machine: bool) -> None:
 
 
 def _interface_to(host: str) -> str | None:
-    """Return the name of the network interface with the route to a host, or None if there is no route."""
+    """Return the name of the network interface with the route to a host, or None without a route."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as s:
@@ -88,8 +89,8 @@ def _is_loopback(name: str) -> bool:
 
 
 def backend(device: str, gpus: int, ranks: int) -> str:
-    """Choose the backend. CPUs use gloo. CUDA tensors use NCCL if each rank has its own GPU, because ranks of NCCL
-    cannot share a GPU.
+    """Choose the backend of collectives, which is gloo on CPUs. CUDA tensors use NCCL if each rank has its own GPU,
+    because ranks of NCCL cannot share a GPU.
 
     `gpus` is the number of GPUs that the `ranks` ranks of this machine use.
     """
@@ -100,7 +101,8 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
-    """Form torch's default process group. Raises RunError if not all ranks join."""
+    """Context manager that forms torch's default process group. Raises RunError if not all ranks join the process
+    group."""
     Device(device).use()  # NCCL uses the current GPU for barriers and for sending objects.
     try:
         dist.init_process_group(
@@ -131,7 +133,7 @@ def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
 
 
 def leave() -> None:
-    """Close this rank's connections. Collective operations then no longer work. With NCCL, the function has no effect,
+    """Close this rank's connections. Collective operations fail after `leave`. With NCCL, `leave` has no effect,
     because NCCL would wait for unfinished operations."""
     if dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Locks in shared memory that survive their owner. They are pthread robust mutexes, which the kernel frees if the owner
+"""Locks in shared memory that survive their owner are pthread robust mutexes, which the kernel frees if the owner
 dies."""
 
 import ctypes
@@ -28,7 +28,7 @@ def supported() -> bool:
 class RobustLocks:
     """A set of k locks in a shared array [k, LOCK_BYTES] uint8.
 
-    With `create`, initialise the locks; exactly one process does this, before any other uses the array.
+    With `create`, initialise the locks; exactly one process does this, before any other process uses the array.
     """
 
     def __init__(self, memory: np.ndarray, create: bool = False):
@@ -55,7 +55,7 @@ class RobustLocks:
         return self._taken(i, self._libc.pthread_mutex_trylock(self._at[i]))
 
     def acquire(self, i: int, timeout_s: float) -> None:
-        """Acquire lock i. Raises RunError if a living owner holds it for longer than timeout_s."""
+        """Acquire lock i. Raises RunError if a living owner holds the lock for longer than timeout_s."""
         left = timeout_s
         while True:
             wait = min(1.0, left)  # Waits are short, because the realtime clock may jump and processes may be stopped.

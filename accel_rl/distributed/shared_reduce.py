@@ -1,8 +1,7 @@
 """CPU ranks on one machine all-reduce gradients through shared memory, without copies of the gradient.
 
-    rank 0  | part 0: its gradient |  \
-    rank 1  | part 1: its gradient |   > barrier; each rank sums its share of all parts | sum | barrier; all read it
-    ...
+    rank 0  | part 0: its gradient | barrier | sums its share of all parts | barrier | reads the sums
+    rank 1  | part 1: its gradient | barrier | sums its share of all parts | barrier | reads the sums
 
 A collective over sockets copies the gradient four times, which is slow relative to an update of A3C-Net on one core.
 """
@@ -27,7 +26,7 @@ _SLEEP_S = 2e-4
 
 
 class SharedMemoryMean:
-    """Compute the mean of the gradients, bitwise identical on every rank. See `GradientMean`."""
+    """Computes the mean of the gradients in shared memory, bitwise identical on every rank."""
 
     def __init__(self, flat: FlatParameters, communicator: Collective, fd: int, timeout_s: float):
         """`fd` is an open file, initially empty, that all ranks share."""
@@ -46,7 +45,8 @@ class SharedMemoryMean:
         self._parts, self._sum = torch.from_numpy(self._memory["parts"]), torch.from_numpy(self._memory["sum"])
         shares = chunks(n - 2, R)
         self._share = shares[communicator.rank] if communicator.rank < len(shares) else slice(0, 0)
-        flat.place_gradient(self._parts[communicator.rank])  # backward writes gradients directly into shared memory
+        # The backward pass writes gradients directly into shared memory.
+        flat.place_gradient(self._parts[communicator.rank])
 
     def backward(self, loss: Tensor, samples: Tensor | float) -> None:
         self._flat.backward(loss)

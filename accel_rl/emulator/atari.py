@@ -1,8 +1,11 @@
-"""AtariEmulator plays one game, and is compared frame for frame with ale-py 0.12.1.
+"""AtariEmulator plays one Atari game.
 
-emulator = AtariEmulator("breakout", seed=1) reward = emulator.act(1) # one frame; 18 actions, as in ale_py.Action
-emulator.screen(), emulator.gray(), emulator.rgb(), emulator.ram() state = emulator.save() # bytes; the same actions
-from here give the same future
+    emulator = AtariEmulator("breakout", seed=1)
+    reward = emulator.act(1)                       # one frame; 18 actions, as in ale_py.Action
+    emulator.screen(), emulator.gray(), emulator.rgb(), emulator.ram()
+    state = emulator.save()                        # bytes from which `restore` continues identically
+
+The emulator is compared frame for frame with ale-py 0.12.1.
 """
 
 import functools
@@ -18,7 +21,7 @@ from accel_rl.system.extensions import remedy
 
 
 class EmulatorCore(Protocol):
-    """The compiled class Emulator (emulator.h), as Python uses it."""
+    """The Python interface of the compiled class Emulator (emulator.h)."""
 
     @property
     def over(self) -> bool: ...
@@ -48,7 +51,7 @@ class EmulatorCore(Protocol):
 
 @functools.cache
 def core() -> Any:
-    """Import the C++ extension. Raises ConfigError if it is not built."""
+    """Import the C++ extension of the emulator. Raises ConfigError if the extension is not compiled."""
     try:
         from accel_rl.emulator import _core
     except ImportError as error:
@@ -67,7 +70,8 @@ def rom_path(game: str) -> Path:
 
 
 class AtariEmulator:
-    """An emulator of one game. With `fast`, use the fast core, whose frames equal those of the plain core.
+    """An emulator of one game. With `fast`, the emulator uses the fast core, whose frames equal those of the plain
+    core.
 
     Raises ConfigError if the game is unknown or the core is not compiled, and ValueError for a bad ROM or state.
     """
@@ -128,22 +132,21 @@ class AtariEmulator:
         return self._emulator.episode_frames
 
     def ram(self) -> np.ndarray:
-        """[128] uint8."""
         return self._emulator.ram()
 
     def set_ram(self, address: int, value: int) -> None:
         self._emulator.set_ram(address, value)
 
     def screen(self) -> np.ndarray:
-        """[height, 160] uint8: the TIA's colour bytes."""
+        """Return the TIA's colour bytes [height, 160] uint8."""
         return self._emulator.screen()
 
     def gray(self) -> np.ndarray:
-        """[height, 160] uint8."""
+        """Return the gray screen [height, 160] uint8."""
         return self._emulator.mapped(palette.PAL_GRAY if self.settings["pal"] else palette.GRAY, 1)
 
     def rgb(self) -> np.ndarray:
-        """[height, 160, 3] uint8."""
+        """Return the colour screen [height, 160, 3] uint8."""
         return self._emulator.mapped(palette.PAL_RGB if self.settings["pal"] else palette.RGB, 3)
 
     def save(self) -> bytes:

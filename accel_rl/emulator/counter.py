@@ -1,5 +1,5 @@
-"""Random numbers of episodes are computed by counter: each number is a function of its position, not of the numbers
-drawn before.
+"""A counter-based generator computes the random numbers of episodes, so that each number is a function of its position,
+not of earlier numbers.
 
     start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
     sticky    (seed, episode, step)       -> a number for each frame of the agent step
@@ -7,6 +7,10 @@ drawn before.
 The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; core/philox.h). GPUs
 and CPUs draw the same numbers.
 """
+
+from typing import NamedTuple
+
+import numpy as np
 
 from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.system.errors import ConfigError
@@ -23,8 +27,8 @@ def check_noops(noop_max: int) -> None:
 
 
 class Counter:
-    """Random draws by the rules of a game. With `cached`, episodes begin in one of `CACHED_STARTS` random start
-    states."""
+    """Draws an episode's random numbers by the rules of a game. With `cached`, episodes begin in one of `CACHED_STARTS`
+    random start states."""
 
     def __init__(self, noop_max: int, frame_skip: int, cached: bool, noop_min: int = 0) -> None:
         self._counter, self._frame_skip = core().counter, frame_skip
@@ -60,3 +64,44 @@ def wait_at(console: EmulatorCore, timer: int, noops: int) -> None:
         console.act(0)
         if console.over:
             console.restart(timer)
+
+
+class CounterState(NamedTuple):
+    """The state of an environment with counter randomness. Its bytes are the same on every engine (`Env` of
+    kernels/envs.h).
+
+    `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number. For `age` see
+    `data.step.Step`. Pictures and random generators are not part of the state: a step draws its pictures, and random
+    numbers are functions of their position.
+    """
+
+    play: bytes
+    steps: int
+    held: int
+    lives_before: int
+    seed: int
+    number: int
+    age: int = 0
+
+    def to_bytes(self) -> bytes:
+        """Return the state as the bytes of an `Env`."""
+        at = core().device.words
+        words = np.zeros(at["env"], np.uint32)
+        play = np.frombuffer(self.play, np.uint32)
+        words[: len(play)] = play
+        words[at["steps"] : at["steps"] + 3] = np.array([self.steps, self.held, self.lives_before]).astype(np.uint32)
+        for name, value in (("seed", self.seed), ("number", self.number), ("age", self.age)):
+            words[at[name]] = value % 2**32
+        return words.tobytes()
+
+    @classmethod
+    def from_bytes(cls, state: bytes) -> "CounterState":
+        """Build the state from the bytes of `to_bytes`. Raises ValueError for another number of bytes."""
+        at, sizes = core().device.words, core().device.sizes
+        if len(state) != sizes["env"]:
+            raise ValueError(f"the state of an environment has {len(state)} bytes; expected {sizes['env']}")
+        words = np.frombuffer(state, np.uint32)
+        steps, held = words[at["steps"] : at["steps"] + 2].tolist()
+        lives = int(words[at["steps"] + 2 : at["steps"] + 3].view(np.int32)[0])
+        seed, number, age = (int(words[at[name]]) for name in ("seed", "number", "age"))
+        return cls(state[: sizes["play"]], steps, held, lives, seed, number, age)

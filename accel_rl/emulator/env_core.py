@@ -1,8 +1,10 @@
-"""Atari environments in the compiled core, of which one call steps several.
+"""Atari environments run in the compiled core.
 
-core = make_env_core("pong", "104x80", luminance, frame_skip=4, max_steps=27_000, life_loss=True) core.reset() # resets
-the console; begin(frame) starts an episode and writes its frame step_env_cores([core], codes, None, out) # codes [n]
-int32 of the 18 actions, below 0: skipped; out: data.Step
+    core = make_env_core("pong", "104x80", luminance, frame_skip=4, max_steps=27_000, life_loss=True)
+    core.reset()                               # resets the console; begin(frame) starts an episode
+    step_env_cores([core], codes, None, out)   # codes [n] int32 of the 18 actions, below 0: skipped; out: data.Step
+
+A single call steps several environments.
 """
 
 from typing import Protocol
@@ -18,7 +20,7 @@ OBSERVATIONS = ("104x80", "104x80-mean", "84x84")
 
 
 class AtariEnvCore(EmulatorCore, Protocol):
-    """The compiled class AtariEnvCore (env_core.h), as Python uses it."""
+    """The Python interface of the compiled class AtariEnvCore (env_core.h)."""
 
     steps: int
     held: int
@@ -40,7 +42,7 @@ def make_env_core(
     mode: int | None = None,
     difficulty: int | None = None,
 ) -> AtariEnvCore:
-    """Load one game. luminance [256] uint8 is the gray of each colour byte. Raises ConfigError."""
+    """Load one game, or raise ConfigError. `luminance` [256] uint8 is the gray of each colour byte."""
     rows = settings(game)["height"]
     kind = OBSERVATIONS.index(observation)
     if rows != 210 and kind:
@@ -56,6 +58,6 @@ def make_env_core(
 
 
 def step_env_cores(cores: list[AtariEnvCore], codes: np.ndarray, draws: np.ndarray | None, out: Step) -> None:
-    """Step each environment. draws [n, frame_skip] float64 in [0, 1) are the random numbers of sticky actions. All
-    fields of `out` except age and valid are written."""
+    """Step each environment. `draws` [n, frame_skip] float64 in [0, 1) are the random numbers of sticky actions. A step
+    writes all fields of `out` except age and valid."""
     core().step_env_cores(cores, codes, draws, out.frame, out.reward, out.terminated, out.truncated, out.ended)

@@ -1,4 +1,4 @@
-"""EnvPool's constructors and calls, served by the emulator. A script only changes its import.
+"""Serves EnvPool's constructors and calls with this project's emulator. A script for EnvPool only changes its import.
 
     from accel_rl.emulator import envpool                       # instead of: import envpool
 
@@ -11,8 +11,8 @@
     envs.send(actions, info["env_id"])
 
 Names, defaults and info are those of EnvPool 1.2. The emulator differs from EnvPool in two ways. After a lost life,
-`episodic_life` presses FIRE in games that start by FIRE, as EnvPool does, but plays no no-ops. Random numbers are those
-of `VectorEnv`.
+`episodic_life` presses FIRE in games that start by FIRE, as EnvPool does, but plays no no-ops. The random numbers of
+episodes are those of `VectorEnv`.
 """
 
 from typing import Any
@@ -47,10 +47,10 @@ ENV_TYPES = ("gymnasium", "gym")
 
 
 class EnvPool:
-    """A batch of games with EnvPool's calls. Observations [batch_size, stack_num, 84, 84] uint8, rewards [batch_size]
-    float32.
+    """A batch of games with EnvPool's calls. Observations are [batch_size, stack_num, 84, 84] uint8, and rewards
+    [batch_size] float32.
 
-    info contains env_id, lives, reward (not clipped), terminated (true at game over, not at a lost life) and
+    The dict `info` contains env_id, lives, reward (not clipped), terminated (true at game over, not at a lost life) and
     elapsed_step (agent steps since the game began). Raises ConfigError for an option that the emulator does not have.
     """
 
@@ -88,7 +88,7 @@ class EnvPool:
         self.observation_space = spaces.Box(0, 255, self._envs.single_observation_space.shape, np.uint8)
         self.action_space = spaces.Discrete(len(self._envs.action_codes))
         self._lives = LostLives(self._envs, count=c["episodic_life"], press_fire=c["use_fire_reset"])
-        self._over = np.ones(n, bool)  # the next step begins a game
+        self._over = np.ones(n, bool)  # Whether the next step begins a game.
         self._elapsed = np.zeros(n, np.int32)
         self._seed: int | None = int(c["seed"])
         self._ids = self.all_env_ids
@@ -115,8 +115,8 @@ class EnvPool:
         return self.recv()
 
     def send(self, action: np.ndarray, env_id: np.ndarray | None = None) -> None:
-        """Send actions [batch_size] for the environments `env_id`; by default, the environments of the last recv(), in
-        its order."""
+        """Send actions [batch_size] for the environments `env_id`, which are by default those of the last recv() in the
+        same order."""
         action = np.array(action)
         if env_id is not None:
             given = np.asarray(env_id)
@@ -160,7 +160,7 @@ class EnvPool:
 
 
 def make(task_id: str, env_type: str, **options: Any) -> EnvPool:
-    """Make the games of a task, such as "Pong-v5" or "MsPacman-v5". For `options` see OPTIONS."""
+    """Make the games of a task, such as "Pong-v5" or "MsPacman-v5". The `options` are listed in OPTIONS."""
     return EnvPool(task_id, env_type, **options)
 
 

@@ -1,5 +1,5 @@
-"""Episodes are recorded here as older interfaces record them. `LostLives` ends an episode where a life is lost, though
-the game continues."""
+"""Records episodes in the formats of older interfaces. `LostLives` ends an episode when a life is lost, though the game
+continues."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class EpisodeSums:
 
 
 class LostLives:
-    """Detect lost lives in a VectorEnv whose episodes end only with games.
+    """Detects lost lives in a VectorEnv whose episodes end only with games.
 
     If `count` is False, lost lives are ignored. With `press_fire`, FIRE replaces the agent's action in the step after a
     lost life, if the game has FIRE.

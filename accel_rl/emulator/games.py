@@ -1,20 +1,22 @@
 """The games' settings, from games.json: the meaning of each game's RAM, how the game is started, and the type of its
 cartridge.
 
-A score or lives byte is `[address, form, ...]`. The form determines how its 256 values count:
+A byte of RAM that contains score or lives is described by `[address, form, ...]`. The form determines how many points
+each of the byte's 256 values means:
 
     bcd w      w * (10 * high digit + low digit)        binary w   w * value
     low w      w * low digit                            high w     w * high digit
     low7, low5, low6, low7b, sbyte, bits3-6, bits3-7    other cuts of the byte
     runs [[n, points], ...]   table [points x 256]      anything else
 
-An end of a game is a list of clauses. A clause is a list of conditions `[address, [[first, last], ...]]` that all must
-hold.
+The end of a game is described by a list of clauses. A clause is a list of conditions `[address, [[first, last], ...]]`
+that all must hold.
 
 `start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
-how a mode is chosen. After the inputs `[action, switches, frames, gap, sticks]` of `before`, SELECT is held for
-`select` frames and released for one. This repeats until the byte `at` is the mode's number plus one of `values`, or
-until the mode's clause in `until` holds. Some games use a `menu` instead. The inputs of `after` follow.
+how a mode is chosen. To choose a mode, the inputs `[action, switches, frames, gap, sticks]` of `before` are played,
+then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte `at` is
+the mode's number plus one of `values`, or until the mode's clause in `until` holds. Some games choose the mode in a
+`menu` instead. Finally the inputs of `after` are played.
 """
 
 import functools
@@ -30,7 +32,7 @@ CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
 BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are verified to the release protocol.
 RESET, SELECT = 1, 2  # numbers of the console's switches
-RIGHT, LEFT, DOWN = 3, 4, 5  # actions
+RIGHT, LEFT, DOWN = 3, 4, 5
 
 _FORMS = {
     "bcd": lambda v: 10 * (v >> 4) + (v & 15),
@@ -60,7 +62,7 @@ def table(form: str, argument: Any, offset: int = 0) -> list[int]:
 
 @functools.cache
 def games() -> dict[str, dict[str, Any]]:
-    """Return all settings by game: first the games of the 57-game benchmark, then the others."""
+    """Return all settings by game: first the games of the 57-game benchmark, then the other games."""
     result: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
     return result
 
@@ -141,8 +143,8 @@ def default_mode(game: str) -> int:
 
 
 def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
-    """Return a reset as the core expects it. Each tuple has (action, switches, frames, gap, sticks, clause until which
-    the input is repeated, byte until whose change it is repeated)."""
+    """Return the inputs of a reset as the core expects them. Each tuple has (action, switches, frames, gap, sticks,
+    clause that ends the repetition of the input, byte whose change ends the repetition)."""
     reset: tuple[Any, ...] = (0, RESET, 4, 0, False, [], 0)
     chosen = [reset]
     rule = games()[game].get("modes")
@@ -168,7 +170,7 @@ def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
     """Return the inputs for a menu with one yes/no line per bit of the mode: down to the line, then left for no, right
     for yes."""
     down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
-    chosen = [down]  # these actions leave the title screen
+    chosen = [down]  # These actions leave the title screen.
     for line, bit in enumerate(rule["bits"]):
         yes = mode >> line & 1
         accepted = [v for v in range(256) if bool(v & bit) == bool(yes)]
@@ -188,7 +190,7 @@ def action_codes(game: str, full_action_space: bool) -> list[int]:
     """Return the joystick actions that a game uses, or all 18 actions."""
     if not full_action_space:
         return list(games()[game]["actions"])
-    # ale-py omits FIRE in games that do not use it, such as skiing
+    # ale-py omits FIRE in games that do not use FIRE, such as skiing.
     return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
 
 

@@ -2,9 +2,9 @@
 
     envs = make("breakout", 8, seed=1)      # instead of gym.vector.SyncVectorEnv([make_env(...) for i in range(8)])
 
-Episodes are reset in the step that ends them. In such a step, `infos["final_observation"]` has the last observation,
-and `infos["final_info"]` has a dict. At game over this dict contains `episode`, with the score `r`, not clipped, and
-the length `l` in agent steps.
+Episodes are reset in the step that ends them. In the step that ends an episode, `infos["final_observation"]` has the
+last observation, and `infos["final_info"]` has a dict. At game over, `infos["final_info"]` contains `episode`, with the
+score `r`, not clipped, and the length `l` in agent steps.
 """
 
 from typing import Any

@@ -1,6 +1,7 @@
-"""Colours of the TIA: its 128 colour bytes as RGB and as gray, for NTSC and for PAL, as ale-py displays them.
+"""The TIA's 128 colour bytes as RGB and as gray, for NTSC and for PAL, as ale-py displays them.
 
-byte hue in bits 7-4, brightness in bits 3-1; bit 0 is set only for a PAL screen that has lost its colour
+A colour byte has the hue in bits 7-4 and the brightness in bits 3-1; bit 0 is set only for a PAL screen that has lost
+its colour.
 """
 
 import numpy as np

@@ -1,6 +1,8 @@
 """This module gives VectorEnv the interface of Stable-Baselines3's vector environments.
 
-model = PPO("CnnPolicy", SB3VecEnv(VectorEnv("pong", 8, autoreset_mode="SameStep")), n_steps=128)
+    model = PPO("CnnPolicy", SB3VecEnv(VectorEnv("pong", 8, autoreset_mode="SameStep")), n_steps=128)
+
+The example builds PPO on eight emulated games.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ from accel_rl.system.errors import ConfigError
 
 
 class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
-    """A VectorEnv in SAME_STEP mode with the interface of SB3's VecEnv. Its infos have `terminal_observation`,
+    """A VectorEnv in SAME_STEP mode with the interface of SB3's VecEnv. The infos have `terminal_observation`,
     `TimeLimit.truncated` and `episode` (`r` the sum of rewards, `l` the number of steps), as in SB3's VecMonitor.
     Raises ConfigError."""
 

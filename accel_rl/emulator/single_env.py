@@ -14,7 +14,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
     uint8."""
 
     def __init__(self, game: str, render_mode: None = None, **options: Any):
-        """`options` are options of `VectorEnv`. ConfigError."""
+        """`options` are options of `VectorEnv`. Raises ConfigError."""
         self._envs = VectorEnv(game, 1, autoreset_mode=AutoresetMode.DISABLED, num_threads=1, **options)
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space

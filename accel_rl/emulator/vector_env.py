@@ -1,16 +1,17 @@
 """VectorEnv is the emulator as a Gymnasium vector environment, with the arguments and episodes of AtariVectorEnv.
 
-envs = VectorEnv("breakout", num_envs=8) # instead of AtariVectorEnv("breakout", num_envs=8) obs, info =
-envs.reset(seed=1) # [8, 4, 84, 84] uint8 obs, reward, terminated, truncated, info = envs.step(actions)
-envs.send(actions); ...; envs.recv() # the same in two calls: threads play meanwhile
+    envs = VectorEnv("breakout", num_envs=8)       # instead of AtariVectorEnv("breakout", num_envs=8)
+    obs, info = envs.reset(seed=1)                 # obs [8, 4, 84, 84] uint8
+    obs, reward, terminated, truncated, info = envs.step(actions)
+    envs.send(actions); ...; envs.recv()           # the same in two calls: threads play meanwhile
 
 The same seed and actions give AtariVectorEnv's observations, rewards, ends and info, with one exception: the newest
 frame of an episode's last observation. AtariVectorEnv 0.12.1 never reads the screen at which an episode ends (by game
 over, a lost life with episodic_life, or the limit of frames). The last observation of AtariVectorEnv repeats the
-previous newest frame, or the maximum of that frame and the step's last frame but one. In VectorEnv the newest frame
-shows the end of the episode. Also, if life_loss_info reports a lost life in SAME_STEP mode, AtariVectorEnv does not
-write final_obs. VectorEnv additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium
-1.x in SAME_STEP mode, and `copy=False`.
+previous newest frame, or the maximum of that frame and the step's last frame but one. In VectorEnv the newest frame of
+the last observation contains the end of the episode. Also, if life_loss_info reports a lost life in SAME_STEP mode,
+AtariVectorEnv does not write final_obs. VectorEnv additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with
+the masks of Gymnasium 1.x in SAME_STEP mode, and `copy=False`.
 """
 
 import contextlib
@@ -41,20 +42,21 @@ MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMod
 class VectorEnv(GymnasiumVectorEnv):
     """A batch of `num_envs` games, played by `num_threads` threads outside the GIL.
 
-    batch_size: number of environments that recv() returns, those that finish first; 0 means all. info["env_id"] names
-    them, and the next send() is for them. num_threads: 0 means one thread per core that this process may use, at most
-    one per environment. thread_affinity_offset: on Linux, thread i is pinned to the (offset + i)-th of those cores; -1
-    means no pinning. max_num_frames_per_episode: limit in emulated frames. noop_max: the number of no-ops after a
-    reset, drawn from the seed, is below this. life_loss_info: a lost life terminates the episode, though the game
-    continues; episodic_life: the game is reset, too.
+    `batch_size` is the number of environments that recv() returns, those that finish first; 0 means all.
+    `info["env_id"]` names the returned environments, for which the next send() is. `num_threads` = 0 means one thread
+    per core that this process may use, at most one thread per environment. `thread_affinity_offset` pins thread i, on
+    Linux, to the (offset + i)-th of these cores; -1 means no pinning. `max_num_frames_per_episode` is the time limit in
+    emulated frames. `noop_max` is an upper bound on the number of no-ops after a reset, drawn from the seed below this
+    bound. With `life_loss_info`, a lost life terminates the episode, though the game continues. With `episodic_life`, a
+    lost life also resets the game.
 
     If `copy` is False, observations are written to two buffers in turn, and the result of a recv() is valid until the
-    send() after the next recv(). If `copy` is True, each result has its own memory. In both cases
+    send() after the next recv(). If `copy` is True, each result has its own memory. With either value of `copy`,
     `torch.from_numpy(obs)` makes no copy.
 
     With the device "cuda" or "cuda:N", games are emulated on that GPU, and all results are torch tensors on the GPU
-    (`device.device_vector_env.DeviceVectorEnv`, which has fewer arguments). "cpu" selects a slow host build of this
-    emulator.
+    (`device.device_vector_env.DeviceVectorEnv`, which has fewer arguments). The device "cpu" selects a slow host build
+    of this GPU emulator.
 
     Raises ConfigError for arguments that the emulator does not support; use ale-py's AtariVectorEnv for these.
     """
@@ -161,11 +163,11 @@ class VectorEnv(GymnasiumVectorEnv):
     def reset(
         self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Reset all environments, or those of options["reset_mask"], bool [num_envs]. Other environments return their
-        last observation.
+        """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. Environments that are
+        not reset return their last observation.
 
-        `seed` is the first environment's seed, where environment i has seed + i, or an array [environments that are
-        reset], in which a negative number means no seed.
+        `seed` is the first environment's seed, where environment i has seed + i. `seed` may also be an array
+        [environments that are reset], in which a negative number means no seed.
         """
         which = np.arange(self.num_envs, dtype=np.int32)
         mask = (options or {}).get("reset_mask")
@@ -186,7 +188,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return self.recv()
 
     def send(self, actions: np.ndarray) -> None:
-        """Send actions [batch_size] for the environments of the last recv(). The call returns immediately."""
+        """Send actions [batch_size] for the environments of the last recv(), without waiting."""
         actions = np.asarray(actions)
         if actions.shape != (self.batch_size,) or actions.dtype.kind not in "iu":
             raise ValueError(
@@ -230,10 +232,10 @@ class VectorEnv(GymnasiumVectorEnv):
         return obs, reward, terminated, truncated, info
 
     def clone_states(self, indices: Sequence[int] | None = None) -> list[bytes]:
-        """Return the state of each environment, or of those in `indices`, for `restore_states`.
+        """Return the state of each environment, or of the environments in `indices`, for `restore_states`.
 
-        A state holds everything that determines later steps: the console, the stack of observations, and the streams of
-        sticky actions and no-ops. A state has about 100 kB with a stack of 4.
+        A state contains everything that determines later steps: the console, the stack of observations, and the streams
+        of sticky actions and no-ops. A state has about 100 kB with a stack of 4.
         """
         which = self._checked_indices(indices)
         if self._last is None:
@@ -243,11 +245,11 @@ class VectorEnv(GymnasiumVectorEnv):
     def restore_states(
         self, states: Sequence[bytes], indices: Sequence[int] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Continue each environment, or those in `indices`, from a state. Return observations and info of all
-        environments.
+        """Continue each environment, or the environments in `indices`, from a state. Return observations and info of
+        all environments.
 
         A state may come from any environment of any VectorEnv with the same game, mode and stack_num. Raises ValueError
-        for a state that does not fit. Environments before it in `indices` have then been restored.
+        for a state that does not fit. Before the error, earlier environments in `indices` have been restored.
         """
         which = self._checked_indices(indices)
         if len(states) != len(which):
@@ -308,7 +310,7 @@ def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
 @contextlib.contextmanager
 def _running_on(core: int) -> Iterator[None]:
     """Context manager in which the calling thread runs on a core; -1 means any core. A thread that is started inside
-    stays on the core."""
+    this context stays on the core."""
     if core < 0:
         yield
         return

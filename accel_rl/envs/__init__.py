@@ -1,1 +1,2 @@
-"""Environments behind one interface (`base`): Atari through ale-py, and Gymnasium's. `make` makes batches."""
+"""All environments have one interface (`environment`): Atari through ale-py or this project's emulator, and Gymnasium's
+environments. The module `make` creates batches of environments."""

@@ -1,4 +1,4 @@
-"""One Atari game is played through ale-py, by the rules of a protocol."""
+"""Plays one Atari game through ale-py, by the rules of a protocol."""
 
 from importlib.metadata import version
 
@@ -20,13 +20,14 @@ ALE_PY = version("ale-py")
 class AtariEnv:
     """An environment around one ALEInterface.
 
-    `seed` is a whole number >= 0 that determines no-ops and sticky actions. With `training`, play by `protocol`,
-    otherwise by `protocol.for_evaluation()`. With `cached`, begin each episode from the stored state after the first
-    reset, instead of from a reset (`unclean_resets` lists the games in which these differ). Raises ConfigError for an
-    unknown game, and for a mode or difficulty that the game does not have.
+    `seed` is a whole number >= 0 that determines no-ops and sticky actions. A training environment plays by `protocol`,
+    and an evaluation environment by `protocol.for_evaluation()`. With `cached`, each episode begins from the stored
+    state after the first reset, instead of from a reset (`unclean_resets` lists the games in which these differ).
+    Raises ConfigError for an unknown game, and for a mode or difficulty that the game does not have.
 
-    A game over ends a step even within its frame skip. The frame then shows the last screen only. `terminated` and
-    `truncated` are never both True, because a time limit at the same step as a game over or a lost life is ignored.
+    A game over ends an agent step even within its frame skip. At a game over, the frame contains only the last screen.
+    `terminated` and `truncated` are never both True, because a time limit at the same step as a game over or a lost
+    life is ignored.
 
     `exact_restore` is False for games that ale-py 0.12.1 restores inexactly. After set_state such a game is valid, but
     continues differently than without the restore.
@@ -75,14 +76,14 @@ class AtariEnv:
         self.origin = Origin()
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
-        ale.setFloat("repeat_action_probability", 0.0)  # This project draws sticky actions itself, in _sticky_act.
-        # No number is drawn from this seed, but a saved state contains the seed, whose default is the time of day.
+        ale.setFloat("repeat_action_probability", 0.0)  # The method `_sticky_act` of this class draws sticky actions.
+        # ale-py draws no number from this seed, but a saved state contains the seed, whose default is the time of day.
         ale.setInt("random_seed", self.seed & 0x7FFFFFFF)
         rom = roms.get_rom_path(self.game)
-        assert rom is not None  # GAMES lists the games that ale-py ships
+        assert rom is not None  # GAMES lists the games that ale-py ships.
         ale.loadROM(rom)
         self._set_switches()
-        # methods are looked up once, not at each step
+        # The methods are looked up once, not at each step.
         self._over = ale.game_over
         self._screen = ale.getScreen
         self._count = ale.lives
@@ -117,7 +118,7 @@ class AtariEnv:
         (self._write if self._pools else self._last)(frame)
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
-        """Begin an episode at a saved start. The frames before the start count as agent steps of the episode."""
+        """Begin an episode at a saved start. The frames before the saved start count as agent steps of the episode."""
         frames, self._held = starts.place(self, episode)
         self.origin.forget()
         self._actions.clear()
@@ -135,8 +136,8 @@ class AtariEnv:
     def _press(self, after_life: bool) -> bool:
         """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended.
 
-        The screens of the last two frames are stored. If the game ends during the frames after a reset, it is reset
-        again.
+        The screens of the last two frames are stored. If the game ends during the frames after a reset, the game is
+        reset again.
         """
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
@@ -185,7 +186,7 @@ class AtariEnv:
                 write = self._last
                 break
             if frames_left == 1:
-                self._screen(first)  # Two frames are combined, because sprites flicker.
+                self._screen(first)  # The pixelwise maximum of two frames is used, because sprites flicker.
             reward += act(code)
             ended = over()
         self._screen(last)
@@ -205,7 +206,7 @@ class AtariEnv:
 
     @property
     def actions(self) -> bytes:
-        """The actions of this episode's steps, as numbers of the 18 joystick actions."""
+        """Return the actions of this episode's steps, as numbers of the 18 joystick actions."""
         return bytes(self._actions)
 
     def get_state(self) -> bytes:
@@ -223,7 +224,8 @@ class AtariEnv:
         return pack_origin(header, self.save_console(), self, self.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. After a restore, `screen_rgb` is correct from the next step on, when ale-py draws again.
+        """Restore a state. After a restore, `screen_rgb` is correct from the next step on, when ale-py draws the screen
+        again.
 
         A state of this project's emulator is restored by replaying its episode.
         """
@@ -235,8 +237,8 @@ class AtariEnv:
         self._steps = header["steps"]
         self._lives = header["lives"]
         self._held = header["held"]
-        # A state of an earlier version has no episode number. The state is valid, but later episodes differ from the
-        # original course.
+        # A state of an earlier version has no episode number.
+        # Such a state is valid, but later episodes differ from those of the saved run.
         self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]
 
@@ -245,11 +247,11 @@ class AtariEnv:
         return self._ale.getScreenRGB()
 
     def lives(self) -> int:
-        """Number of lives left, or 0 in a game without lives."""
+        """Return the number of lives left, or 0 in a game without lives."""
         return self._lives
 
     def close(self) -> None:
-        """Do nothing, because there is nothing to release."""
+        """Do nothing, because the environment holds no resources."""
 
     def _sticky_act(self, code: int) -> int:
         """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2).

@@ -1,4 +1,4 @@
-"""The Atari games are listed here, with published scores of random and human players."""
+"""Lists the Atari games, with published scores of random and human players."""
 
 import json
 from functools import cache
@@ -7,8 +7,8 @@ from typing import Any
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# ale-py 0.12.1 ships 108 games. Its single-player loadROM refuses combat, joust, maze_craze and warlords, and stops the
-# process.
+# ale-py 0.12.1 ships 108 games.
+# ale-py's single-player loadROM refuses combat, joust, maze_craze and warlords, and stops the process.
 GAMES = tuple(
     """
     adventure air_raid alien amidar assault asterix asteroids atlantis atlantis2 backgammon bank_heist
@@ -25,12 +25,12 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# ale-py 0.12.1 does not restore these games exactly from some states. The games were found by trying 40 states in each
-# of the 104 games. In yars_revenge some first screens after a restore differ, which does not matter with a frame skip
-# above 2.
+# ale-py 0.12.1 does not restore these games exactly from some states.
+# The games were found by trying 40 states in each of the 104 games.
+# In yars_revenge some first screens after a restore differ, which does not matter with a frame skip above 2.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
-# The games are those of Mnih et al. 2015, Extended Data Table 2.
+# The games of Mnih et al. 2015, Extended Data Table 2.
 ATARI_49 = tuple(
     """
     alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout
@@ -41,7 +41,7 @@ ATARI_49 = tuple(
     """.split()  # noqa: SIM905
 )
 
-# The games are the 57 of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
+# The 57 games of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
 ATARI_57 = tuple(
     sorted(
         (
@@ -75,7 +75,8 @@ def unclean_resets() -> frozenset[str]:
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Return why episodes with this mode of reset may differ from those of `immediate`, or None if they are equal."""
+    """Return why episodes with this mode of reset may differ from episodes with `immediate`, or None if they are
+    equal."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():
@@ -87,7 +88,8 @@ def unclean_reset(game: str, reset: str) -> str | None:
 def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
     """Return raw scores {game: {"random", "human", "dqn", "gorila"}} from "null_op" or "human" starts.
 
-    The source is Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them.
+    The scores are from Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check
+    them.
     """
     tables: dict[str, Any] = json.loads(files("accel_rl.envs").joinpath("scores.json").read_text())
     if start not in ("null_op", "human"):
@@ -110,7 +112,7 @@ def human_normalized(game: str, score: float, start: str = "null_op") -> float:
 
 
 def table() -> list[str]:
-    """Return one line per game: its benchmarks, and published random and human scores (null-op starts)."""
+    """Return one line of text per game: its benchmarks, and published random and human scores (null-op starts)."""
     published = scores("null_op")
     lines = [f"{'game':<20} {'49':>3} {'57':>3} {'random':>10} {'human':>10}"]
     for game in GAMES:

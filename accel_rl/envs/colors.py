@@ -1,10 +1,10 @@
 """The luminance of each palette index is exactly as `ALEInterface.getScreenGrayscale` returns it.
 
-The values were measured on ale-py 0.12.1, with a program that shows every colour through the COLUBK register in frames
-of 262 (NTSC), 312 and 313 (PAL) lines. An NTSC screen has even indices only, and luminance round(.2989 R + .587 G +
-.114 B). A PAL screen with an odd number of lines loses its colour. ale-py marks such colours by odd indices, whose
-luminance does not follow the formula (air_raid has them). The games with screens of 250 rows are PAL, and all others
-are NTSC.
+The luminances were measured on ale-py 0.12.1, with a program that displays every colour through the COLUBK register in
+frames of 262 (NTSC), 312 and 313 (PAL) lines. An NTSC screen has even indices only, with the luminance round(.2989 R +
+.587 G + .114 B). A PAL screen with an odd number of lines loses its colour. ale-py marks such colours by odd indices,
+whose luminance does not follow the formula (air_raid has them). The games with screens of 250 rows are PAL, and all
+others are NTSC.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ NTSC_EVEN = (
     40, 71, 98, 124, 147, 169, 189, 207, 41, 74, 104, 132, 157, 181, 203, 223,
     47, 79, 107, 133, 157, 179, 200, 220, 47, 79, 107, 133, 157, 179, 200, 220,
 )
-# the luminance of the PAL colour indices 0, 2, 4 .. 254, then 1, 3, 5 .. 255
+# The luminance of the PAL colour indices 0, 2, 4 .. 254, then 1, 3, 5 .. 255.
 PAL_EVEN = (
     0, 43, 82, 118, 151, 182, 210, 236, 0, 43, 82, 118, 151, 182, 210, 236,
     90, 114, 136, 157, 175, 192, 208, 223, 74, 102, 127, 151, 172, 192, 211, 228,

@@ -1,10 +1,10 @@
-"""Atari games run on this project's emulator with the rules of ale.py. One call steps a batch.
+"""Plays Atari games on this project's emulator with the rules of ale.py. A single call steps a batch of emulated games.
 
     ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
     EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
 
-Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. Each class can continue from saved
-states of the other class.
+Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. `EmulatorEnv` and `AtariEnv` can
+continue from each other's saved states.
 """
 
 from importlib.metadata import version
@@ -15,8 +15,7 @@ from ale_py import Action
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
 from accel_rl.emulator import palette
-from accel_rl.emulator.counter import Counter, start_at
-from accel_rl.emulator.counter_state import CounterState
+from accel_rl.emulator.counter import Counter, CounterState, start_at
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import action_codes, games, modes
 from accel_rl.envs.colors import luminance
@@ -31,10 +30,10 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 class EmulatorEnv:
-    """An environment around one game of the emulator. Arguments and episodes are those of `AtariEnv`.
+    """An environment around one game of the emulator. The arguments and the episodes are those of `AtariEnv`.
 
     With `counter`, random numbers are functions of seed, episode and step (see counter.py), as on a GPU. Raises
-    ConfigError if the game is not emulated, or if the emulator is not built.
+    ConfigError if the game is not emulated, or if the emulator is not compiled.
     """
 
     def __init__(
@@ -131,9 +130,9 @@ class EmulatorEnv:
         frame[:] = self._alone.frame[0]
 
     def _press_after_reset(self) -> None:
-        """Play the frames before the agent acts (`Protocol.presses`) and begin the episode after them.
+        """Play the frames before the agent acts (`Protocol.presses`), and begin the episode afterwards.
 
-        If the game ends during these frames, it is reset again.
+        If the game ends during these frames, the game is reset again.
         """
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
@@ -162,7 +161,7 @@ class EmulatorEnv:
         return bool(self._alone.ended[0])
 
     def press_after_life(self, out: Step, i: int) -> None:
-        """Play the frames after a lost life. Row `i` of the step's results then holds the last of the played frames."""
+        """Play the frames after a lost life, and write the last of these frames to row `i` of the step's results."""
         played = self.core.actions
         out.ended[i] = any(self._press(code) for code, _ in self.presses[True])
         # The recorded actions omit the automatic button presses, since a replay of the episode repeats them.
@@ -170,7 +169,7 @@ class EmulatorEnv:
         out.frame[i] = self._alone.frame[0]
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
-        """Begin an episode at a saved start. The frames before the start count as agent steps of the episode."""
+        """Begin an episode at a saved start. The frames before the saved start count as agent steps of the episode."""
         frames, code = starts.place(self, episode)
         self.origin.forget()
         self.core.begin(self._alone.frame)
@@ -219,7 +218,7 @@ class EmulatorEnv:
         terminated = bool(out.terminated[0])
         truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
-            self.press_after_life(out, 0)  # `out` holds the results of the last of the presses.
+            self.press_after_life(out, 0)  # `out` contains the results of the last button press.
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 
@@ -241,7 +240,7 @@ class EmulatorEnv:
         return pack_origin(header, core.save(), self, core.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. A state of ale-py is replayed from its episode's start."""
+        """Restore a state. A state of ale-py is restored by replaying its episode."""
         if self.counter is not None:
             self._set_counter_state(CounterState.from_bytes(unpack(state, kind="counter", game=self.game)[1]))
             return
@@ -270,11 +269,11 @@ class EmulatorEnv:
         return self.core.mapped(palette.PAL_RGB if games()[self.game].get("pal") else palette.RGB, 3)
 
     def lives(self) -> int:
-        """Number of lives left, or 0 in a game without lives."""
+        """Return the number of lives left, or 0 in a game without lives."""
         return self.core.lives_before
 
     def close(self) -> None:
-        """Do nothing, because there is nothing to release."""
+        """Do nothing, because the environment holds no resources."""
 
 
 def _playing(env: Env) -> EmulatorEnv:

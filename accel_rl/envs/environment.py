@@ -1,4 +1,4 @@
-"""The interface of all environments."""
+"""Defines the interface of all environments."""
 
 from typing import Protocol
 
@@ -16,15 +16,15 @@ def episode_rng(seed: int, episode: int) -> np.random.Generator:
 class Env(Protocol):
     """A single environment. `SequentialEnv` combines several environments into a batch.
 
-    All random numbers of an episode follow from the environment's seed and the episode's number (`episode_rng`). The
-    random numbers depend neither on earlier episodes nor on the instance that plays the episode.
+    All random numbers of an episode follow from the environment's seed and the episode's number (`episode_rng`), and
+    depend neither on earlier episodes nor on the instance that plays the episode.
     """
 
     spec: EnvSpec
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
-        """Start the episode with this number. The default is the number after the last episode's. The first episode is
-        number 0.
+        """Start the episode with this number. The first episode has the number 0, and the default is the number after
+        the last episode's number.
 
         The episode's first frame is written into `frame` [*frame_shape].
         """
@@ -45,28 +45,30 @@ class Env(Protocol):
 
 
 class BatchEnv(Protocol):
-    """A batch of n environments that are stepped together. A step consists of send and recv, so that other computations
-    can run in between."""
+    """A batch of n environments that are stepped together. A step consists of send and recv, so that the caller can
+    compute in between."""
 
     spec: EnvSpec
     n: int
 
     def reset(self, out: Step) -> None:
-        """Start an episode in each environment. Frame and age are written, and the other fields are cleared."""
+        """Start an episode in each environment. A reset writes frame and age, and clears the other fields."""
 
     def send(self, action: np.ndarray) -> None:
         """Send actions [n] (any integer dtype)."""
 
     def recv(self, out: Step) -> None:
-        """Write the results of the step. Ended environments are reset by the batch's mode."""
+        """Write the results of the step. Environments whose episode has ended are reset according to the batch's
+        mode."""
 
     def reset_waiting(self, out: Step) -> None:
-        """In the optimisation pause, reset environments. In mode `wait` these are the waiting environments, and only
-        frame and age are written. In mode `swap` they are the used reserves, and nothing is written."""
+        """Reset environments while the learner optimises. In mode `wait` the waiting environments are reset, and only
+        frame and age are written. In mode `swap` the used reserves are reset, and nothing is written."""
 
     @property
     def late_resets(self) -> int:
-        """Number of episodes that began with an immediate reset because no reserve was ready (mode `swap`)."""
+        """Return the number of episodes that began with an immediate reset because no reserve was ready (mode
+        `swap`)."""
 
     def get_state(self) -> list[bytes]: ...
 

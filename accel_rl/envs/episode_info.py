@@ -12,7 +12,7 @@ SCORE = "episode/r"
 """The score that gymnasium.wrappers.RecordEpisodeStatistics has recorded, if the user's environment has this
 wrapper."""
 LEFT_OUT = "episode/left_out"
-"""The number of values that did not fit."""
+"""Number of an episode's reported values that did not fit into INFO_BYTES."""
 
 
 def episode_info(info: Any) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with a Discrete action space can be used, by its id or by a factory."""
+"""Any Gymnasium environment with a Discrete action space can be used, by its id or by a factory function."""
 
 import inspect
 import warnings
@@ -27,10 +27,10 @@ class GymnasiumEnv:
     `screen_rgb`.
 
     Observation spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
-    spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space contains a
-    picture.
+    observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space
+    contains a picture.
 
-    A state consists of the episode's seed and its actions. `set_state` replays the actions, which is exact if the
+    A saved state consists of the episode's seed and its actions. `set_state` replays the actions, which is exact if the
     environment is deterministic, and takes longer in a longer episode.
     """
 
@@ -51,7 +51,7 @@ class GymnasiumEnv:
         self._seed, self._episode = seed, 0  # seed, and number of the next episode
         self._episode_seed: int | None = None
         self._actions: list[int] = []
-        self.is_lost = False  # whether a state could not be restored, so that its episode ends at the next step
+        self.is_lost = False  # Whether a state could not be restored, so that its episode ends at the next step.
         self.episode_info: dict[str, float] = {}
         own_limit = _time_limit(env)
         self.spec = EnvSpec(
@@ -107,8 +107,8 @@ class GymnasiumEnv:
     def set_state(self, state: bytes) -> None:
         """Replay the state's episode. Raises ValueError for foreign or corrupt bytes.
 
-        If the replay ends in another state, the environment is not deterministic. A warning is then issued, and the
-        episode is truncated at the next step, so that a new episode begins.
+        If the replay ends in another state, the environment is not deterministic: a warning is issued, and the episode
+        is truncated at the next step.
         """
         header, _ = unpack(state, kind="gymnasium", id=self.id)
         if header["episode_seed"] is not None:
@@ -130,7 +130,7 @@ class GymnasiumEnv:
 
     @property
     def render_fps(self) -> float:
-        """Number of steps per second at which the environment should be displayed."""
+        """Return the number of steps per second at which the environment should be displayed."""
         return float(self._env.metadata.get("render_fps") or 30)
 
     def screen_rgb(self) -> np.ndarray:
@@ -171,8 +171,8 @@ class GymnasiumEnv:
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
-    """Make an environment. `options` are the environment's options; a user's function receives those for which it has
-    parameters."""
+    """Make a Gymnasium environment. `options` are the environment's options; a user's function receives the options for
+    which it has parameters."""
     module_name, _, name = id.partition(":")
     if name:
         try:
@@ -197,7 +197,7 @@ def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:
-    """Return the least limit of the wrappers that end episodes. `env.spec` may contain a limit that no wrapper
+    """Return the minimum limit of the wrappers that end episodes. `env.spec` may contain a limit that no wrapper
     applies."""
     limits: list[int] = []
     while isinstance(env, gymnasium.Wrapper):

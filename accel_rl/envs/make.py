@@ -1,4 +1,4 @@
-"""Environments are built from a configuration."""
+"""Builds environments from a configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -25,31 +25,31 @@ class EnvConfig:
     """The environment and its rules. A setting of None means the protocol's value."""
 
     game: str = ""
-    """Atari game by its ale-py name, such as pong or space_invaders. Alternative: --env.id."""
+    """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given."""
     id: str = ""
-    """Gymnasium environment such as CartPole-v1, or module:function that makes one. Alternative: --env.game."""
+    """Gymnasium environment such as CartPole-v1, or module:function, unless --env.game is given."""
     protocol: str = "stooke2018"
     """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN), nair2015 (Gorila), machado2018 (sticky actions),
     dopamine2018, impala2018, dqn_zoo2020, cleanrl2022 (wrappers of OpenAI baselines) or cleanba2023 (EnvPool)."""
     frame_skip: int | None = None
-    """Emulated frames per action, 1 to 60 (Mnih et al. 2015: 4)."""
+    """Number of emulated frames per action, 1 to 60 (Mnih et al. 2015: 4)."""
     repeat_action_probability: float | None = None
-    """Sticky actions: probability that an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
+    """Probability of sticky actions: an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
     noop_min: int | None = None
     """Minimum number of emulated no-op frames after a reset (OpenAI baselines: 1)."""
     noop_max: int | None = None
     """Maximum number of emulated no-op frames after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
     fire_reset: str | None = None
-    """Actions that are played before the agent acts. `none` plays no action. `frame` presses FIRE for one frame after a
-    reset (EnvPool). `steps` plays FIRE and the third action, one step each, after a reset and after a lost life that
-    ends the return (OpenAI baselines). FIRE is pressed only in games that have it, and `steps` does not work with
-    --sampler.engine device."""
+    """Actions that are played before the agent acts. `none` plays no action before the agent acts. `frame` presses FIRE
+    for one frame after a reset (EnvPool). `steps` plays FIRE and the third action, one step each, after a reset and
+    after a lost life that ends the return (OpenAI baselines). FIRE is pressed only in games that have this action, and
+    `steps` does not work with --sampler.engine device."""
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
-    """Time limit of a training episode in agent steps (27,000: 30 minutes)."""
+    """Time limit of a training episode in agent steps (27,000 steps are 30 minutes)."""
     max_evaluation_steps: int | None = None
-    """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500, 5 minutes)."""
+    """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500 steps, which are 5 minutes)."""
     full_action_set: bool | None = None
     """Use all 18 joystick actions instead of the game's minimal set (Machado et al. 2018: yes)."""
     frame: str | None = None
@@ -58,25 +58,25 @@ class EnvConfig:
     stack: int | None = None
     """Number of stacked frames of an image observation, 1 to 32 (Mnih et al. 2015: 4)."""
     mode: int | None = None
-    """Mode switch of the game, as in ale-py. Default: the game's default mode."""
+    """Mode switch of the game, as in ale-py; by default the game's default mode."""
     difficulty: int | None = None
-    """Difficulty switch of the game, as in ale-py. Default: the game's default difficulty."""
+    """Difficulty switch of the game, as in ale-py; by default the game's default difficulty."""
     backend: str = "auto"
-    """Atari backend. `ale` is ale-py. `emulator` is this project's emulator, which computes the same frames several
-    times as fast. `auto` chooses the emulator if it is compiled and the game is one of the 57 verified against ale-py,
-    and otherwise ale."""
+    """Program that plays Atari games. The backend `ale` plays Atari games with ale-py. The backend `emulator` is this
+    project's emulator, which computes the same frames several times as fast as ale-py. `auto` selects the emulator if
+    it is compiled and the game is one of the 57 verified against ale-py, and otherwise ale."""
     randomness: str = "auto"
-    """Random numbers of Atari's resets and sticky actions. With `sequence`, one generator per episode draws them, and
-    ale-py's stream sets the console's timer. With `counter`, each number is a function of seed, episode and step
-    (Philox, Salmon et al. 2011), the same on CPUs and GPUs; this needs the emulator. `auto` is counter with
-    --sampler.engine device, and otherwise sequence."""
+    """Source of the random numbers for Atari's resets and sticky actions. With `sequence`, one generator per episode
+    draws the random numbers, and ale-py's stream sets the console's timer. With `counter`, each random number is a
+    function of seed, episode and step (Philox, Salmon et al. 2011), the same on CPUs and GPUs; this needs the emulator.
+    `auto` means `counter` with --sampler.engine device, and otherwise `sequence`."""
 
     def overrides(self) -> dict[str, Any]:
-        """Return the fields that override the protocol."""
+        """Return the settings that override the protocol."""
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:
-        """The resolved protocol of an Atari game. ConfigError."""
+        """Return the resolved protocol of an Atari game, or raise ConfigError."""
         return resolve(self.protocol, self.overrides())
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,10 +94,10 @@ class EnvConfig:
 
 @dataclass(frozen=True)
 class ResolvedEnv(EnvConfig):
-    """Settings of an environment whose backend and random numbers are chosen. Environments are made only from these
-    settings.
+    """Settings of an environment whose backend and random numbers are chosen. Environments are created only from
+    resolved settings.
 
-    The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, which is stored as auto.
+    The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, so its `backend` is auto.
     """
 
     def __post_init__(self) -> None:
@@ -105,12 +105,12 @@ class ResolvedEnv(EnvConfig):
 
     @property
     def is_emulated(self) -> bool:
-        """Whether this project's emulator plays the game."""
+        """Return whether this project's emulator plays the game."""
         return bool(self.game) and self.backend == "emulator"
 
     @property
     def is_counter(self) -> bool:
-        """Whether random numbers are functions of seed, episode and step."""
+        """Return whether random numbers are functions of seed, episode and step."""
         return self.randomness == "counter"
 
     def check(self) -> None:
@@ -133,7 +133,7 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
 
 
 def emulator_is_built() -> bool:
-    """Return whether the emulator can be imported. If the import fails, this is logged once."""
+    """Return whether the emulator can be imported. A failed import of the emulator is logged once."""
     from accel_rl.emulator.atari import core
 
     try:
@@ -146,7 +146,7 @@ def emulator_is_built() -> bool:
 
 def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False) -> Env:
     """Create one environment. `seed` is a whole number >= 0. With `cached`, every episode begins from one stored state.
-    ConfigError."""
+    Raises ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
         raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
@@ -181,7 +181,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
     """Return the environment's settings on another backend; "" means the environment's own backend. Raises ConfigError
-    if that backend cannot play it."""
+    if this backend cannot play the environment."""
     if not backend:
         return config
     env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
@@ -205,8 +205,8 @@ def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None
 
 
 def make_spec(config: ResolvedEnv, training: bool, reset: str = "immediate") -> EnvSpec:
-    """Return the spec of an environment. Its protocol records whether the mode of reset can change episodes.
-    ConfigError."""
+    """Return the spec of an environment. The spec's protocol records whether the mode of reset can change episodes.
+    Raises ConfigError."""
     spec = _inspected(config, training, reset == "cached")
     if reset not in ("swap", "cached") and not config.is_counter:
         return spec
@@ -223,7 +223,7 @@ def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
     return unclean_reset(config.game, "swap")
 
 
-# Settings are checked, planned and built in one process, which makes a single environment for all three.
+# Settings are checked, planned and built in one process, and the cache lets all three use a single environment.
 @lru_cache(maxsize=256)
 def _inspected(config: ResolvedEnv, training: bool, cached: bool) -> EnvSpec:
     env = make_env(config, seed=0, training=training, cached=cached)
@@ -239,8 +239,8 @@ def make_batch(
     decorrelation_steps: int = 0,
     starts: StartOrder | None = None,
 ) -> SequentialEnv:
-    """Create one environment per seed, stepped one after another. For `reset` and other arguments see SequentialEnv.
-    ConfigError.
+    """Create one environment per seed; the environments are stepped one after another. The arguments are explained in
+    SequentialEnv. Raises ConfigError.
 
     `starts` are saved states in which an Atari game's episodes begin, instead of resets.
     """

@@ -3,9 +3,9 @@ state.
 
     state      header | the backend's own bytes | RAM [128] | actions, one byte a step
 
-A reset of the console draws the start of its timer from a stream with a fixed seed, keeps the RAM, and initialises all
-other state. So an episode is determined by the number of the console's resets, the RAM before the episode's reset, the
-environment's seed, the episode's number (for no-ops and sticky actions) and its actions.
+A reset of the console draws the start of the timer from a stream with a fixed seed, leaves the RAM unchanged, and
+initialises all other state. Therefore an episode is determined by the number of the console's resets, the RAM before
+the episode's reset, the environment's seed, the episode's number (for no-ops and sticky actions) and its actions.
 """
 
 import zlib
@@ -20,8 +20,8 @@ from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import RunError
 
 RAM = 128  # bytes of the console's RAM
-KINDS = {"emulator": "emulator", "ale": "atari"}  # the name that each backend writes into its saved states
-STRIDE = 16  # A console is reset repeatedly to reach an origin. Its state is stored every STRIDE resets.
+KINDS = {"emulator": "emulator", "ale": "atari"}  # Each backend writes this name into its saved states.
+STRIDE = 16  # A console is reset repeatedly to reach an origin. The console's state is stored every STRIDE resets.
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Origin:
     """The data that determines the start of an episode.
 
     `resets` is the number of the console's resets since it was loaded, or None after a state of an earlier version was
-    restored. `before` is the number of resets before the episode's reset, or None before the first episode. ram [128]
+    restored. `before` is the number of resets before the episode's reset, or None before the first episode. `ram` [128]
     is the RAM before the episode's reset.
     """
 
@@ -41,7 +41,7 @@ class Origin:
         self.before, self.ram = self.resets, ram
 
     def forget(self) -> None:
-        """Record that the console continues from a state that resets do not lead to."""
+        """Record that the console continues from a state that resets cannot reach."""
         self.resets = self.before = None
 
     def count(self) -> None:
@@ -61,10 +61,10 @@ class Replayable(Protocol):
 
     @property
     def codes(self) -> Sequence[int] | np.ndarray:
-        """The actions of the episode, as numbers of the 18 joystick actions."""
+        """Return the actions of the episode, as numbers of the 18 joystick actions."""
 
     def load(self) -> None:
-        """Restore the console, and the origin, to their state when the environment was created."""
+        """Restore the console and the origin to their state when the environment was created."""
 
     def reset_console(self) -> None: ...
 
@@ -100,7 +100,7 @@ def pack_origin(header: dict[str, Any], own: bytes, env: Replayable, codes: byte
 
 def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[str, Any], bytes, bytes]:
     """Return (header, the backend's bytes, action codes) of a state of this backend, and set the environment's origin
-    from it."""
+    from the state."""
     header, blob = unpack(state, **expected)
     result = header.get("origin")
     if result is None:
@@ -114,7 +114,7 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 def replay(env: Replayable, state: bytes) -> None:
     """Bring `env` to a state that the other Atari backend saved, by replaying its episode's actions.
 
-    Raises ValueError if the origin is unknown, RunError if the RAM differs.
+    Raises ValueError if the origin is unknown, and RunError if the RAM differs.
     """
     header, blob = unpack(state, game=env.game)
     result = header.get("origin")
@@ -137,14 +137,14 @@ def replay(env: Replayable, state: bytes) -> None:
         raise RunError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
 
 
-# For each backend, game and switches: the consoles after 0, 16, 32 .. resets.
+# Maps (backend, game, switches) to the consoles after 0, 16, 32 .. resets.
 _walked: dict[tuple[Any, ...], list[Any]] = {}
 
 
 def _walk(env: Replayable, resets: int) -> None:
     """Advance a loaded console to its position in the stream of resets.
 
-    Most of the stream is replayed only once per process.
+    Most resets are replayed only once per process.
     """
     rules = env.spec.protocol
     kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])

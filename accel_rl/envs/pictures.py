@@ -1,4 +1,4 @@
-"""This module determines which observations of a Gymnasium environment are pictures, and where their channels are."""
+"""Determines which observations of a Gymnasium environment are pictures, and which axis has their channels."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 
 from accel_rl.system.errors import ConfigError
 
-LARGE = 32  # a matrix of at least this height and width counts as a picture
+LARGE = 32  # A matrix of at least this height and width counts as a picture.
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class PictureLayout:
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
-        """[H, W], or [C, H, W] with several channels."""
+        """Return [H, W], or [C, H, W] with several channels."""
         if self.channel_axis is None:
             return self.shape
         channels = self.shape[self.channel_axis]
@@ -60,7 +60,7 @@ def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
 
 
 def _picture_in(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box | None:
-    """Return the space, or its first subspace, that has the shape and dtype of a picture, or None if there is none."""
+    """Return the space, or its first subspace, that has the shape and dtype of a picture, or None without a picture."""
     if isinstance(space, gymnasium.spaces.Box):
         tall = len(space.shape) == 2 and min(space.shape) >= LARGE
         small_integers = len(space.shape) == 2 and space.dtype == np.uint8

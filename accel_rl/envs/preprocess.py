@@ -1,7 +1,7 @@
 """Preprocessing computes an observation, in place, from the screens of an agent step's last two frames.
 
-ale-py returns a screen as palette indices 16 times faster than as grayscale. So the luminance is looked up in this
-module. Subsampling looks it up only for the pixels that are used.
+This module looks up the luminance itself, because ale-py returns a screen as palette indices 16 times faster than as
+grayscale. Subsampling looks up the luminance only of the pixels that are used.
 """
 
 import sys
@@ -15,7 +15,7 @@ from accel_rl.envs.protocols import FRAMES
 
 
 class Preprocessor(Protocol):
-    """Computes frames. `screens` [2, rows, 160] uint8 holds the palette indices of the last two emulated frames."""
+    """Computes frames. `screens` [2, rows, 160] uint8 contains the palette indices of the last two emulated frames."""
 
     screens: np.ndarray
 
@@ -31,27 +31,29 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
 
     Sets OpenCV to one thread in this process.
     """
-    cv2.setNumThreads(1)  # an environment uses one core
+    cv2.setNumThreads(1)  # An environment uses one core.
     if kind == "104x80":
         return Subsample(rows, columns)
-    # One row is cropped at the top and at the bottom of a screen of 210 rows. The screen is then halved by the mean of
-    # 2x2 pixels, where a half is rounded up.
+    # One row is cropped at the top and at the bottom of a screen of 210 rows.
+    # The screen is then halved by the mean of 2x2 pixels, where a half is rounded up.
     crop = slice(1, rows - 1) if kind == "104x80-mean" else slice(0, rows)
     return Area(rows, columns, crop, FRAMES[kind])
 
 
 class Subsample:
-    """Frames of 104x80: rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section 5.1).
+    """Computes frames of 104x80 from rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section
+    5.1).
 
-    A screen with another number of rows contributes 104 rows, evenly spaced between the first and the last.
+    A screen with another number of rows contributes 104 rows, evenly spaced between its first and last row.
     """
 
     def __init__(self, rows: int, columns: int) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
         self._table = luminance(rows)
         self._small = np.zeros((2, 104, 80), np.uint8)
-        # Two neighbouring pixels are read as one little-endian number. A cast to uint8 keeps its low byte, which is the
-        # left pixel. This is twice as fast as a strided copy.
+        # Two neighbouring pixels are read as one little-endian number.
+        # A cast to uint8 selects the number's low byte, which is the left pixel.
+        # This cast is twice as fast as a strided copy.
         assert sys.byteorder == "little" and columns == 160
         pairs = self.screens.view(np.uint16)
         self._rows = None if rows == 210 else 1 + np.arange(104) * (rows - 2) // 104
@@ -74,7 +76,7 @@ class Subsample:
 
 
 class Area:
-    """Compute the maximum of the luminance at full size, resized by OpenCV's INTER_AREA, as in ale-py's vector
+    """Computes the maximum of the luminance at full size, resized by OpenCV's INTER_AREA, as in ale-py's vector
     environment."""
 
     def __init__(self, rows: int, columns: int, crop: slice, shape: tuple[int, int]) -> None:

@@ -18,23 +18,23 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """One set of rules of Atari. Raises ConfigError (one line) for a value out of its range.
+    """One set of rules for playing Atari games. Raises ConfigError (one line) for a value out of its range.
 
     An agent step is `frame_skip` emulated frames (60 a second) with the same action.
     """
 
     name: str
-    frame_skip: int = 4  # number of emulated frames that an action is held, 1-60; Mnih 2015, Methods
+    frame_skip: int = 4  # number of emulated frames per action, 1-60; Mnih 2015, Methods
     repeat_action_probability: float = 0.0  # probability of a sticky action, drawn for each emulated frame, 0-1
-    noop_min: int = 0  # A reset is followed by noop_min to noop_max emulated frames of no-op (uniform), each 0-1000.
+    noop_min: int = 0  # A reset is followed by noop_min to noop_max emulated no-op frames (uniform), each 0-1000.
     noop_max: int = 30
     fire_reset: str = "none"  # one of FIRE_RESETS, see `presses`
-    life_loss_ends_return: bool = True  # A lost life ends the return in training only. The episode continues.
+    life_loss_ends_return: bool = True  # Only in training, a lost life ends the return, and the episode continues.
     max_episode_steps: int = 27_000  # An episode is truncated after this number of agent steps in training.
     max_evaluation_steps: int = 27_000  # An episode is truncated after this number of agent steps in evaluation.
     full_action_set: bool = False  # The agent has all 18 joystick actions instead of the actions that the game uses.
     frame: str = "104x80"  # one of FRAMES
-    stack: int = 4  # an observation contains this number of newest frames, 1-32
+    stack: int = 4  # number of newest frames in an observation, 1-32
     mode: int | None = None  # the game's mode switch; None means the game's default
     difficulty: int | None = None  # the game's difficulty switch; None means the game's default
 
@@ -69,11 +69,11 @@ class Protocol:
     def presses(self, codes: Sequence[int], after_life: bool) -> list[tuple[int, int]]:
         """Return the (action of the 18, emulated frames) that are played before the agent acts, for actions `codes`.
 
-        `none` plays nothing. `frame` presses FIRE for one frame after a reset (EnvPool). `steps` plays FIRE and the
-        third action, one agent step each, after a reset. If a lost life ends the return, `steps` also plays the two
-        actions after the loss, with a no-op step before them. These are the wrappers FireReset and EpisodicLife of
-        OpenAI baselines. The steps count toward the time limit. Their rewards are discarded. In a game without FIRE
-        only the no-op step is played.
+        `none` plays no action before the agent acts. `frame` presses FIRE for one frame after a reset (EnvPool).
+        `steps` plays FIRE and the third action, one agent step each, after a reset. If a lost life ends the return,
+        `steps` also plays the two actions after the loss, with a no-op step before them. `steps` is the behaviour of
+        the wrappers FireReset and EpisodicLife of OpenAI baselines. These steps count toward the time limit, and their
+        rewards are discarded. In a game without FIRE, `steps` plays only the no-op step.
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":
@@ -88,20 +88,23 @@ class Protocol:
 PROTOCOLS = {
     p.name: p
     for p in (
-        # Stooke & Abbeel 2018, arXiv:1803.02811, section 5. Two rows are cropped (in this project the first and the
-        # last), and the screen is halved to 104x80. Paths have at most 27,000 steps (30 minutes). The rest follows Mnih
-        # 2015.
+        # Stooke & Abbeel 2018, arXiv:1803.02811, section 5.
+        # Two rows are cropped (in this project the first and the last), and the screen is halved to 104x80.
+        # Paths have at most 27,000 steps (30 minutes).
+        # All other rules are those of Mnih et al. 2015.
         Protocol(name="stooke2018"),
-        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1. The frame skip is 4, the history has 4
-        # frames, at most 30 no-ops follow a reset, frames are 84x84, and a lost life ends the return in training. An
-        # evaluation's episode lasts 5 minutes = 18,000 frames = 4,500 steps. The paper gives no time limit for
-        # training; later papers use 27,000 steps (30 minutes).
+        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
+        # The frame skip is 4, the history has 4 frames, and frames are 84x84. At most 30 no-ops follow a reset. A lost
+        # life ends the return in training.
+        # An evaluation's episode lasts 5 minutes = 18,000 frames = 4,500 steps.
+        # The paper states no time limit for training; later papers use 27,000 steps (30 minutes).
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
-        # Nair et al. 2015, arXiv:1507.04296, section 5, follows Mnih et al. 2015. Episodes from human starts end after
-        # 30 minutes (--evaluation.starts saved).
+        # Nair et al. 2015, arXiv:1507.04296, section 5, follow Mnih et al. 2015.
+        # Episodes from human starts end after 30 minutes (--evaluation.starts saved).
         Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
-        # Machado et al. 2018, JAIR 61, section 5. Actions are sticky with probability 0.25, all 18 actions are used,
-        # the frame skip is 5, resets have no no-ops, lives are ignored, and an episode has 18,000 frames (5 minutes).
+        # Machado et al. 2018, JAIR 61, section 5.
+        # Actions are sticky with probability 0.25, all 18 actions are used, and the frame skip is 5. Resets have no
+        # no-ops, lives are ignored, and an episode has 18,000 frames (5 minutes).
         Protocol(
             name="machado2018",
             frame="84x84",
@@ -113,9 +116,9 @@ PROTOCOLS = {
             max_episode_steps=3_600,
             max_evaluation_steps=3_600,
         ),
-        # Castro et al. 2018, arXiv:1812.06110; dopamine/discrete_domains/atari_lib.py. Actions are sticky with
-        # probability 0.25, the game's own actions are used, resets have no no-ops, lives are ignored, and an episode
-        # has 108,000 frames.
+        # Castro et al. 2018, arXiv:1812.06110; dopamine/discrete_domains/atari_lib.py.
+        # Actions are sticky with probability 0.25, and the game's own actions are used. Resets have no no-ops, lives
+        # are ignored, and an episode has 108,000 frames.
         Protocol(
             name="dopamine2018",
             frame="84x84",
@@ -123,17 +126,20 @@ PROTOCOLS = {
             noop_max=0,
             life_loss_ends_return=False,
         ),
-        # Espeholt et al. 2018, arXiv:1802.01561, appendix. At most 30 no-ops follow a reset, a lost life ends the
-        # return, and an episode has 108,000 frames.
+        # Espeholt et al. 2018, arXiv:1802.01561, appendix.
+        # At most 30 no-ops follow a reset, a lost life ends the return, and an episode has 108,000 frames.
         Protocol(name="impala2018", frame="84x84"),
-        # Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py. A reset has 1 to 30 no-ops, the discount is 0 at a lost life,
-        # and an episode has 108,000 frames, in evaluations too.
+        # Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py.
+        # A reset has 1 to 30 no-ops, the discount is 0 at a lost life, and an episode has 108,000 frames, also in
+        # evaluations.
         Protocol(name="dqn_zoo2020", frame="84x84", noop_min=1),
-        # Huang et al. 2022, CleanRL, ppo_atari.py, with the wrappers of OpenAI baselines. A reset has 1 to 30 no-ops,
-        # FIRE is pressed after a reset and a lost life, and an episode has 108,000 frames.
+        # Huang et al. 2022, CleanRL, ppo_atari.py, with the wrappers of OpenAI baselines.
+        # A reset has 1 to 30 no-ops, FIRE is pressed after a reset and a lost life, and an episode has 108,000 frames.
         Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
-        # Huang et al. 2023, Cleanba, on EnvPool. Actions are sticky with probability 0.25, all 18 actions are used,
-        # lives are ignored, and an episode has 27,000 steps. EnvPool presses FIRE instead of the single no-op.
+        # Huang et al. 2023, Cleanba, on EnvPool.
+        # Actions are sticky with probability 0.25, all 18 actions are used, lives are ignored, and an episode has
+        # 27,000 steps.
+        # EnvPool presses FIRE instead of the single no-op.
         Protocol(
             name="cleanba2023",
             frame="84x84",
@@ -150,7 +156,7 @@ OVERRIDES = tuple(f.name for f in fields(Protocol) if f.name != "name")
 
 
 def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> Protocol:
-    """Return the named protocol with some fields changed; None leaves a field unchanged. ConfigError."""
+    """Return the named protocol with some fields changed, where None leaves a field unchanged. Raises ConfigError."""
     if name not in PROTOCOLS:
         raise ConfigError(
             f"protocol={name!r} is unknown: must be one of {', '.join(PROTOCOLS)}" + nearest(name, PROTOCOLS)

@@ -8,11 +8,11 @@ from accel_rl.envs.state import pack, unpack
 
 
 class ReservedEnv:
-    """An environment of two instances with one seed. One instance plays while the other, the reserve, is at the start
-    of the next episode.
+    """An environment of two instances with one seed. One instance plays while the other instance, the reserve, is at
+    the start of the next episode.
 
-    `reset` switches to the reserve and leaves the ended instance to `refill`, which resets it later (mode `swap`: in
-    the optimisation pause). If an episode ends before the reserve was refilled, an ordinary reset follows, counted in
+    `reset` switches to the reserve and leaves the ended instance to `refill`, which resets it later (mode `swap`: while
+    the learner optimises). If an episode ends before the reserve was refilled, an ordinary reset follows, counted in
     `late_resets`. An episode's randomness follows from its number, so both instances play the same episode, except in
     games whose reset does not clear all state of the previous episode.
     """
@@ -21,7 +21,7 @@ class ReservedEnv:
         self.spec: EnvSpec = playing.spec
         self.late_resets = 0
         self._playing, self._reserve = playing, reserve
-        # The first frame of the reserve environment
+        # The first frame of the reserve environment.
         self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         self._ready = False
         self._episode = 0  # number of the next episode
@@ -40,12 +40,12 @@ class ReservedEnv:
 
     @property
     def playing(self) -> Env:
-        """The environment instance that currently plays."""
+        """Return the environment instance that currently plays."""
         return self._playing
 
     @property
     def episode_info(self) -> dict[str, float]:
-        """Numbers of the episode that has ended."""
+        """Return the reported numbers of the episode that has ended."""
         return self._playing.episode_info  # type: ignore[attr-defined]
 
     def refill(self) -> None:
@@ -75,7 +75,7 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # A reserve environment that is not deterministic has another state now. The reserve is reset again, since its
+        # A reserve that is not deterministic has another state after the replay, so it is reset again, since its
         # episode has not begun.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]

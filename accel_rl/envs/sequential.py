@@ -1,4 +1,4 @@
-"""A batch of n environments of one process, stepped one after another."""
+"""A batch of n environments in one process, which are stepped one after another."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _SKIPPED = (0.0, False, False, False)
 
 
 def decorrelation_rng(seed: int) -> np.random.Generator:
-    """Return a random stream that differs from the environment's own, whose seed is `seed` itself."""
+    """Return a random stream that differs from the environment's own stream, whose seed is `seed` itself."""
     return np.random.default_rng([seed, 1])
 
 
@@ -29,17 +29,17 @@ def decorrelation_actions(rng: np.random.Generator, n_actions: int, most: int) -
 class SequentialEnv:
     """A batch of the environments `envs`, which share one spec.
 
-    `reset` determines when an environment is reset after its episode has ended. "immediate" resets within the same
-    step, whose `frame` is the new episode's first. "wait" resets at the next `reset_waiting`; until then the
-    environment is skipped, with `valid` False, reward 0, flags False, age 0 and frame zero. "swap" is like `immediate`,
-    with environments that are `ReservedEnv`s, which `reset_waiting` refills. "cached" is like `immediate`, with
-    environments that restore a stored start. `make.make_batch` creates the environments that each mode needs. Given the
-    same actions, an environment's k-th episode is the same in `immediate`, `wait` and `swap`, except in the games of
-    `unclean_resets` with `swap`.
+    `reset` determines when an environment is reset after its episode has ended. The mode "immediate" resets an
+    environment within the same step, whose `frame` is the new episode's first frame. The mode "wait" resets an
+    environment at the next `reset_waiting`; until then the environment is skipped, with `valid` False, reward 0, flags
+    False, age 0 and frame zero. The mode "swap" is like `immediate`, but the environments are `ReservedEnv`s, which
+    `reset_waiting` refills. The mode "cached" is like `immediate`, but the environments restore a stored start.
+    `make.make_batch` creates the environments that each mode needs. Given the same actions, an environment's k-th
+    episode is the same in `immediate`, `wait` and `swap`, except in the games of `unclean_resets` with `swap`.
 
     An action below 0 skips an environment for one step. After `reset` each environment first plays
-    0..decorrelation_steps uniform-random actions. Their number and the actions are drawn from `seeds` (Stooke & Abbeel
-    2018, section 5.3). Raises ConfigError.
+    0..decorrelation_steps uniform-random actions. The number of random actions and the actions are drawn from `seeds`
+    (Stooke & Abbeel 2018, section 5.3). Raises ConfigError.
     """
 
     def __init__(self, envs: Sequence[Env], reset: str, decorrelation_steps: int, seeds: Sequence[int]) -> None:
@@ -68,9 +68,10 @@ class SequentialEnv:
         self._action: np.ndarray | None = None
 
     def reset(self, out: Step) -> None:
-        """Start all environments, decorrelated. Frame and age are written, and the other fields are cleared.
+        """Start all environments at decorrelated points of their episodes. A reset writes frame and age, and clears the
+        other fields.
 
-        Age is 0 after the random actions too, because the observation starts with the current frame and earlier frames
+        Age is also 0 after the random actions, because the observation starts with the current frame and earlier frames
         are not visible.
         """
         for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
@@ -121,8 +122,8 @@ class SequentialEnv:
                 self._age[i] = out.age[i] = 0
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """Step the environments that are not `skipped` [n], or all if it is None. Zeros are written for skipped
-        environments."""
+        """Step the environments that are not `skipped` [n], or all environments if `skipped` is None. The results of
+        skipped environments are zeros."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]
@@ -131,7 +132,7 @@ class SequentialEnv:
                 _SKIPPED if skip else step(a, frame)
                 for skip, step, a, frame in zip(skipped.tolist(), steps, action.tolist(), out.frame, strict=True)
             ]
-            out.frame[skipped] = 0  # Skipped cells are filled with 0, because they hold old frames.
+            out.frame[skipped] = 0  # Skipped cells are filled with 0, because they contain old frames.
         out.reward[:], out.terminated[:], out.truncated[:], out.ended[:] = zip(*results, strict=True)
 
     def reset_waiting(self, out: Step) -> None:
@@ -147,7 +148,7 @@ class SequentialEnv:
         return sum(reserved.late_resets for reserved in self._reserved)
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment. Restore the state only between a recv and the next send."""
+        """Return the state of each environment. Restore these states only between a recv and the next send."""
         return [
             pack(
                 {"kind": "batch", "waiting": bool(waiting), "age": int(age), "rng": rng.bit_generator.state},

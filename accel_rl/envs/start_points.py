@@ -1,9 +1,8 @@
 """Evaluation episodes can begin at start points, which are moments of recorded games.
 
 Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play, which are not public. A file of
-this project contains its own points: the actions of a few recorded games, and the moments at which episodes begin. A
-point is reached by replaying the game's actions from power-on, so it is the same on both Atari backends and under any
-protocol.
+start points contains the actions of a few recorded games, and the moments at which episodes begin. A start point is
+reached by replaying the game's actions from power-on, so it is the same on both Atari backends and under any protocol.
 """
 
 import base64
@@ -25,8 +24,8 @@ NOTE = "our start points, not the paper's: those are not public"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A moment of a recorded game. `steps` is the number of recorded steps before it. `ram` is the CRC-32 of the
-    console's RAM at this moment."""
+    """A moment of a recorded game. `steps` is the number of recorded steps before this moment. `ram` is the CRC-32 of
+    the console's RAM at this moment."""
 
     game: int
     steps: int
@@ -59,8 +58,8 @@ class StartPoints:
         return self.points[i].steps * self.frame_skip
 
     def check(self, game: str, rules: Protocol, max_steps: int) -> None:
-        """Raise ConfigError unless episodes of this game can begin at these points. max_steps: time limit in agent
-        steps."""
+        """Raise ConfigError unless episodes of this game can begin at these points. `max_steps` is the time limit in
+        agent steps."""
         for name, got, wanted in (
             ("game", self.game, game),
             ("mode", self.mode, rules.mode),
@@ -109,8 +108,8 @@ def _checksum(contents: dict[str, Any]) -> str:
 
 
 def load_starts(path: Path) -> StartPoints:
-    """Read and verify a file of start points. Raises ConfigError, with a message of one line, if the file is missing or
-    damaged."""
+    """Read and verify a file of start points. Raises ConfigError, with a message of one line, if the file of start
+    points is missing or damaged."""
     try:
         result = json.loads(path.read_text())
         if not isinstance(result, dict) or result.get("format") != FORMAT:
@@ -133,8 +132,8 @@ def load_starts(path: Path) -> StartPoints:
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
     """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of these lengths.
 
-    A game's first moment is a reset and its last moment is its end, so both are excluded. Raises ConfigError if there
-    are fewer than n moments.
+    A game's first moment is a reset and its last moment is its end, so both are excluded. Raises ConfigError if the
+    games have fewer than n moments.
     """
     moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
     if n < 1 or n > len(moments):

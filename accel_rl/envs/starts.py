@@ -1,4 +1,4 @@
-"""Episodes begin at saved start points. A replay brings a console to such a point."""
+"""Episodes begin at saved start points, to which a replay of recorded actions brings the console."""
 
 import zlib
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from accel_rl.system.errors import RunError
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """The order in which the environments of a batch use the points of a file.
+    """The order in which the environments of a batch use the start points of a file.
 
-    `first` is the index of the batch's first environment among all environments, and `environments` is their number.
-    Environment b of B begins its episodes at points b, b + B, b + 2 B ..., so that B environments use each point once.
+    `first` is the index of the batch's first environment among all `environments` environments. Environment b of B
+    begins its episodes at points b, b + B, b + 2 B ..., so that B environments use each point once.
     """
 
     file: str
@@ -24,7 +24,7 @@ class StartOrder:
     environments: int
 
     def of(self, n: int) -> list["SavedStarts"]:
-        """Return the starts of the batch's n environments. ConfigError."""
+        """Return the starts of the batch's n environments, or raise ConfigError."""
         points = load_starts(Path(self.file))
         return [SavedStarts(points, self.first + i, self.environments) for i in range(n)]
 
@@ -38,9 +38,10 @@ class SavedStarts:
     B: int
 
     def place(self, env: Replayable, episode: int) -> tuple[int, int]:
-        """Bring the console of `env` to the start of an episode. Return (emulated frames before it, last action).
+        """Bring the console of `env` to the start of an episode, and draw the screen. Return (emulated frames before
+        the start, last action).
 
-        The screen is drawn. Raises RunError if the console is not in the recorded state.
+        Raises RunError if the console is not in the recorded state.
         """
         points = self.points
         i = (self.b + episode * self.B) % len(points)
@@ -63,10 +64,10 @@ _consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # maps (backend, che
 
 
 def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
-    """Return {point: console one recorded step before it} of a recorded game, which is played once per process.
+    """Return {point: console one recorded step before the point} of a recorded game, which is played once per process.
 
-    The console is one step earlier, because ale-py draws a screen only with a frame after a restore, and the first may
-    lack some pixels.
+    The console is one step earlier, because ale-py draws a screen only with a frame after a restore, and the first
+    screen may lack some pixels.
     """
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:

@@ -1,23 +1,23 @@
-"""A saved environment consists of magic bytes, a JSON header, a blob and a checksum. No pickle."""
+"""The saved state of an environment consists of magic bytes, a JSON header, a blob and a checksum, without pickle."""
 
 import json
 import zlib
 from typing import Any
 
-MAGIC = b"accel_rl.env.1\n"  # the format's version is part of the magic bytes
+MAGIC = b"accel_rl.env.1\n"  # The version of the format is part of the magic bytes.
 _LENGTH = 4  # bytes of the header's length and of the checksum, each little-endian
 
 
 def pack(header: dict[str, Any], blob: bytes = b"") -> bytes:
-    """Return magic | header length | header (JSON) | blob | CRC-32 of all before."""
+    """Return magic | header length | header (JSON) | blob | CRC-32 of all previous bytes."""
     text = json.dumps(header).encode()
     body = MAGIC + len(text).to_bytes(_LENGTH, "little") + text + blob
     return body + zlib.crc32(body).to_bytes(_LENGTH, "little")
 
 
 def unpack(state: bytes, **expected: Any) -> tuple[dict[str, Any], bytes]:
-    """Return header and blob. Raises ValueError for foreign or corrupt bytes, or a header that differs from
-    `expected`."""
+    """Return the header and the blob of a saved state. Raises ValueError for foreign or corrupt bytes, or a header that
+    differs from `expected`."""
     state = bytes(state)
     start = len(MAGIC) + _LENGTH
     if not state.startswith(MAGIC) or len(state) < start + _LENGTH:

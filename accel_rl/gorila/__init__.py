@@ -1,1 +1,1 @@
-"""Ray starts these parts of a run. Ray (extra `cluster`) is imported only in this folder."""
+"""This package contains the parts of a run that Ray starts. Only this package imports Ray (extra `cluster`)."""

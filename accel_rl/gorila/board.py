@@ -1,6 +1,8 @@
-"""The board of a cluster run collects the members' reports. The driver reads the board and ends the run.
+"""The board of a cluster run adds up the members' reports.
 
-member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver
+    member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver
+
+The driver reads the board to decide when the run ends.
 """
 
 import logging
@@ -29,15 +31,15 @@ class Work:
     outliers: int = 0
     """Number of gradients that the learner discarded because of the loss of their batch."""
     lost: int = 0
-    """Number of pushes without an answer."""
+    """Number of pushes that no shard answered."""
     moved: int = 0
-    """Bytes of gradients pushed and parameters pulled."""
+    """Bytes of pushed gradients and pulled parameters."""
     ranks_replaced: int = 0
     """Number of killed ranks of a bundle that were replaced."""
     outliers_won: int = 0
-    """Number of discarded gradients whose batch has a reward above 0."""
+    """Number of gradients discarded as outliers whose batch has a reward above 0."""
     batches_won: int = 0
-    """Number of batches with a reward above 0, where learners discard outliers."""
+    """Number of batches with a reward above 0, counted where learners discard outliers."""
 
     def __add__(self, other: "Work") -> "Work":
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -48,12 +50,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The board's answer to a report."""
+    """The board's answer to a member's report."""
 
     env_steps: int
-    """Whether the run must end."""
+    """Total number of env steps of the run."""
     stop: bool
-    """Whether the run ends."""
+    """Whether the run ends now."""
     silent_s: float
     """Seconds since the driver's last request to the board."""
 
@@ -62,9 +64,9 @@ class Answer:
 class MemberCount:
     """The total counts of all processes of a member."""
 
-    life: int = -1  # number of the member's last process that has reported
-    before: Work = field(default_factory=Work)  # counts by earlier processes of the member
-    now: Work = field(default_factory=Work)  # counts by the current process
+    life: int = -1  # Number of the member's newest process that has reported.
+    before: Work = field(default_factory=Work)  # counts of the member's earlier processes
+    now: Work = field(default_factory=Work)  # counts of the member's current process
     recent: list[tuple[float, int]] = field(default_factory=list)
 
     @property
@@ -80,20 +82,21 @@ class MemberCount:
 
 
 class Board:
-    """Add up the reports of all members. Members report, and the driver reads.
+    """Adds up the reports of all members for the driver.
 
-    A report contains all counts of a process so far, so a lost or repeated report does no harm.
+    A report contains all counts of a process since its start, so a lost or repeated report does no harm.
     """
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
         """`members` has each member's counts so far. `window` is the number of recent episodes in the online score.
-        `stop` means that the run must end."""
+        `stop` is true if the run must end."""
         self._members = list(members)
         self._each = share(window, max(1, len(self._members)))
         self._stop, self._heard = stop, time.monotonic()
 
     def report(self, member: int, life: int, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Record the counts of a member's process number `life`. `recent` has (score, length) of its last episodes."""
+        """Record the counts that a member's process number `life` reports. `recent` has (score, length) of the
+        process's last episodes."""
         m = self._members[member]
         if life > m.life:
             m.before = m.work
@@ -106,22 +109,22 @@ class Board:
         return Answer(env_steps, self._stop, time.monotonic() - self._heard)
 
     def read(self, stop: bool) -> list[MemberCount]:
-        """Return the counts of each member. The call also serves as the driver's heartbeat. `stop` means that members
-        must end."""
+        """Return the counts of each member. A call of `read` is also the driver's heartbeat. `stop` tells the members
+        to end."""
         self._heard, self._stop = time.monotonic(), stop or self._stop
         return self._members
 
 
 class BoardKeeper:
-    """The board as a Ray actor, with the last counts that were read from it."""
+    """The driver's handle of the board, with the counts that the driver last read."""
 
     def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
-        """`members` has each member's counts before this run of the driver."""
+        """`members` has each member's counts from earlier driver processes."""
         self._ray = ray
         self._name = name
         self._window = window
         self.members = members
-        self.replaced = 0  # number of times that the process was replaced
+        self.replaced = 0  # number of times that the board's process was replaced
         self._stop = False
         self._actor = self._start()
 
@@ -129,8 +132,8 @@ class BoardKeeper:
         return start_named(self._ray, Board, self._name, self.members, self._window, self._stop)
 
     def read(self, stop: bool, timeout_s: float) -> None:
-        """Read the board, and send whether the run must end. A board that is lost, or silent for timeout_s, is
-        replaced. Members then report again."""
+        """Read the board's counts, and tell the board whether the run must end. A board that is lost, or does not
+        answer within timeout_s, is replaced, and the members report their counts again."""
         self._stop = stop
         errors = self._ray.exceptions
         try:
@@ -152,18 +155,18 @@ class BoardKeeper:
         return [e for m in self.members for e in m.recent]
 
     def close(self) -> None:
-        """End the process."""
+        """End the board's process."""
         self._ray.kill(self._actor)
 
 
-INTERVAL_S = 0.2  # seconds between two reports to the driver
-LOST_S = 30.0  # The driver counts as lost after this number of seconds without an answer.
+INTERVAL_S = 0.2  # seconds between two reports of a member
+LOST_S = 30.0  # A member considers the driver lost after this number of seconds without an answer.
 LOOK_S = 0.1
 
 
 class BoardLine:
-    """Report the counts of one process of a member. If the board is lost, the process searches for a new board
-    repeatedly."""
+    """Sends the counts of one process of a member to the board. If the board is lost, the member's process searches for
+    a new board repeatedly."""
 
     def __init__(self, ray: Any, name: str, member: int, life: int):
         self._ray = ray
@@ -171,19 +174,20 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # the report that the driver has not answered yet
+        self._asked: Any = None  # the report that the board has not answered yet
         self._sent_at, self._heard_at = 0.0, time.monotonic()
-        self.answer = Answer(0, False, 0.0)  # the driver's last answer
-        self.answered = Work()  # the counts that the last answered report includes
+        self.answer = Answer(0, False, 0.0)  # the board's last answer
+        self.answered = Work()  # the counts in the last answered report
         self._reported = Work()
 
     @property
     def lost(self) -> bool:
-        """Whether the driver has been silent for LOST_S."""
+        """Return whether the driver has been silent for LOST_S."""
         return time.monotonic() - self._heard_at > LOST_S
 
     def tell(self, work: Work, recent: list[tuple[float, int]]) -> None:
-        """Read the answer to the last report if it has arrived, and send the next report if it is due."""
+        """Read the board's answer to the last report if the answer has arrived, and send the next report if it is
+        due."""
         now = time.monotonic()
         if self._asked is not None:
             ready, _ = self._ray.wait([self._asked], timeout=0)
@@ -193,8 +197,8 @@ class BoardLine:
             self._send(work, recent)
 
     def ask(self, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Send a report and wait for the answer. Raises RunError if the driver has ended."""
-        self._asked = None  # The next report contains everything that the lost report contained.
+        """Send a report to the board, and wait for the board's answer. Raises RunError if the driver has ended."""
+        self._asked = None  # The next report contains all counts of the lost report.
         while True:
             self._send(work, recent)
             if self._asked is not None and self._take():

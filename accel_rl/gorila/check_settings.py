@@ -1,4 +1,4 @@
-"""Checks of settings for `--cluster gorila` and `--cluster ray`, without Ray and independently of the machine."""
+"""Checks settings for `--cluster gorila` and `--cluster ray` without importing Ray and independently of the machine."""
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.resolved import Resolved
@@ -6,13 +6,13 @@ from accel_rl.system.errors import ConfigError
 
 
 def check_ray_ranks(config: Resolved) -> None:
-    """Raise ConfigError for settings that ranks on a Ray cluster cannot have."""
+    """Raise ConfigError for settings that ranks on a Ray cluster do not support."""
     if config.distributed.is_async:
         raise ConfigError("--update async: its ranks share one machine's memory; --cluster gorila has several")
 
 
 def check_gorila(config: Resolved) -> None:
-    """Raise ConfigError for settings that bundles and shards cannot have."""
+    """Raise ConfigError for settings that bundles and shards do not support."""
     if config.distributed.sync_class:
         raise ConfigError(f"--update {config.distributed.update}: not with --cluster gorila")
     if config.distributed.several and not config.distributed.is_async:

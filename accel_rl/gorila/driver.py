@@ -1,4 +1,4 @@
-"""The driver of a cluster run starts the run's processes, replaces those that die, and owns the run folder."""
+"""The driver of a cluster run starts the run's processes, replaces processes that die, and writes the run folder."""
 
 import logging
 import secrets
@@ -32,16 +32,19 @@ from accel_rl.system.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 0.1  # seconds between two polls by any process
-ANSWER_S = 10.0  # The longest time that the driver waits for one process. Members end if the driver is silent for 30 s.
-END_S = 120.0  # seconds in which members end a cycle and write a checkpoint
+LOOK_S = 0.1  # The driver polls every process at this interval, in seconds.
+# The driver waits at most this number of seconds for an answer of one process. Members end if the driver is silent for
+# 30 s.
+ANSWER_S = 10.0
+END_S = 120.0  # Members have this number of seconds to finish a training cycle and write a checkpoint.
 
 
 class Driver:
-    """Starts the shards, the board, the members and the evaluator, and supervises them until the run ends."""
+    """Starts the shards, the board, the members and the evaluator, and supervises these processes until the run
+    ends."""
 
     def __init__(self, ray: Any, config: Resolved, run: RunFolder, state: dict[str, Any] | None = None):
-        """`state` is the state of the checkpoint to continue from."""
+        """`state` is the state of the checkpoint from which the run continues."""
         self.config = config
         self.run_folder = run
         g = config.gorila
@@ -68,10 +71,10 @@ class Driver:
         self.members = Members(ray, self.setup, self.roles, counts, self.nodes.share(config))
         self.evaluator = RemoteEvaluator(ray, self.setup, config.seed)
         self.pushes = PushReport()
-        self.evaluation: Evaluation | None = None  # the last evaluation
+        self.evaluation: Evaluation | None = None  # the last completed evaluation
         self.best = BestAgent(run.path)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # time since which fewer than min_bundles bundles run
+        self._short_since: float | None = None  # Time since which fewer than min_bundles bundles have been running.
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
         at = self.at
@@ -86,11 +89,11 @@ class Driver:
 
     @property
     def updates(self) -> int:
-        """Number of updates of the parameters, in the first shard."""
+        """Return the number of updates of the parameters, counted by the first shard."""
         return self.shards.status[0][0].updates
 
     def train(self) -> Result:
-        """Train to the end, or until SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
+        """Train until the run's end, SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
         try:
             with StopRequest() as stop, events.written(self.run_folder.event, self.reporter.event):
                 self.reporter.begin(self.at.env_steps)
@@ -114,7 +117,7 @@ class Driver:
         return self.updates >= limit if limit else self.at.env_steps >= self.config.env_steps
 
     def _turn(self, ending: bool) -> None:
-        """Check all processes once. RunError."""
+        """Check all processes once, and raise RunError if the run cannot continue."""
         g = self.config.gorila
         time.sleep(LOOK_S)
         self.board.read(ending, ANSWER_S)
@@ -131,7 +134,7 @@ class Driver:
         self.reporter.progress(self.updates if g.updates else self.at.env_steps, self.board.recent)
 
     def _require_members(self) -> None:
-        """Raise RunError if too few members have been running for too long."""
+        """Raise RunError if fewer members than required have been running for too long."""
         g, now = self.config.gorila, time.monotonic()
         if self.members.running + sum(seat.ended for seat in self.members.seats) >= g.min_bundles:
             self._short_since = None
@@ -145,7 +148,7 @@ class Driver:
             )
 
     def _housekeeping(self) -> None:
-        """Take a snapshot, evaluate, report and save, as far as each is due."""
+        """Take a snapshot of the shards, evaluate, report and save a checkpoint, each if it is due."""
         at, config = self.at, self.config
         if self.updates // config.gorila.snapshot_updates > self._snapshot_at // config.gorila.snapshot_updates:
             self._snapshot()
@@ -165,7 +168,7 @@ class Driver:
         at.evaluated_at = at.env_steps
 
     def _finish_evaluation(self) -> None:
-        """Wait for the running evaluation. Then evaluate the last parameters, unless that evaluation did."""
+        """Wait for the running evaluation, then evaluate the final parameters unless they have just been evaluated."""
         self.reporter.pause("evaluating")
         self._await_evaluation()
         if self.at.env_steps != self.at.evaluated_at:
@@ -179,7 +182,7 @@ class Driver:
             self._turn(ending=True)
 
     def _row(self, evaluated: Evaluated | None) -> None:
-        """Write a row with the metrics since the last row."""
+        """Write a row of metrics since the last row."""
         if evaluated is None and self.at.logged_at == self.at.env_steps:
             return
         evaluations = []
@@ -211,7 +214,7 @@ class Driver:
         self.at.logged_at = self.at.env_steps
 
     def _end_members(self) -> None:
-        """Request the members to end, and wait until they have ended."""
+        """Ask the members to end, and wait until their processes have ended."""
         deadline = time.monotonic() + END_S
         while not self.members.ended:
             self._turn(ending=True)
@@ -221,14 +224,14 @@ class Driver:
                 return
 
     def save(self) -> None:
-        """Write a checkpoint of the shards and of all counts."""
+        """Write a checkpoint of the shards' state and of all counts."""
         at = self.at
         at.saved_at = at.env_steps
         checkpoints = Checkpoints(self.run_folder.path / "checkpoints", self.config.checkpoint.keep)
         checkpoints.save(at.env_steps, self.state_dict(self._snapshot()))
 
     def _snapshot(self) -> list[Snapshot]:
-        """Take snapshots of the shards. For a shard that does not answer, the previous snapshot is used."""
+        """Return a snapshot of each shard, which is the previous snapshot if the shard does not answer."""
         self._snapshot_at = self.updates
         return self.shards.save(ANSWER_S)
 
@@ -259,12 +262,12 @@ class Driver:
 
 
 STALE_SHARE = 0.05
-"""Share of discarded pushes above which the run logs a warning."""
+"""Share of pushes discarded as too old above which the run logs a warning."""
 FEWEST_PUSHES = 1_000
 
 
 class PushReport:
-    """Compute a row from the counts of shards and members, with the differences from the last row."""
+    """Computes a row of metrics from the counts of shards and members, as differences from the last row."""
 
     def __init__(self) -> None:
         self._at = time.monotonic()
@@ -275,9 +278,10 @@ class PushReport:
     def since_last(self, shards: Sequence[ShardCounts], work: Work) -> Row:
         """Return the run's total counts, and push rates and mean delay since the last row.
 
-        A push is counted once for each shard. `push_delay` is the mean number of other pushes that a shard received
-        between the parameters of an accepted push and its arrival. `outlier_share_won` is the share of batches with a
-        reward above 0 that learners discarded as outliers; compare it with gradients_outlier of all.
+        Every shard counts a push of an update separately. `push_delay` is the mean number of pushes that a shard
+        received from other learners between a learner's pull and the learner's next push. `outlier_share_won` is the
+        share of batches with a reward above 0 that learners discarded as outliers; compare it with `gradients_outlier`
+        for all batches.
         """
         now = ShardCounts(*(sum(getattr(s, name) for s in shards) for name in ShardCounts.__slots__))
         at, last = time.monotonic(), self._last
@@ -302,7 +306,7 @@ class PushReport:
         return row
 
     def stale(self, limit: int) -> str:
-        """Return a line, once, when more than STALE_SHARE of the pushes so far were too old, and otherwise "".
+        """Return a warning, once, if more than STALE_SHARE of all pushes so far were too old, and otherwise "".
 
         `limit` is the maximum age of a push.
         """
@@ -320,7 +324,7 @@ def check(config: Resolved) -> None:
     """Raise ConfigError, with a message of one line, for settings that are impossible on this machine, before any
     process starts.
 
-    On the machines of a running cluster each member checks its own memory.
+    On a running Ray cluster, each member checks the memory of its own machine.
     """
     _check_fit(config)
     _check_network(config)
@@ -345,9 +349,11 @@ def _check_fit(config: Resolved) -> None:
 
 
 def _check_network(config: Resolved) -> None:
-    """Raise ConfigError for a network with buffers, because each member's buffers would differ from the evaluated ones.
+    """Raise ConfigError for a network with buffers, because each member's buffers would differ from the evaluated
+    buffers.
 
-    Members build frozen parameters from the run's seed, but each bundle of several ranks has its own seed.
+    Members initialize frozen parameters from the run's seed, but each bundle of several ranks has its own seed, so
+    bundles of several ranks allow no frozen parameters.
     """
     with own_generator("cpu", seed=0):
         model = build_algorithm(config, config.spec, "cpu").agent.model
@@ -365,6 +371,6 @@ def _check_network(config: Resolved) -> None:
 
 
 def launch(config: Resolved, run: RunFolder, state: dict[str, Any] | None) -> Result:
-    """Train from a checkpoint's state, or from the beginning if it is None. ConfigError, RunError."""
+    """Train from a checkpoint's state, or from the beginning if `state` is None."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
         return Driver(ray, config, run, state).train()

@@ -1,6 +1,7 @@
-"""The global replay stores steps of all actors in one process, for all learners (Nair et al. 2015, section 4).
+"""The global replay is one process that stores the transitions of all actors for all learners (Nair et al. 2015,
+section 4).
 
-member --RemoteReplay--> GlobalReplay (a Ray actor) <--ReplayKeeper-- driver, which replaces it
+    member --RemoteReplay--> GlobalReplay (a Ray actor) <--ReplayKeeper-- driver
 """
 
 import logging
@@ -29,15 +30,15 @@ logger = logging.getLogger(__name__)
 
 
 class GlobalReplay:
-    """The part of the global replay that runs in its own process. Every member that samples has an equal part of the
-    replay's memory.
+    """The part of the global replay that runs in the replay's own process. Every member that samples fills an equal
+    part of the replay's memory.
 
     Batches are drawn uniformly from the transitions of all members.
     """
 
     def __init__(self, setup: Setup, sources: int, life: int):
-        """`sources` is the number of members that sample. `life` is the number of this process among the replay's
-        processes."""
+        """`sources` is the number of members that sample. `life` counts the processes that have run this replay, from
+        0."""
         self.config = setup.enter()
         tune_torch(1)
         assert isinstance(self.config.algo, ReplayAlgorithmConfig)
@@ -49,12 +50,12 @@ class GlobalReplay:
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
-        self._parts: dict[int, tuple[int, Replay]] = {}  # for each member: the number of its process, and its steps
+        self._parts: dict[int, tuple[int, Replay]] = {}  # maps each member to (number of its process, its transitions)
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
-        """Append a rollout of a member's process number `life`, and return the number of transitions.
+        """Append a rollout from process number `life` of a member, and return the number of transitions in the replay.
 
-        Steps of a new process do not continue those of the previous process, whose last steps are dropped.
+        A new process of a member does not continue the episodes of the previous process, whose last steps are dropped.
         """
         if member not in self._parts or self._parts[member][0] != life:
             seed = self._seed + 1 + len(self._parts)
@@ -64,11 +65,12 @@ class GlobalReplay:
         return self.size()
 
     def size(self) -> int:
-        """Return the number of transitions."""
+        """Return the number of transitions in the replay."""
         return sum(len(replay) for _, replay in self._parts.values())
 
     def sample(self, N: int) -> tuple[int, dict[str, Any]]:
-        """Return the number of transitions and a batch of N of them, or an empty batch if there are no transitions."""
+        """Return the number of transitions in the replay and a batch of N transitions, or an empty batch if the replay
+        is empty."""
         replays = [replay for _, replay in self._parts.values() if len(replay)]
         if not replays:
             return 0, {}
@@ -81,7 +83,7 @@ class GlobalReplay:
 
 
 def tensor_over(array: Any) -> Tensor:
-    """Return a tensor over an array of Ray's, which is read-only. Shards and learners only read the array."""
+    """Return a read-only tensor that shares the memory of an array from Ray."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -91,14 +93,16 @@ _FIELDS = ("frames", "age", "action", "reward", "terminated", "truncated", "ende
 
 
 def to_message(rollout: Rollout) -> dict[str, Any]:
-    """Return the parts of a rollout that a replay stores. Final frames are sent only for episodes that ended."""
+    """Return the parts of a rollout that a replay stores. The message contains final frames only of episodes that
+    ended."""
     host = rollout.on_host
     message = {name: getattr(host, name).numpy() for name in _FIELDS}
     return {**message, "final": host.final_frames[host.ended].numpy(), "stack": host.stack}
 
 
 def from_message(message: dict[str, Any]) -> Rollout:
-    """Invert `to_message`. Where no episode ended, the final frames are zeros."""
+    """Convert a message from `to_message` into a rollout. The final frames of steps at which no episode ended are
+    zeros."""
     arrays: dict[str, Any] = {name: tensor_over(message[name]) for name in _FIELDS}
     final = tensor_over(message["final"])
     T, B = arrays["action"].shape
@@ -107,20 +111,20 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # largest number of rollouts not yet stored, and of batches drawn ahead
+IN_FLIGHT = 2  # Maximum number of rollouts not yet stored, and of batches drawn ahead.
 LOOK_S = 0.05
-SIZE_S = 0.5  # seconds between two polls of the size of a replay that is too small
+SIZE_S = 0.5  # Seconds between two polls of a replay that has too few transitions.
 
 
 class RemoteReplay(Replay):
-    """A replay that sends rollouts to the global replay, and fetches batches before they are used. If the replay's
-    process is lost, a new one is searched for.
+    """A client of the global replay that sends rollouts, and fetches batches before the learner needs them. If the
+    global replay's process is lost, the client searches for the replay's new process.
 
-    The steps of the replay are not part of checkpoints.
+    Checkpoints do not contain the transitions of the global replay.
     """
 
     def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
-        """`start` is the least number of transitions for drawing batches. `device` is the device of the batches."""
+        """`start` is the minimum number of transitions for drawing batches. `device` is the device of the batches."""
         self._ray = ray
         self._name = name
         self._member = member
@@ -130,11 +134,11 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # pairs of the batch size N and the call
+        self._drawn: deque[tuple[int, Any]] = deque()  # pairs of (batch size N, pending call)
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
-        """Return the actor. Raises RunError if the actor has been missing for too long."""
+        """Return the actor of the global replay. Raises RunError if the actor has been missing for too long."""
         deadline = time.monotonic() + self._timeout_s
         while self._actor is None:
             try:
@@ -146,7 +150,8 @@ class RemoteReplay(Replay):
         return self._actor
 
     def _answer(self, call: Any) -> Any:
-        """Wait for an answer; None if the replay is lost. Raises RunError if the replay does not answer."""
+        """Wait for the answer to a call, and return None if the global replay is lost. Raises RunError if the global
+        replay does not answer."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(call, timeout=self._timeout_s)
@@ -161,7 +166,7 @@ class RemoteReplay(Replay):
             return None
 
     def append(self, rollout: Rollout) -> None:
-        """Send a rollout. The call waits while IN_FLIGHT earlier rollouts are not stored yet."""
+        """Send a rollout to the global replay. The method waits while IN_FLIGHT earlier rollouts are not stored yet."""
         while len(self._sent) >= IN_FLIGHT:
             self._size = self._answer(self._sent.popleft()) or 0
         message = to_message(rollout)
@@ -181,7 +186,7 @@ class RemoteReplay(Replay):
             time.sleep(LOOK_S)
 
     def __len__(self) -> int:
-        """Number of transitions, or 0 if there are fewer than `start`."""
+        """Return the number of transitions in the global replay, or 0 if it is less than `start`."""
         if self._size < self._start and time.monotonic() - self._looked_at > SIZE_S:
             self._looked_at = time.monotonic()
             self._size = self._answer(self._replay().size.remote()) or 0
@@ -200,23 +205,24 @@ class RemoteReplay(Replay):
         raise AssertionError("batches are drawn in another process")
 
     def join(self, communicator: Communicator) -> None:
-        """Do nothing, because the replay belongs to all members."""
+        """Do nothing, because the global replay belongs to all members."""
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
         """Do nothing, because batches are drawn uniformly, without priorities."""
 
     def anneal(self, progress: float) -> None:
-        """Do nothing, because there are no schedules."""
+        """Do nothing, because uniform draws have no schedules."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Do nothing, because the replay's own process stores its steps."""
+        """Do nothing, because the global replay's own process stores its transitions."""
 
 
 class ReplayKeeper:
-    """The global replay as a Ray actor. A new process begins empty, and the learners wait until it has filled."""
+    """Starts and replaces the Ray actor of the global replay for the driver. A replacement of the global replay starts
+    empty, and the learners wait until it contains enough transitions."""
 
     def __init__(self, ray: Any, setup: Setup, sources: int):
         """`sources` is the number of members that sample."""
@@ -225,7 +231,7 @@ class ReplayKeeper:
         self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = None  # time.monotonic() of the next start, or None while a process runs
+        self._starts_at: float | None = None  # Time (time.monotonic()) of the next start, or None while a process runs.
         self._start()
 
     def _start(self) -> None:
@@ -236,7 +242,8 @@ class ReplayKeeper:
         self._asked = self._actor.size.remote()
 
     def look(self) -> None:
-        """Replace the process if it has died. ConfigError or RunError if it cannot begin."""
+        """Replace the replay's process if the process has died. Raises ConfigError or RunError if no process can
+        start."""
         if self._starts_at is not None:
             if time.monotonic() >= self._starts_at:
                 self._start()
@@ -264,5 +271,5 @@ class ReplayKeeper:
             self._starts_at = time.monotonic() + pause
 
     def close(self) -> None:
-        """End the process."""
+        """End the replay's process."""
         self._ray.kill(self._actor)

@@ -1,4 +1,4 @@
-"""A member of a cluster run is a process that samples, learns, or does both. It has one rank or several."""
+"""A member of a cluster run is a process that samples, learns, or does both, with one or several ranks."""
 
 import os
 import shutil
@@ -41,23 +41,24 @@ from accel_rl.system.errors import ConfigError, RunError
 
 
 class Member:
-    """The part of a member that runs in its process: a `Trainer` with the rank context of a cluster, or
+    """The part of a member that runs in the member's process: a `Trainer` with the rank context of a cluster, or
     `BundleRanks`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
-        """`life` is the number of this process among the member's processes, from 0."""
+        """`life` counts the processes of this member, from 0."""
         self._setup = setup
         self._index = index
         self._life = life
         self._role = role
 
     def place(self) -> Place:
-        """Return the place where this process runs."""
+        """Return the node and the machine on which this process runs."""
         return Place.here(load_ray())
 
     def run(self, slot: int, slots: int) -> int:
-        """Run to the end, and return the env steps of the run. For `slot` and `slots` see `member_config`."""
-        warnings.simplefilter("ignore")  # The driver prints the warnings, so members suppress them.
+        """Run this member to its end, and return the env steps of the run. `slot` and `slots` are explained in
+        `member_config`."""
+        warnings.simplefilter("ignore")  # The driver prints these warnings, so members suppress them.
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
         folder = self._folder()
@@ -78,16 +79,17 @@ class Member:
         )  # fmt: skip
 
     def _folder(self) -> RunFolder:
-        """Return this member's folder. The folder has no config.json, because it belongs to a part of a run."""
+        """Return this member's folder. A member's folder has no config.json, because a member is only a part of a
+        run."""
         path = self._setup.member_folder(self._index)
         path.mkdir(parents=True, exist_ok=True)
         return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
-        """Load this member's newest checkpoint. A damaged checkpoint is skipped, and the member's replay is filled
-        again.
+        """Load this member's newest checkpoint, or return None without a valid checkpoint. If a member's checkpoint is
+        damaged, the member continues without it and fills its replay again.
 
-        `env_steps` is the current number of env steps of the run. The checkpoint is renumbered to this number, even if
+        `env_steps` is the current number of env steps of the run. The checkpoint is renumbered to `env_steps`, even if
         the run continues from an earlier point.
         """
         checkpoints = Checkpoints(folder.path / "checkpoints")
@@ -104,7 +106,8 @@ class Member:
 
 
 def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
-    """Renumber the newest checkpoint to `env_steps` if it is later, and remove other later ones.
+    """Renumber the newest checkpoint to `env_steps` if the checkpoint is later, and remove other checkpoints later than
+    `env_steps`.
 
     `env_steps` is the number of env steps of the run, which may continue from an earlier checkpoint of the driver.
     """
@@ -117,8 +120,8 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 
 class ServerUpdates(SingleProcess):
-    """The communicator of a member. A member does not share its batches. Schedules of updates follow the shards'
-    updates."""
+    """The communicator of a member, which does not share its batches with other members. Schedules that count updates
+    use the number of updates in the shards."""
 
     sync: ShardedSync | None = None
 
@@ -127,7 +130,7 @@ class ServerUpdates(SingleProcess):
 
 
 class MemberExchange(Exchange):
-    """Connect a member's learner to the shards, and to the global replay if there is one."""
+    """Connects a member's learner to the shards, and to the global replay if the run has one."""
 
     communicator: ServerUpdates
     captures_updates = False
@@ -170,7 +173,8 @@ class MemberExchange(Exchange):
         self.sync.connect(self._transport, publish=False)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
-        """Pull before a rollout, unless an update has just pulled (Nair et al. 2015, algorithm 1)."""
+        """Pull the parameters before a rollout, unless the last update has pulled them (Nair et al. 2015, algorithm
+        1)."""
         if self.sync.refreshed == self._refreshed:
             self.sync.pull_now()
         self._refreshed = self.sync.refreshed
@@ -178,17 +182,17 @@ class MemberExchange(Exchange):
 
 
 class MemberClock(Clock):
-    """Send the member's counts to the board, and receive the counts of all members in the answers."""
+    """Sends the member's counts to the board, and receives the counts of all members in the answers."""
 
     def __init__(
         self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None = None
     ):
-        """`state` is the state of the checkpoint from which this process continues."""
+        """`state` is the state of the checkpoint from which the member's process continues."""
         self._exchange = exchange
         self._config = config
         self._line = line
-        self._env_steps = 0  # env steps by this process
-        # Env steps and updates by earlier processes of this member are part of its counts.
+        self._env_steps = 0  # env steps of this process
+        # A member's counts include the env steps and updates of its earlier processes.
         self._earlier = Work()
         if state is not None:
             sync = state["learner"]["gradient_sync"]
@@ -198,7 +202,7 @@ class MemberClock(Clock):
                 outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
             )  # fmt: skip
         self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
-        """The counts and the recent episodes of the last report."""
+        """The counts and the recent episodes of the member's last report."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken
@@ -227,7 +231,7 @@ class MemberClock(Clock):
 
 
 class MemberBarrier(Barrier):
-    """A barrier at which members do not wait: the shards own the parameters, and all other state belongs to one
+    """A barrier at which members do not wait, because the shards own the parameters and all other state belongs to one
     member."""
 
     def __init__(self, clock: MemberClock, line: BoardLine):
@@ -238,7 +242,8 @@ class MemberBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager of a save. Before the save, the board receives all counts that the checkpoint contains."""
+        """Context manager that saves a checkpoint. Before the checkpoint is written, the board receives all counts in
+        the checkpoint."""
         if not self._line.lost:
             self._line.ask(*self._clock.last)
         yield
@@ -253,10 +258,11 @@ def member_context(
     role: Role = "bundle",
     replay: Callable[[Algorithm], RemoteReplay] | None = None,
 ) -> RankContext:
-    """Return the rank context of a member. The driver evaluates and reports progress, so a member does neither.
+    """Return the rank context of a member. A member neither evaluates nor reports progress to the user, because the
+    driver does both.
 
-    `rank` is the number of the member, which determines its seeds. For `state` see `MemberClock`, and for `transport`
-    and `replay` see `MemberExchange`.
+    `rank` is the number of the member, which determines its seeds. `state` is explained in `MemberClock`, and
+    `transport` and `replay` in `MemberExchange`.
     """
     exchange = MemberExchange(rank, config, transport, replay)
     clock = MemberClock(exchange, config, line, state)
@@ -264,7 +270,7 @@ def member_context(
 
 
 class _Central(Exchange):
-    """The exchange of the process that owns a machine's central parameters but does not learn."""
+    """The parameter exchange of the process that owns a machine's central parameters and does not learn itself."""
 
     sync: LockedChunks
 
@@ -277,12 +283,13 @@ class _Central(Exchange):
 
 
 class BundleRanks:
-    """Start the ranks of a bundle, and connect them to the cluster. The class pushes the ranks' updates to the shards
-    (`Uplink`), reports their counts to the board, and forwards the counts of the other machines to the ranks."""
+    """Starts the ranks of a bundle, and connects the ranks to the cluster. The class pushes the ranks' updates to the
+    shards (`Uplink`), reports the ranks' counts to the board, and forwards the counts of the other machines to the
+    ranks."""
 
     def __init__(self, config: Resolved, run: RunFolder, transport: Transport, line: BoardLine, index: int):
-        """`config` and `run` are those of this bundle. `transport` is the connection to the shards. `index` is the
-        number of this bundle, which determines its seeds."""
+        """`config` and `run` are the settings and the folder of this bundle. `transport` is the connection to the
+        shards. `index` is the number of this bundle, which determines its seeds."""
         torch.set_num_threads(1)
         config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
         self._config = config
@@ -304,8 +311,8 @@ class BundleRanks:
         self._look()
 
     def run(self) -> int:
-        """Run all ranks to their end, and return the env steps of the run. Raises the RunError or ConfigError of a
-        rank."""
+        """Run all ranks of the bundle to their end, and return the env steps of the run. Raises the RunError or
+        ConfigError that a rank raised."""
         with self._group as group:
             env_steps = group.train(self._look).env_steps
             self._uplink.flush()

@@ -1,4 +1,4 @@
-"""The driver starts and replaces these processes: members on shares of their machines, and the evaluator."""
+"""The driver starts and replaces the members of a cluster run, each on a share of its machine, and the evaluator."""
 
 import logging
 import time
@@ -26,25 +26,26 @@ from accel_rl.system.process import tune_torch
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 60.0  # The run fails after MOST failed starts of each member and this time without any progress.
-PLACING_S = 30.0  # seconds within which placed members begin
+IDLE_S = 60.0  # The run fails after MOST failed starts of each member and this number of seconds without progress.
+PLACING_S = 30.0  # Placed members must begin within this number of seconds.
 
 
 @dataclass(slots=True)
 class Seat:
-    """One member, and its current process."""
+    """One member of the cluster run, and the member's current process."""
 
     index: int
     role: Role
     life: int
     actor: Any = None
-    placing: Any = None  # The request to place the process, or None after its answer.
+    placing: Any = None  # Request to Ray for placing the member's process, or None after Ray's answer.
     place: Place | None = None
     slot: int = 0
-    running: Any = None  # the call that runs the member
-    done_at_start: int = 0  # env steps and updates of this member when its process was started
-    failed_starts: int = 0  # number of consecutive processes that made no env step or update
-    starts_at: float | None = None  # time.monotonic() of the member's next start, or None while its process runs
+    running: Any = None  # the Ray call that runs the member
+    done_at_start: int = 0  # the member's env steps and updates when its process was started
+    failed_starts: int = 0  # number of consecutive processes of the member that made no env step or update
+    # Time (time.monotonic()) of the member's next start, or None while its process runs.
+    starts_at: float | None = None
     ended: bool = False
 
     @property
@@ -57,7 +58,8 @@ def _done(count: MemberCount) -> int:
 
 
 class Members:
-    """Start all members, assign each a share of its machine's cores, and replace members whose process dies."""
+    """Starts all members, assigns each member a share of its machine's cores, and replaces members whose process
+    dies."""
 
     def __init__(
         self,
@@ -67,16 +69,17 @@ class Members:
         counts: Sequence[MemberCount],
         resources: dict[str, float],
     ):
-        """`counts` has the previous counts of each member. `resources` are Ray's resources for each member."""
+        """`counts` has the counts of each member's earlier processes. `resources` are the Ray resources of each
+        member."""
         self._ray = ray
         self._setup = setup
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        # Failed starts of all members since the last progress, and the counts at that time
+        # Failed starts of all members since the run's last progress, and the run's counts at that time.
         self._failed_starts, self._done = 0, 0
-        self._done_at = time.monotonic()  # time of the last progress
-        self._slots: dict[str, int] = {}  # Each machine's cores are divided into this number of shares.
+        self._done_at = time.monotonic()  # time of the run's last progress
+        self._slots: dict[str, int] = {}  # number of shares into which each machine's cores are divided
         for seat in self.seats:
             self._start(seat)
         self._placing_until = time.monotonic() + PLACING_S
@@ -93,19 +96,19 @@ class Members:
 
     @property
     def running(self) -> int:
-        """Number of members with a running process."""
+        """Return the number of members with a running process."""
         return sum(seat.running is not None and not seat.ended for seat in self.seats)
 
     @property
     def ended(self) -> bool:
-        """Whether all members have ended by themselves."""
+        """Return whether all members have ended without being stopped."""
         return all(seat.ended for seat in self.seats)
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
-        """Start training or sampling on members that have been placed, and replace members that have died. Raises
-        RunError, or the error of a member.
+        """Start the work of members that Ray has placed, and replace members that have died. Raises RunError, or the
+        error of a member.
 
-        `counts` has the counts of each member. `ending` means that the run ends, so that no member is replaced.
+        `counts` has the counts of each member. `ending` is true if the run ends; then no member is replaced.
         """
         for seat in self.seats:
             if ending and seat.running is None:
@@ -184,13 +187,13 @@ class Members:
         return seat.place is not None and seat.place.node not in alive
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes of all members."""
         for seat in self.seats:
             self._ray.kill(seat.actor)
 
 
 class Nodes:
-    """Log nodes that join or leave the cluster."""
+    """Logs nodes that join or leave the cluster."""
 
     def __init__(self, ray: Any):
         self._ray = ray
@@ -203,7 +206,7 @@ class Nodes:
         return {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
 
     def look(self) -> None:
-        """Read the current nodes, and log changes."""
+        """Read the cluster's current nodes, and log which nodes have joined or left."""
         now = self._now()
         for node in self._alive.keys() - now:
             logger.warning(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
@@ -212,7 +215,8 @@ class Nodes:
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:
-        """Return the resources that Ray reserves for each member. Raises ConfigError if the members do not fit."""
+        """Return the resources that Ray reserves for each member. Raises ConfigError if the members do not fit on the
+        cluster."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
         wants_gpu = config.device != "cpu" and sum(gpus) > 0
@@ -225,7 +229,7 @@ class Nodes:
 def fitting_share(nodes: Sequence[float], members: int) -> float:
     """Return the largest share of a node that each of `members` members can have: a whole number, or 1/k.
 
-    `nodes` has the number of cores (or GPUs) of each node. Return 0 if the cluster has none.
+    `nodes` has the number of cores (or GPUs) of each node. Returns 0 if no node has any.
     """
     if not sum(nodes):
         return 0.0
@@ -239,8 +243,8 @@ def fitting_share(nodes: Sequence[float], members: int) -> float:
 
 
 def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, what: str) -> float:
-    """Return the share of each member, which is `wanted`, or the largest share that fits if `wanted` is 0. Raises
-    ConfigError if the share does not fit."""
+    """Return the share of a node for each member: `wanted`, or the largest share that fits if `wanted` is 0. Raises
+    ConfigError if the members' shares do not fit on the nodes."""
     if not wanted:
         return fitting_share(nodes, members)
     fit = sum(int(n // wanted) if wanted >= 1 else int(int(n) / wanted) for n in nodes)
@@ -254,7 +258,7 @@ def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, wha
 
 
 class EvaluatorActor:
-    """The part of the evaluator that runs in its process."""
+    """The part of the evaluator that runs in the evaluator's process."""
 
     def __init__(self, setup: Setup):
         ray, self.config = load_ray(), replace(setup.enter(), device="cpu")
@@ -262,15 +266,16 @@ class EvaluatorActor:
         tune_torch(plan.placement.torch_threads)
         multiply_in("float32", plan.device)
         reader = Reader("evaluator", self.config.gorila)
-        seed = derived_seed(self.config.seed, Stream.MODEL)  # All processes have the same frozen parameters.
+        # All processes initialize frozen parameters from the same seed.
+        seed = derived_seed(self.config.seed, Stream.MODEL)
         self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
         self._sync.connect(transport_to(ray, setup.shards), publish=False)
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:
-        """Pull the parameters and play an evaluation. Return the evaluation, as `Evaluation.to_dict`, and the
-        parameters [P]."""
+        """Pull the parameters from the shards, and play an evaluation. Return (`Evaluation.to_dict`, the evaluated
+        parameters [P])."""
         self._sync.pull_now()
         agent = self._learner.algo.agent.evaluating(self.config.evaluation.greedy)
         evaluation = self._evaluator.evaluate(agent, steps=steps, seed=seed)
@@ -279,7 +284,7 @@ class EvaluatorActor:
 
 
 class Evaluated(NamedTuple):
-    """An evaluation, the env steps at its request, and the evaluated parameters [P]."""
+    """An evaluation, the run's env steps at its request, and the evaluated parameters [P]."""
 
     env_steps: int
     evaluation: Evaluation
@@ -287,8 +292,8 @@ class Evaluated(NamedTuple):
 
 
 class RemoteEvaluator:
-    """The driver's handle of the evaluator, for one evaluation at a time. If the evaluator's process dies, another
-    process plays the evaluation again."""
+    """The driver's handle of the evaluator, which plays one evaluation at a time. If the evaluator's process dies,
+    another process plays the evaluation again."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
         """`seed` is the run's seed."""
@@ -297,8 +302,8 @@ class RemoteEvaluator:
         self._seed = seed
         self._actor: Any = None
         self._asked: tuple[int, int] | None = None  # the requested evaluation: (env_steps, steps)
-        self._call: Any = None  # The call that plays the evaluation, or None until it starts at _starts_at.
-        self._starts_at = 0.0  # time.monotonic()
+        self._call: Any = None  # The Ray call that plays the evaluation, or None until `_starts_at`.
+        self._starts_at = 0.0
         self._deaths = Deaths()
         self.replaced = 0
 
@@ -322,8 +327,8 @@ class RemoteEvaluator:
         self._call = self._actor.evaluate.remote(steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
 
     def look(self, wait_s: float = 0.0) -> Evaluated | None:
-        """Return the requested evaluation when it is complete, otherwise None. Raises RunError if its process dies
-        repeatedly."""
+        """Return the requested evaluation when it is complete, otherwise None. Raises RunError if the evaluator's
+        process dies repeatedly."""
         if self._asked is None:
             return None
         if self._call is None:

@@ -1,4 +1,4 @@
-"""Ranks of a synchronous run on a Ray cluster (`--cluster ray`) run in actors, which the driver starts."""
+"""The ranks of a synchronous run on a Ray cluster (`--cluster ray`) run in Ray actors, which the driver starts."""
 
 import contextlib
 import os
@@ -20,19 +20,19 @@ from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, RunError
 
 Strategy = Literal["PACK", "SPREAD"]
-PLACE_S = 60.0  # seconds in which the cluster must have room
-START_S = 120.0  # seconds in which the actors must have started
+PLACE_S = 60.0  # seconds in which the cluster must have room for all ranks
+START_S = 120.0  # seconds in which the ranks' actors must have started
 POLL_S = 0.1  # seconds between two polls of a rank
-SETTLE_S = 40.0  # Ray detects a lost node by its heartbeats, within this number of seconds.
+SETTLE_S = 40.0  # Ray detects a lost node by its heartbeats within this number of seconds.
 
 
 def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
-    """Train from the run's newest checkpoint, or from the beginning. ConfigError, RunError naming the rank at fault.
+    """Train from the run's newest checkpoint, or from the beginning. Raises ConfigError, or RunError that names the
+    rank at fault.
 
-    `ray` is Ray's module, connected to a cluster. `run` is an existing folder that is the same on all nodes. `strategy`
-    fills one node after another, or distributes the ranks over all nodes. Each rank has its own GPU if the cluster has
-    enough GPUs. If a rank is lost, all ranks end. All ranks restart from the checkpoint up to
-    --distributed.max-restarts times.
+    `ray` is the module ray, connected to a cluster. `run` is an existing folder that all nodes share. `strategy` fills
+    one node after another, or distributes the ranks over all nodes. Each rank has its own GPU if the cluster has enough
+    GPUs. If a rank is lost, all ranks end and restart from the checkpoint, up to --distributed.max-restarts times.
     """
     check(config)
     size = config.distributed.size
@@ -42,13 +42,13 @@ def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK
 
 
 def launch(config: Resolved, run: RunFolder, state: dict[str, Any] | None) -> Result:
-    """Train on the cluster of --address, or on Ray of this machine. The ranks read the checkpoint themselves."""
+    """Train on the Ray cluster of --address, or start Ray on this machine and train there."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
         return train(config, ray, run)
 
 
 def check(config: Resolved) -> None:
-    """Raise ConfigError for settings that ranks on Ray cannot have, or without Ray."""
+    """Raise ConfigError if Ray is not installed, and for settings that ranks on Ray do not support."""
     if config.distributed.update != "all-reduce":
         raise ConfigError(f"--update {config.distributed.update}: must be all-reduce for ranks on a Ray cluster")
     if config.distributed.gpus:
@@ -57,8 +57,8 @@ def check(config: Resolved) -> None:
 
 
 class RayStarter:
-    """Place a rank's actor on each bundle of a placement group. If a rank is lost, all ranks end, and none is
-    replaced."""
+    """Starts the actor of each rank in a bundle of a Ray placement group. If a rank is lost, all ranks end, because
+    ranks are not replaced individually."""
 
     settle_s = SETTLE_S
 
@@ -72,7 +72,7 @@ class RayStarter:
         self._actors: list[Any] = []
 
     def start(self, ranks: Iterable[int]) -> "list[RayRank]":
-        """Start all ranks, within the time allowed for their placement. RunError, ConfigError."""
+        """Start all ranks, or raise RunError if the cluster has no room for them in time."""
         assert list(ranks) == list(range(self._size))
         try:
             return self._start()
@@ -119,7 +119,8 @@ class RayStarter:
         return int(self._config.device != "cpu" and has.get("GPU", 0) >= self._size)
 
     def _placed(self, gpus: int) -> list[tuple[str, str]]:
-        """Start an actor for each rank, and return the (id, address) of their nodes. Ranks of a node are neighbours."""
+        """Start an actor for each rank, and return the (id, address) of the actors' nodes. Ranks on the same node have
+        consecutive numbers."""
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         bundle = {"CPU": 1.0, **({"GPU": 1.0} if gpus else {})}
@@ -141,16 +142,16 @@ class RayStarter:
 class RankState:
     """The output and exit code of a rank's process since the last poll."""
 
-    code: int | None  # exit code of the process, negative for a signal, or None while it runs
+    code: int | None  # exit code of the process (negative for a signal), or None while the process runs
     output: bytes
-    ending: str  # one line about how the rank ended
+    ending: str  # a line of text that explains how the rank ended
     reply: dict[str, Any] = field(default_factory=dict)
 
 
 class RankActor:
-    """An actor's process starts a process for one rank, which ends with the actor.
+    """A Ray actor that starts a process for one rank; the rank's process ends with the actor.
 
-    The rank needs a separate process, because it needs a main thread for signals and may hang in a collective.
+    A rank runs in a separate process, because signals need a main thread and a collective may hang.
     """
 
     def __init__(self, address: str):
@@ -159,16 +160,16 @@ class RankActor:
         self._socket: socket.socket | None = None
 
     def listen(self) -> tuple[str, int]:
-        """Open the port of the ranks' store on this node's address only, and return (address, port)."""
+        """Open the port of the ranks' torch store on this node's address only, and return (address, port)."""
         self._socket = socket.create_server((self._address, 0))
         return self._address, self._socket.getsockname()[1]
 
     def start(self, setup: dict[str, Any], environment: dict[str, str]) -> int:
-        """Start the rank, and return its process."""
+        """Start the rank's process, and return its process id."""
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         listening = None if self._socket is None else self._socket.fileno()
-        # Ray sets one thread per CPU of an actor, but a rank plans its own threads.
+        # Ray sets one OpenMP thread per CPU of an actor, but a rank plans its own threads.
         own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         fds = () if listening is None else (listening,)
         try:
@@ -189,16 +190,17 @@ class RankActor:
         return RankState(code, output, self._rank.ending(), self._rank.reply())
 
     def stop(self) -> None:
-        """Request that the rank saves and ends."""
+        """Ask the rank to save a checkpoint and end."""
         if self._rank.code() is None:
             self._rank.stop()
 
 
 class RayRank:
-    """The driver's handle of a rank. The driver prints the rank's output, which is its progress, on stderr."""
+    """The driver's handle of a rank. The driver prints the rank's output, which reports the rank's progress, on
+    stderr."""
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
-        """`actor` is a `RankActor` whose rank has started. `address` is the address of its node."""
+        """`actor` is a `RankActor` whose rank has started. `address` is the address of the rank's node."""
         self.index = index
         self.pid = pid
         self._ray = ray
@@ -221,12 +223,12 @@ class RayRank:
         self._actor.stop.remote()
 
     def poll(self) -> None:
-        """Read the answer to the last poll if it has arrived, and poll again."""
+        """Read the rank's answer to the last poll if it has arrived, and poll the rank again."""
         if self.code() is None and time.monotonic() > self._polled + POLL_S:
             self._read(0.0)
 
     def settle(self, timeout_s: float) -> None:
-        for _ in range(2):  # The first answer may be older than the failure, so the rank is polled twice.
+        for _ in range(2):  # The driver polls the rank twice, because the first answer may be older than the failure.
             if self.code() is None:
                 self._read(timeout_s)
 

@@ -1,8 +1,8 @@
-"""A Ray session runs on this machine, or is that of a running cluster. Actors in it are named.
+"""A Ray session runs on this machine, or belongs to a running Ray cluster. The actors of a session are named.
 
-A separate process watches a session of this machine. The watcher process outlives the driver, and ends the remaining
-processes of the session. Not all of Ray's processes end with a killed driver: agents stay for a minute, and files are
-never removed.
+A watcher process monitors each session that was started on this machine. The watcher process outlives the driver, and
+ends the remaining processes of the session. After a driver is killed, Ray's agents run for another minute, and Ray
+never removes its files.
 """
 
 import contextlib
@@ -35,13 +35,13 @@ _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 
 
 def check_ray() -> None:
-    """Raise ConfigError, with a message of one line, if Ray is not installed. The function does not import Ray."""
+    """Raise ConfigError, with a message of one line, if Ray is not installed. `check_ray` does not import Ray."""
     if importlib.util.find_spec("ray") is None:
         raise ConfigError(f"Ray is not installed: {INSTALL}")
 
 
 def load_ray() -> Any:
-    """Import Ray. Raises ConfigError, with a message of one line, if it is not installed."""
+    """Import Ray. Raises ConfigError, with a message of one line, if Ray is not installed."""
     try:
         import ray
     except ImportError as e:
@@ -50,35 +50,34 @@ def load_ray() -> Any:
 
 
 def _load_confined() -> Any:
-    """Import Ray with the loopback address as the machine's address, and with a token. Ray reads the address and the
-    token during its import."""
+    """Import Ray with the loopback address as the machine's address, and with a token. Ray reads its address and its
+    token while it is imported."""
     if not _CONFINED.items() <= os.environ.items():
         if sys.modules.get("ray") is not None:
             raise RunError("Ray was imported before its session was confined to this machine; start a new process")
         os.environ.update(_CONFINED)
     os.environ.setdefault(
         "RAY_AUTH_TOKEN", secrets.token_hex(32)
-    )  # Ray keeps the first token for the lifetime of the process.
+    )  # Ray uses the first token for the lifetime of the process.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # With Ray's default niceness of 15, all other programs would run first.
+    # With Ray's default niceness of 15, Ray's workers would have a lower priority than all other programs.
     os.environ.setdefault("RAY_worker_niceness", "0")
     return load_ray()
 
 
 def connected(address: str, cores: Sequence[int]) -> AbstractContextManager[Any]:
-    """Connect to the Ray cluster at an address, or with "" start Ray on these cores of this machine. ConfigError,
-    RunError."""
+    """Connect to the Ray cluster at an address, or with "" start Ray on these cores of this machine."""
     return cluster_ray(address) if address else local_ray(cpus=len(cores))
 
 
 @contextmanager
 def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[Any]:
-    """Start Ray, yield its module, and end Ray and remove its files afterwards. ConfigError, RunError.
+    """Context manager that starts Ray, yields the module ray, and then stops Ray and removes its files.
 
     All of Ray's ports listen on loopback, and every call needs a random token, which this process and Ray's own
-    processes have in their environment. `cpus` is the number of cores that Ray may plan with. `object_store_bytes` is
-    the size of the memory through which processes exchange large arrays. Calls stall for a second or more while this
-    memory is full.
+    processes have in their environment. `cpus` is the number of cores that Ray may assign. `object_store_bytes` is the
+    size of the memory through which processes exchange large arrays; calls stall for a second or more while this memory
+    is full.
 
     If this process is killed, a watcher process kills Ray's remaining processes within seconds, and removes Ray's
     files.
@@ -89,7 +88,7 @@ def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[An
 
 @contextmanager
 def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
-    """Start Ray as `local_ray` does, and also yield the session's folder."""
+    """Start Ray as `local_ray` does, and yield the module ray and the session's folder."""
     ray = _load_confined()
     if ray.is_initialized():
         raise RunError("Ray runs in this process already")
@@ -118,17 +117,17 @@ CONNECT_S = 10.0  # seconds in which a host must accept a connection
 
 
 def check_address(address: str) -> None:
-    """Raise ConfigError for an invalid address."""
+    """Raise ConfigError for an invalid address of a Ray cluster."""
     if address != AUTO and re.fullmatch(r"[^\s/]+:\d{1,5}", address) is None:
         raise ConfigError(f"--address {address}: must be {ALLOWED}")
 
 
 @contextmanager
 def cluster_ray(address: str) -> Iterator[Any]:
-    """Connect to a running Ray cluster and yield Ray's module; disconnect afterwards. ConfigError, RunError.
+    """Context manager that connects to a running Ray cluster, yields the module ray, and then disconnects.
 
-    `address` is "auto", or "HOST:PORT" of the head node. The cluster continues afterwards, without this process's
-    actors. The cluster determines whether calls need a token. Ray reads the token from RAY_AUTH_MODE and
+    `address` is "auto", or "HOST:PORT" of the head node. When this process disconnects, its actors end and the Ray
+    cluster continues. If the Ray cluster requires a token for calls, Ray reads the token from RAY_AUTH_MODE and
     RAY_AUTH_TOKEN.
     """
     check_address(address)
@@ -141,7 +140,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     _check_token(ray, address, result)
     try:
         ray.init(result, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-    except (RuntimeError, OSError) as e:  # The cause may also be another version of Ray or Python.
+    except (RuntimeError, OSError) as e:  # A failed connection may also be caused by another version of Ray or Python.
         ray.shutdown()
         raise _no(address, str(e)) from e
     try:
@@ -155,7 +154,7 @@ def _no(address: str, reason: str) -> ConfigError:
 
 
 def _find(ray: Any, address: str) -> str:
-    """Return HOST:PORT of the cluster. ConfigError."""
+    """Return HOST:PORT of the Ray cluster, or raise ConfigError."""
     if address != AUTO:
         return address
     try:
@@ -165,7 +164,8 @@ def _find(ray: Any, address: str) -> str:
 
 
 def _check_host(address: str, found: str) -> None:
-    """Raise ConfigError if no server listens at the address. Ray itself would try for minutes."""
+    """Raise ConfigError if no server listens at the Ray cluster's address. Without this check, Ray would try to connect
+    for minutes."""
     host, _, port = found.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
@@ -174,9 +174,9 @@ def _check_host(address: str, found: str) -> None:
 
 
 def _check_token(ray: Any, address: str, found: str) -> None:
-    """Raise ConfigError if the cluster refuses this process's token, or does not answer."""
+    """Raise ConfigError if the Ray cluster refuses this process's token, or does not answer."""
     try:
-        with _without_stderr():  # This suppresses the output of Ray's C++ library.
+        with _without_stderr():  # Suppress the output of Ray's C++ library on stderr.
             ray._raylet.GcsClient(address=found)
     except ray.exceptions.AuthenticationError as e:
         given = "RAY_AUTH_TOKEN is not the cluster's" if os.environ.get("RAY_AUTH_MODE") == "token" else "none is given"
@@ -198,11 +198,12 @@ def _without_stderr() -> Iterator[None]:
         os.close(null)
 
 
-FREE_S = 30.0  # The name of a dead actor becomes free within this number of seconds.
+FREE_S = 30.0  # The name of a dead Ray actor becomes free within this number of seconds.
 
 
 def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> Any:
-    """Start an actor. Ray neither restarts the actor nor repeats its calls. Raises RunError if the name stays in use.
+    """Start a named Ray actor, which Ray does not restart and whose calls Ray does not repeat. Raises RunError if the
+    actor's name stays in use.
 
     `options` are Ray's options, such as num_cpus, whose default is 0 cores.
     """
@@ -220,7 +221,7 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
 
 
 MARK = "ACCEL_RL_RAY_FOLDER"
-"""Environment variable of all processes of a session: the session's folder."""
+"""The environment variable in all processes of a Ray session that contains the session's folder."""
 DRIVER_LOG = "python-core-driver-"
 NODE_S = 60  # seconds in which a node of a local cluster must have joined
 GRACE_S = 1.0  # seconds in which processes may end by themselves
@@ -245,8 +246,8 @@ def marked(folder: str) -> Iterator[None]:
 
 @contextmanager
 def watched(folder: str) -> Iterator[None]:
-    """Watch this process until the end of the `with` block, or its death. Then end the session and remove its
-    folder."""
+    """Context manager with a watcher process, which ends the Ray session and removes its folder after the `with` block
+    or the death of this process."""
     read, write = os.pipe()
     try:
         process = subprocess.Popen(
@@ -256,7 +257,7 @@ def watched(folder: str) -> Iterator[None]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=child.environment(),
-            start_new_session=True,  # Ctrl-C does not reach the watcher process
+            start_new_session=True,  # Ctrl-C does not reach the watcher process.
             cwd="/",
         )
     finally:
@@ -269,7 +270,7 @@ def watched(folder: str) -> Iterator[None]:
 
 
 def members(folder: str) -> set[psutil.Process]:
-    """Return the living processes of a session: those that belong to it, and their descendants."""
+    """Return the living processes of a Ray session and their descendants."""
     children: dict[int, list[psutil.Process]] = {}
     result: list[psutil.Process] = []
     for process in psutil.process_iter():
@@ -287,11 +288,11 @@ def members(folder: str) -> set[psutil.Process]:
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
-    """Return whether a process has the session's mark, or is one of Ray's processes that write a log in the session's
-    folder.
+    """Return whether a process has the session's environment variable, or is one of Ray's processes that write a log in
+    the session's folder.
 
-    A Ray process that sets its title overwrites its environment, including the mark. A driver also writes a log, but
-    does not belong to the session.
+    A Ray process that sets its title overwrites its environment, including the session's variable. A driver also writes
+    a log in the session's folder, but does not belong to the session.
     """
     if process.environ().get(MARK) == folder:
         return True
@@ -311,8 +312,8 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def end_session(folder: str) -> None:
-    """Wait briefly for the session's processes to end, kill the remaining ones, and remove the folder."""
-    # Descendants are collected first, because they cannot be found after their parent has ended.
+    """Wait briefly for the session's processes to end, kill the remaining processes, and remove the folder."""
+    # Descendants are listed first, because they cannot be found after their parent has ended.
     known = members(folder)
     deadline = time.monotonic() + GRACE_S
     while any(map(_lives, known)) and time.monotonic() < deadline:
@@ -332,7 +333,7 @@ def wait_for_end(parent: int, fd: int) -> None:
     """Wait until the parent has closed its end of the pipe `fd`, or has died."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
-    # A forked child of the parent may hold the parent's end of the pipe.
+    # A forked child of the parent may keep the parent's end of the pipe open.
     if hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):
             poll.register(os.pidfd_open(parent), select.POLLIN)
@@ -349,8 +350,8 @@ def main(folder: str, parent: str, fd: str) -> None:
 
 
 class LocalCluster:
-    """A cluster of nodes with their own object stores and processes. Node 0 is the head, to which this process is
-    connected."""
+    """A Ray cluster on this machine, whose nodes have their own object stores and processes. Node 0 is the head, to
+    which this process is connected."""
 
     def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
         self.ray = ray
@@ -364,7 +365,7 @@ class LocalCluster:
         return str(self._nodes[i].node_id)
 
     def add_node(self) -> int:
-        """Start a node, wait until it has joined, and return its index."""
+        """Start a node, wait until the node has joined the cluster, and return its index."""
         private = self.ray._private
         with marked(self._folder):
             node = private.node.Node(
@@ -388,10 +389,10 @@ class LocalCluster:
         return len(self._nodes) - 1
 
     def pids(self, i: int) -> list[int]:
-        """Return all processes of a node, including its actors."""
+        """Return the process ids of a node, including its actors."""
         result: list[int] = []
         for raylet in self._raylets(i):
-            with suppress(psutil.Error):  # it has ended
+            with suppress(psutil.Error):  # the process has ended
                 process = psutil.Process(raylet.pid)
                 result += [p.pid for p in (process, *process.children(recursive=True))]
         return result
@@ -411,10 +412,11 @@ class LocalCluster:
 
 @contextmanager
 def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
-    """Start several nodes on loopback, yield them, and end them afterwards. ConfigError, RunError.
+    """Context manager that starts a cluster of several nodes on loopback, yields the cluster, and ends all nodes
+    afterwards.
 
-    `cpus` and `object_store_bytes` are those of each node. The confinement and the watcher of `local_ray` apply here
-    too.
+    `cpus` and `object_store_bytes` apply to each node. As in `local_ray`, all ports are on loopback and a watcher
+    process cleans up.
     """
     with session(cpus, object_store_bytes) as (ray, folder):
         cluster = LocalCluster(ray, folder, cpus, object_store_bytes)
@@ -423,7 +425,7 @@ def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 <<
                 cluster.add_node()
             yield cluster
         finally:
-            ray.shutdown()  # Ray is shut down first, because it would report each node as lost.
+            ray.shutdown()  # Ray is shut down first, because Ray would report each killed node as lost.
             for i in range(1, len(cluster._nodes)):
                 cluster.kill_node(i)
 

@@ -1,4 +1,4 @@
-"""Processes of a cluster run share these parts: names, places, reading of parameters, and handling of deaths."""
+"""The processes of a cluster run share names, places, the reading of parameters, and the handling of deaths."""
 
 import os
 import sys
@@ -23,18 +23,18 @@ Role = Literal["bundle", "actor", "learner"]
 """A `bundle` samples and learns, an `actor` samples, and a `learner` learns."""
 
 ENDLESS = 2**62
-"""Env steps of a run that ends after a number of updates."""
+"""Number of env steps of a run that ends after a number of updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A run, and the names by which its processes find each other."""
+    """The settings of a run, and the names by which the run's processes find each other."""
 
     config: dict[str, Any]
-    """The settings of the run, `Resolved.to_dict`."""
+    """The settings of the run, from `Resolved.to_dict`."""
     folder: str
-    """The run folder. Each member has a subfolder in it, on its own machine if the machine does not share the run
-    folder."""
+    """The run folder. Each member has a subfolder of the run folder, on its own machine if the machine does not share
+    the run folder."""
     name: str
     """Prefix of the names of all actors of the run."""
     sys_path: list[str] = field(default_factory=lambda: [p or os.getcwd() for p in sys.path])
@@ -52,7 +52,7 @@ class Setup:
         return f"{self.name}/replay"
 
     def enter(self) -> Resolved:
-        """Prepare this process, and return the settings of the run."""
+        """Set up this process for the run, and return the settings of the run."""
         before_torch()
         for path in self.sys_path:
             if path not in sys.path:
@@ -65,10 +65,10 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place where a process runs."""
+    """The node and the machine on which a process runs."""
 
     node: str  # Ray's identifier of the node
-    machine: str  # nodes of one machine share its cores
+    machine: str  # The machine of the node; several nodes may share one machine's cores.
     pid: int
 
     @classmethod
@@ -81,7 +81,7 @@ class Place:
 def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
     """Return the settings of a member, which uses share number `slot` of the `slots` shares of its machine's cores.
 
-    The driver evaluates, and writes to Weights & Biases and TensorBoard.
+    Only the driver evaluates, and writes to Weights & Biases and TensorBoard.
     """
     cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)
     return replace(
@@ -96,13 +96,13 @@ def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
 
 
 class Reader(Exchange):
-    """Load the shards' parameters into a `Learner`."""
+    """Loads the shards' parameters into a `Learner`."""
 
     captures_updates = False
     sync: ShardedSync
 
     def __init__(self, name: str, config: GorilaConfig, saves_shards: bool = False):
-        """`name` is this process's name at the shards. For `saves_shards` see `ShardedSync`."""
+        """`name` is the name by which the shards know this process. `saves_shards` is explained in `ShardedSync`."""
         self._name = name
         self._config = config
         self._saves_shards = saves_shards
@@ -114,20 +114,20 @@ class Reader(Exchange):
         return self.sync
 
 
-MOST = 3  # largest number of consecutive failed starts
+MOST = 3  # maximum number of consecutive failed starts
 OVER_S = 300.0  # Repeated deaths end the run after this number of seconds without progress.
-MAX_PAUSE_S = 30.0  # longest pause in seconds before another process starts
+MAX_PAUSE_S = 30.0  # maximum pause in seconds before a dead process is replaced
 
 
 def pause_after(deaths: int) -> float:
-    """Return the seconds to wait before the next process starts, from the number of consecutive deaths."""
+    """Return the seconds to wait before a process is replaced, from the number of consecutive deaths."""
     return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
 
 
 class Deaths:
-    """Count the consecutive deaths of one role's processes, since one of these processes last made progress.
+    """Counts the consecutive deaths of one role's processes since one of these processes made progress.
 
-    Several deaths may be caused by a temporary fault of a node. A process that can never make progress dies each time.
+    A temporary fault of a node may cause several deaths. A process that can never make progress dies each time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -135,11 +135,12 @@ class Deaths:
         self.worked()
 
     def worked(self) -> None:
-        """Reset the count of deaths."""
+        """Reset the number of consecutive deaths after a process has made progress."""
         self.in_a_row, self._since = 0, self._clock()
 
     def died(self) -> float | None:
-        """Count a death. Return the seconds to wait before another process starts, or None if the run must end."""
+        """Count the death of a process, and return the seconds to wait before its replacement starts, or None if the
+        run must end."""
         self.in_a_row += 1
         if self.in_a_row > MOST and self._clock() - self._since > OVER_S:
             return None

@@ -1,7 +1,7 @@
-"""A shard of the parameter server has one slice of the parameters, the state of the slice's optimizer, and messages.
+"""A shard of the parameter server stores one slice of the parameters and the optimizer's state of this slice.
 
-Nair et al. 2015, section 4, "Parameter server": each machine applies gradients to its part of the parameter vector.
-Section 4.2: the server discards gradients that are older than a threshold.
+In Nair et al. (2015, section 4, "Parameter server"), each machine applies gradients to its part of the parameter
+vector. The parameter server discards gradients that are older than a threshold (Nair et al. 2015, section 4.2).
 """
 
 import math
@@ -16,11 +16,11 @@ from accel_rl.optim.accumulated import Accumulated, Point, add_
 from accel_rl.optim.optimizer import Optimizer
 
 Answer = Literal["accepted", "stale", "duplicate", "not finite"]
-"""A shard's answer to a push. The shard updates its parameters only if the push is accepted.
+"""A shard's answer to a push. The shard updates its parameters only if it answers `accepted`.
 
-`stale` means that the gradient's parameters are too old, or of another epoch. `duplicate` means that this push, or a
-later one of the same learner, has been answered before. `not finite` means that the gradient or the learning rate is
-not finite.
+`stale` means that the gradient was computed at parameters that are too old or of another epoch. `duplicate` means that
+the shard has already answered this push or a later push of the same learner. `not finite` means that the gradient or
+the learning rate is not finite.
 """
 
 
@@ -28,21 +28,21 @@ class Version(NamedTuple):
     """A version of a shard's parameters."""
 
     epoch: int
-    """The epoch identifies one life of the shard. Versions of different epochs cannot be compared."""
+    """The epoch identifies one start of the shard. Versions of different epochs cannot be compared."""
     updates: int
-    """Number of updates that the parameters contain."""
+    """Number of updates that the shard's parameters contain."""
     pushes: int
-    """Number of pushes that the parameters contain, since the epoch began. An accumulated push contains several
+    """Number of pushes that the shard's parameters contain, since the epoch began. An accumulated push contains several
     updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A learner's gradient of one slice. A shard makes one update from each push."""
+    """A learner's gradient of one slice. A shard makes one update from each `Push`."""
 
     learner: str
     sequence: int
-    """Number of the push, counted from 1. A learner's pushes to a shard must arrive in this order."""
+    """Number of the push, counted from 1. A learner's pushes to a shard must arrive in the order of these numbers."""
     version: Version
     """Version of the parameters at which the gradient was computed."""
     learning_rate: float
@@ -63,9 +63,9 @@ class AccumulatedPush:
     learner: str  # name of the learner's machine
     sequence: int
     version: Version
-    """Version of the parameters from which the updates began."""
+    """Version of the parameters at which the accumulated updates began."""
     parts: list[Accumulated]
-    """The updates of consecutive parts of the slice. The parts can have different numbers of updates."""
+    """The updates of consecutive parts of the slice, whose numbers of updates may differ."""
 
     @property
     def size(self) -> int:
@@ -81,7 +81,7 @@ class Pulled:
 
     version: Version
     parameters: Tensor | None  # [n], a copy on the host, or None if the learner has this version
-    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if it was requested
+    optimizer: dict[str, Any] | None = None  # copy on the host of `Optimizer.state_dict`, if requested
 
 
 @dataclass(slots=True)
@@ -94,17 +94,17 @@ class ShardCounts:
     refused: int = 0
     """Number of pushes that were not finite."""
     delay: int = 0
-    """Sum, over all accepted pushes, of the number of other pushes since the version of the push."""
+    """Sum over all accepted pushes of the push's age, which is the number of other pushes since its version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All state of a shard, in copies."""
+    """Copies of all state of a shard."""
 
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]  # `Optimizer.state_dict` of the shard
     updates: int
-    sequences: dict[str, int]  # the last sequence number of each learner
+    sequences: dict[str, int]  # each learner's last sequence number
     counts: ShardCounts
 
 
@@ -125,19 +125,18 @@ class PushCounts:
     stale: int = 0
     duplicates: int = 0
     refused: int = 0
-    """Number of pushes that a shard rejected because they are not finite."""
+    """Number of pushes that a shard rejected because the gradients are not finite."""
     lost: int = 0
-    """Number of pushes without an answer. Whether the shard applied them is unknown."""
+    """Number of pushes without an answer, of which it is unknown whether the shard applied them."""
     outliers: int = 0
-    """Number of gradients that the learner discarded because of the loss of their batch. Such gradients are not
-    pushed."""
+    """Number of gradients that the learner discarded, instead of pushing them, because of the loss of their batch."""
     outliers_won: int = 0
-    """Number of discarded gradients whose batch has a reward above 0."""
+    """Number of gradients discarded as outliers whose batch has a reward above 0."""
     batches_won: int = 0
     """Number of batches with a reward above 0, counted while the outlier guard is on."""
 
     def note(self, answer: Answer | None) -> None:
-        """Count a push by its answer. None means that the push was not answered."""
+        """Count a push by the shard's answer. None means that the shard did not answer the push."""
         name = _NAMES[answer]
         setattr(self, name, getattr(self, name) + 1)
 
@@ -151,15 +150,15 @@ def _host_copy(x: Tensor) -> Tensor:
 
 
 class Shard:
-    """Apply the pushes of all learners to this shard's slice, one after another. The class is not thread-safe.
+    """Applies the pushes of all learners to a slice of the parameters, one after another; the class is not thread-safe.
 
     A shard starts a new epoch when it is built and when it is restored. Epochs are random numbers, so that a process
-    that replaces a dead one never repeats an epoch. Epochs do not affect learning.
+    that replaces a dead shard never repeats an epoch.
     """
 
     def __init__(self, parameters: Tensor, optimizer: Optimizer, max_delay: int):
-        """parameters [n] float32 are the initial values, which are copied. `optimizer` is for n parameters, on the same
-        device.
+        """`parameters` [n] float32 are the initial values, which are copied. `optimizer` is an optimizer of n
+        parameters, on the same device as `parameters`.
 
         `max_delay` is the maximum age of a push, in other pushes to this shard since the version of the push.
         """
@@ -180,8 +179,8 @@ class Shard:
         return self._sequences.get(learner, 0)
 
     def push(self, push: Push | AccumulatedPush) -> Answer:
-        """Make the updates of a push, unless it is a duplicate, stale or not finite. Raises ValueError for a wrong
-        size."""
+        """Make the updates of a push, unless the push is a duplicate, stale or not finite. Raises ValueError for a
+        gradient of the wrong size."""
         if push.size != len(self._parameters):
             raise ValueError(f"a push of {push.size} elements for {len(self._parameters)} parameters")
         if push.sequence <= self.join(push.learner):
@@ -206,7 +205,7 @@ class Shard:
         return "accepted"
 
     def _add(self, parts: list[Accumulated]) -> int:
-        """Make the updates of an accumulated push. Return their number, which is the number of the first part."""
+        """Make the updates of an accumulated push, and return the number of updates of its first part."""
         decay = cast(dict[str, float], self.optimizer.decay)  # type: ignore[attr-defined]
         complete = Point(self._parameters, self.optimizer.state_dict())
         begin = 0
@@ -220,7 +219,7 @@ class Shard:
         return parts[0].updates
 
     def pull(self, since: Version | None, with_optimizer: bool = False) -> Pulled:
-        """Return the current version, and the parameters if they are not those of the version `since`.
+        """Return the current version, and the parameters if they are newer than the version `since`.
 
         With `with_optimizer`, also return the optimizer's state.
         """
@@ -234,7 +233,7 @@ class Shard:
         return self.version, replace(self.counts)
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of all state, on the host."""
+        """Return a copy of the shard's state on the host."""
         return Snapshot(
             _host_copy(self._parameters),
             _copy(self.optimizer.state_dict()),
@@ -244,9 +243,10 @@ class Shard:
         )
 
     def restore(self, snapshot: Snapshot) -> Version:
-        """Continue from a snapshot in a new epoch. All learners then pull, and gradients of earlier epochs are stale.
+        """Restore the shard from a snapshot, and start a new epoch. After the restore, all learners pull, because
+        gradients of earlier epochs are stale.
 
-        Return the new version.
+        Return the shard's new version.
         """
         self._parameters.copy_(snapshot.parameters)
         self.optimizer.load_state_dict(snapshot.optimizer)
@@ -260,8 +260,8 @@ def _new_epoch() -> int:
 
 
 def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
-    """Join the snapshots of all shards: parameters and tensors of the optimizer state are whole vectors [P], and each
-    number of the optimizer state (a step count) is a list, one per shard."""
+    """Join the snapshots of all shards. Parameters and tensors of the optimizer state become vectors [P]. Each number
+    of the optimizer state (a step count) becomes a list with one entry per shard."""
     optimizers = [s.optimizer for s in snapshots]
     return {
         "parameters": torch.cat([s.parameters for s in snapshots]),
@@ -274,7 +274,8 @@ def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
 
 
 def to_snapshots(state: dict[str, Any], parts: list[slice]) -> list[Snapshot]:
-    """Cut a state into the snapshots of the slices `parts`. Raises ValueError if the number of shards differs."""
+    """Split the state of all shards into one snapshot for each slice in `parts`. Raises ValueError if the number of
+    shards differs."""
     shards = state["shards"]
     if len(shards) != len(parts):
         raise ValueError(f"the checkpoint has {len(shards)} shards, the run {len(parts)}")

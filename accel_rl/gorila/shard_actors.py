@@ -19,12 +19,14 @@ LOCATE_S = 10.0
 
 
 class ShardActor:
-    """An actor's process holds one shard, which serves one call after another, by Ray or through sockets."""
+    """The process of a Ray actor that contains one shard, and executes calls from Ray and from sockets one after
+    another."""
 
     def __init__(self, shard: Shard, threads: int):
         import ray
 
-        before_torch()  # Set before torch is imported, so that freed memory of messages stays with the process.
+        # This must run before torch is imported, so that the process reuses the freed memory of messages.
+        before_torch()
         torch.set_num_threads(threads)
         self._server = ShardServer(shard, ray.util.get_node_ip_address())
 
@@ -32,7 +34,7 @@ class ShardActor:
         return self._server.call(method, *arguments)
 
     def endpoint(self) -> Endpoint:
-        """Return the endpoint at which the shard is called through sockets."""
+        """Return the address and token with which sockets reach the shard."""
         return self._server.endpoint
 
     def pid(self) -> int:
@@ -42,7 +44,7 @@ class ShardActor:
 def transport_to(ray: Any, names: Sequence[str]) -> Transport:
     """Return a transport to the shards that have these names, for a process that is connected to Ray.
 
-    Calls travel through sockets to the shards' actors, which Ray locates.
+    Calls reach the shards' actors through sockets, and Ray is used only to find the actors.
     """
     return SocketTransport(names, partial(_locate, ray))
 
@@ -51,11 +53,11 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
     try:
         return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
     except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-        return None  # no actor has this name, or the actor has ended
+        return None  # No running actor has this name.
 
 
 class ActorCall:
-    """A driver's call that is sent through Ray, because Ray reports the loss of an actor immediately."""
+    """A driver's call to a shard through Ray, because Ray reports the loss of an actor immediately."""
 
     def __init__(self, ray: Any, name: str, ref: Any):
         self._ray = ray
@@ -67,7 +69,7 @@ class ActorCall:
         return bool(ready)
 
     def result(self, timeout_s: float) -> Any:
-        """Wait for the answer. ShardUnavailable. An error raised by the shard is raised unchanged."""
+        """Wait for the shard's answer; raises ShardUnavailable. An error raised by the shard is raised unchanged."""
         exceptions = self._ray.exceptions
         try:
             return self._ray.get(self._ref, timeout=timeout_s)
@@ -80,11 +82,11 @@ class ActorCall:
 
 
 class RayShards:
-    """Start an actor for each shard. The driver stores the last snapshot of each shard, to restore a shard whose
-    process dies.
+    """Starts an actor for each shard, and replaces shards whose process dies. The driver stores the last snapshot of
+    each shard, to restore a shard whose process dies.
 
-    Ray neither repeats a call nor restarts an actor. A repeated push would be a second update, and a restarted actor
-    would have its initial parameters.
+    Ray neither repeats a call to a shard nor restarts a shard's actor. A repeated push would be a second update, and a
+    restarted actor would have its initial parameters.
     """
 
     def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run", threads: int = 1):
@@ -98,9 +100,9 @@ class RayShards:
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
         self._asked: list[tuple[Future, float] | None] = [None] * len(
             self.names
-        )  # (request, time of the request), see `look`
+        )  # pairs of (request, time of the request) for `look`
         self.status = [shard.status() for shard in shards]
-        """The (version, counts) of each shard in its last answer."""
+        """The (version, counts) in each shard's last answer."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
 
@@ -121,8 +123,8 @@ class RayShards:
         return self._ray.get([actor.pid.remote() for actor in self._actors])
 
     def save(self, timeout_s: float) -> list[Snapshot]:
-        """Take a snapshot of each shard, and return the last snapshot of each. A shard that is lost, or has not
-        answered within timeout_s, keeps its previous snapshot."""
+        """Take a snapshot of each shard within timeout_s, and return the last snapshot of each shard. A shard that is
+        lost or does not answer in time keeps its previous snapshot."""
         deadline = time.monotonic() + timeout_s
         calls = [self._call(i, "snapshot") for i in range(len(self.names))]
         for i, call in enumerate(calls):
@@ -133,8 +135,8 @@ class RayShards:
         return list(self._snapshots)
 
     def look(self, timeout_s: float) -> list[int]:
-        """Read the answers to the last requests for `status`, and send new requests. Replace each shard that is lost or
-        has not answered for timeout_s, and return the replaced shards. The call does not wait."""
+        """Read the shards' answers to the last `status` requests, and send new requests. Replace each shard that is
+        lost or has not answered for timeout_s, and return the replaced shards. `look` does not wait."""
         dead, now = [], time.monotonic()
         for i in range(len(self.names)):
             asked = self._asked[i]
@@ -161,13 +163,13 @@ class RayShards:
                 self.status[i] = call.result(timeout_s)
 
     def _replace(self, i: int) -> None:
-        """Start a new actor from the last snapshot, in a new epoch."""
+        """Start a new actor from the shard's last snapshot, in a new epoch."""
         self._ray.kill(self._actors[i])
-        # The shard is restored before it starts, so that no push comes between.
+        # The shard is restored before its actor starts, so that no push arrives before the restore.
         self._shards[i].restore(self._snapshots[i])
         self._actors[i] = self._start(i)
 
     def close(self) -> None:
-        """End the actors."""
+        """End the shards' actors."""
         for actor in self._actors:
             self._ray.kill(actor)

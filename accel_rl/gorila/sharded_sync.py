@@ -21,17 +21,17 @@ from accel_rl.optim.optimizer import Optimizer, Rate
 
 
 class _Pull(NamedTuple):
-    number: int  # Calls are carried out in order, so a pull with a higher number brings newer parameters.
+    number: int  # number of the pull; a pull with a higher number returns newer parameters
     future: Future
 
 
 class ShardedSync(GradientSync):
-    """Push each shard's slice of the gradient to the shard, and pull parameters. Call `connect` before the first
+    """Pushes each shard's slice of the gradient to the shard, and pulls parameters. Call `connect` before the first
     update.
 
     An update computes the gradient at the last pulled parameters, clips the gradient by the norm of all slices, and
-    pushes the slices with the versions of their parameters. A gradient that is not finite, or whose loss is an outlier,
-    is not pushed.
+    pushes the slices with the versions of their parameters. A gradient is not pushed if it is not finite or its loss is
+    an outlier.
 
         in_flight 0:  backward | push | answers, new parameters | backward | push ...
         in_flight 1:  backward | push | backward | push | backward ...
@@ -50,11 +50,11 @@ class ShardedSync(GradientSync):
         usual_loss: float = 0.0,
         rewards: Callable[[], Tensor | None] = lambda: None,
     ):
-        """`build_optimizer(n)` builds an optimizer for n parameters on this device, and is called for shards in this
-        process. `learner` is the name by which the shards know this learner's pushes. `saves_shards` means that the
-        state of the shards is part of this learner's checkpoints. For `usual_loss` see `OutlierGuard`. `rewards`
-        returns those of the current batch [N], or None, to count which batches the guard discards."""
-        # Updates need no GuardedStep, because the shards step the optimizer.
+        """`build_optimizer(n)` builds an optimizer of n parameters on this device, for shards in this process.
+        `learner` is the name by which the shards know this learner's pushes. With `saves_shards`, this learner's
+        checkpoints contain the state of the shards. `usual_loss` is explained in `OutlierGuard`. `rewards` returns the
+        rewards [N] of the current batch, or None; they serve to count which batches the guard discards."""
+        # A GuardedStep is not necessary, because the shards step the optimizer.
         self.flat = flat
         self.max_norm = max_norm
         self.config = config
@@ -63,11 +63,12 @@ class ShardedSync(GradientSync):
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
         self._versions: list[Version | None] = [None] * len(self.parts)  # versions of this learner's parameters
         self._sequence = 0  # sequence number of the last push
-        # Number of pulls, and for each shard the number of the last pull that brought parameters
-        # The (push, pull) of each shard, with the oldest update first.
+        # The number of pulls, and for each shard the number of the last pull that returned parameters. Each shard has a
+        # (push, pull) per unanswered update, with the oldest update first.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
-        self._snapshots: list[Snapshot] | None = None  # snapshots of a loaded state that is not yet published
+        # snapshots of a loaded state that the shards have not received yet
+        self._snapshots: list[Snapshot] | None = None
         self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
         self.skips = SkippedUpdates(torch.device("cpu"))
         self.counts = PushCounts()
@@ -78,7 +79,7 @@ class ShardedSync(GradientSync):
     # -- the shards ------------------------------------------------------------
 
     def build_shards(self) -> list[Shard]:
-        """Build the shards of these parameters. The shards continue from the loaded state, if a state was loaded."""
+        """Build the shards of these parameters, from the loaded state if a state was loaded."""
         shards = [
             Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.delay_limit)
             for p in self.parts
@@ -88,8 +89,8 @@ class ShardedSync(GradientSync):
         return shards
 
     def connect(self, transport: Transport, publish: bool) -> None:
-        """Connect to shards, and pull all parameters. With `publish`, first restore the shards from the loaded state,
-        if a state was loaded. Raises ValueError if the number of shards differs."""
+        """Connect this learner to the shards, and pull all parameters. With `publish`, first restore the shards from
+        the loaded state, if a state was loaded. Raises ValueError if the number of shards differs."""
         if transport.shards != len(self.parts):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self.parts)} slices")
         self._calls = ShardCalls(transport, self.config.timeout_s)
@@ -106,14 +107,14 @@ class ShardedSync(GradientSync):
         self.refreshed += 1
 
     def pull(self) -> None:
-        """With in_flight 0, wait for the newest parameters. Otherwise use the parameters that have arrived."""
+        """Wait for the newest parameters if in_flight is 0, and otherwise use the parameters that have arrived."""
         if self.config.in_flight:
             self._collect()
         else:
             self.pull_now()
 
     def pull_now(self) -> bool:
-        """Wait for the newest parameters of all shards, and return whether any had changed."""
+        """Wait for the newest parameters of all shards, and return whether any parameters have changed."""
         began, before = time.monotonic(), list(self._versions)
         for shard, answer in enumerate([self._pull(shard) for shard in range(len(self.parts))]):
             self._take(shard, answer)
@@ -123,13 +124,13 @@ class ShardedSync(GradientSync):
 
     @property
     def server_updates(self) -> int:
-        """Number of updates in the last pulled parameters, in the first shard."""
+        """Return the number of updates in the last pulled parameters, counted by the first shard."""
         version = self._versions[0]
         return version.updates if version is not None else 0
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes of gradients pushed and of parameters pulled so far."""
+        """Return the bytes of pushed gradients and pulled parameters so far."""
         return self._bytes
 
     # -- an update -------------------------------------------------------------
@@ -154,7 +155,7 @@ class ShardedSync(GradientSync):
 
     def _push(self, learning_rate: float) -> None:
         began = time.monotonic()
-        # A copy is sent, because the next gradient is written during the transfer.
+        # A copy of the gradient is sent, because the next gradient is written during the transfer.
         gradient = self.flat.grad.detach().to("cpu", copy=True)
         self._sequence += 1
         sent = []
@@ -170,8 +171,8 @@ class ShardedSync(GradientSync):
         self.times["sync_s"] += time.monotonic() - began
 
     def _collect(self, most: int | None = None) -> None:
-        """Process the answers to the oldest updates that have arrived. With `most`, wait until at most `most` updates
-        are unanswered."""
+        """Process the shards' answers to the oldest updates, as far as the answers have arrived. With `most`, wait
+        until at most `most` updates are unanswered."""
         while self._in_flight:
             oldest = self._in_flight[0]
             must_wait = most is not None and len(self._in_flight) > most
@@ -187,7 +188,7 @@ class ShardedSync(GradientSync):
         return _Pull(self._pulls, self._calls.call(shard, "pull", self._versions[shard]))
 
     def _take(self, shard: int, pull: _Pull) -> None:
-        """Copy the parameters of an answer to a pull, unless the parameters of a later pull have arrived."""
+        """Copy the parameters of a shard's answer to a pull, unless a later pull has returned newer parameters."""
         pulled: Pulled | None = self._calls.answer(shard, pull.future)
         if pulled is not None and pulled.parameters is not None and pull.number >= self._taken[shard]:
             self._copy(shard, pulled, pull.number)
@@ -220,8 +221,8 @@ class ShardedSync(GradientSync):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state into this learner. Only `connect` writes the state to the shards. Raises ValueError for other
-        shards."""
+        """Load a state into this learner. Only `connect` sends the loaded state to the shards. Raises ValueError if the
+        state has a different number of shards."""
         self._snapshots = to_snapshots(state, self.parts) if self._saves_shards else None
         self.flat.data.copy_(state["parameters"])
         self._sequence = state["sequence"]
@@ -231,27 +232,28 @@ class ShardedSync(GradientSync):
 
 
 WARM_UP = 100
-"""Number of initial losses of which none counts as an outlier."""
+"""Number of initial losses that never count as outliers."""
 SHARE = 0.001
-"""Weight of a loss in the running mean and deviation."""
+"""Weight of a new loss in the running mean and deviation."""
 
 
 class OutlierGuard:
-    """Detect outliers by a running mean and standard deviation of |loss| (Nair et al. 2015, section 4.2).
+    """Detects outliers by a running mean and standard deviation of |loss| (Nair et al. 2015, section 4.2).
 
         |loss| > mean + max(k deviation, usual)
 
-    The paper computes both over all data that a learner sees, and gives neither the number of deviations k ("several")
-    nor the window. In this project, the first losses are averaged evenly. After 1 / SHARE losses, the weight of older
-    losses decays exponentially. Outliers are included, so that the guard adapts to a lasting change.
+    Nair et al. compute the mean and the deviation over all data that a learner receives, and state neither the number
+    of deviations k ("several") nor the window. In this project, the first losses have equal weights. After 1 / SHARE
+    losses, the weight of older losses decays exponentially. The mean and the deviation include outliers, so that the
+    guard adapts to a lasting change of the loss.
 
-    The amount `usual`, which one surprising reward adds to a loss, was added by this project. Without this amount, the
-    guard discards rewards if they are rare. In Pong with batches of 8, after 20,000 updates, the guard then discarded
-    26 % of the batches with a won point, and 0.6 % of the batches with lost points only.
+    The amount `usual`, which one surprising reward adds to a loss, is an addition of this project. Without `usual`, the
+    guard would discard rewards if rewards are rare. Without `usual`, after 20,000 updates in Pong with batches of 8,
+    the guard discarded 26 % of the batches with a won point, and 0.6 % of the batches with lost points only.
     """
 
     def __init__(self, deviations: float, usual: float = 0.0):
-        """`deviations` is the paper's k. With 0 no loss is an outlier."""
+        """`deviations` is the number k of Nair et al.; with 0 no loss is an outlier."""
         self.deviations, self.usual = deviations, usual
         self._seen = 0
         self._mean = 0.0
@@ -263,7 +265,7 @@ class OutlierGuard:
         return self._mean + max(self.deviations * math.sqrt(self._variance), self.usual)
 
     def is_outlier(self, loss: float) -> bool:
-        """Record a finite loss. Return whether the loss exceeds the bound computed from earlier losses."""
+        """Record a finite loss, and return whether the loss exceeds the bound computed from earlier losses."""
         x = abs(loss)
         result = self.deviations > 0 and self._seen >= WARM_UP and x > self.bound
         self._seen += 1

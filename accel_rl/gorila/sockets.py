@@ -1,9 +1,9 @@
-"""Learners call shards through sockets. This module has the format of messages, the server of a shard, and the
-transport of a learner.
+"""Learners call the shards of a parameter server through sockets. This module defines the format of messages, the
+server of a shard, and the transport of a learner.
 
-A message consists of JSON, then the bytes of its tensors. No pickle.
+A message consists of JSON and then the bytes of its tensors, without pickle.
 
-8 bytes: length of the JSON | JSON of the message, with each tensor's type and shape | all tensors' bytes, in order
+    8 bytes: length of the JSON | JSON of the message, with each tensor's type and shape | all tensors' bytes, in order
 """
 
 import contextlib
@@ -43,7 +43,7 @@ _NONCE = 32  # bytes of the random challenge
 
 
 def _plain(x: Any, tensors: list[Any]) -> Any:
-    """Return the JSON of a message, and append its tensors' bytes."""
+    """Return the JSON of a message, and append the bytes of the message's tensors to `tensors`."""
     if x is None or isinstance(x, (bool, int, float, str)):
         return x
     if isinstance(x, Tensor):
@@ -60,7 +60,8 @@ def _plain(x: Any, tensors: list[Any]) -> Any:
 
 
 def _built(x: Any, s: socket.socket) -> Any:
-    """Invert `_plain`. Tensors are received in the order of the JSON."""
+    """Convert JSON into a message, as the inverse of `_plain`. Tensors are received in the order in which the JSON
+    names them."""
     if isinstance(x, list):
         return [_built(y, s) for y in x]
     if not isinstance(x, dict):
@@ -75,7 +76,7 @@ def _built(x: Any, s: socket.socket) -> Any:
 
 
 def send(s: socket.socket, message: Any) -> None:
-    """Send a message of numbers, strings, lists, dicts, tensors and `parameter_server.messages`. OSError."""
+    """Send a message of numbers, strings, lists, dicts, tensors and `parameter_server.messages`; raises OSError."""
     tensors: list[Any] = []
     text = json.dumps(_plain(message, tensors)).encode()
     head = _LENGTH.pack(len(text)) + text
@@ -88,7 +89,8 @@ def send(s: socket.socket, message: Any) -> None:
 
 
 def receive(s: socket.socket) -> Any:
-    """Wait for a message, and return it. Tuples arrive as lists. Raises OSError, also at the end of the connection."""
+    """Wait for a message, and return the message. Tuples in a message are received as lists. Raises OSError for an
+    error or the end of the connection."""
     length = _LENGTH.unpack(_receive(s, _LENGTH.size))[0]
     return _built(json.loads(_receive(s, length)), s)
 
@@ -107,14 +109,14 @@ def _receive_into(s: socket.socket, block: memoryview) -> None:
 
 
 def challenge(s: socket.socket, token: str) -> bool:
-    """Return whether the other side knows the token, without sending the token. OSError."""
+    """Return whether the other side of the connection knows the token, without sending the token."""
     nonce = secrets.token_bytes(_NONCE)
     s.sendall(nonce)
     return hmac.compare_digest(_receive(s, _NONCE), _proof(token, nonce))
 
 
 def answer_challenge(s: socket.socket, token: str) -> None:
-    """Prove to the other side that this side knows the token. OSError."""
+    """Prove to the other side of the connection that this side knows the token."""
     s.sendall(_proof(token, _receive(s, _NONCE)))
 
 
@@ -127,19 +129,19 @@ TOKEN_S = 10.0  # seconds in which a new connection must prove that it knows the
 
 
 class Endpoint(NamedTuple):
-    """The address and token with which a shard is called."""
+    """The address of a shard's server, and the token that its callers must know."""
 
     host: str
     port: int
     token: str
-    """Callers must know this secret."""
+    """The secret that callers must know."""
 
 
 class ShardServer:
-    """Execute calls one after another: the calls of each connection in their order, and the calls of this process."""
+    """Executes calls to a shard one after another, in the order in which each connection sends its calls."""
 
     def __init__(self, shard: Shard, address: str):
-        """`address` is the address of the only network interface on which the server listens."""
+        """The server listens only on the network interface with this `address`."""
         self._shard, self._lock = shard, threading.Lock()
         self._socket = socket.create_server((address, 0), backlog=128)
         self.endpoint = Endpoint(address, self._socket.getsockname()[1], secrets.token_hex(32))
@@ -173,7 +175,7 @@ class ShardServer:
                 send(connection, self._answered(method, arguments))
 
     def _answered(self, method: Any, arguments: list[Any]) -> list[Any]:
-        """Return ["answer", answer], or [name of the error, its text]."""
+        """Return ["answer", the method's result], or [name of the error, text of the error]."""
         try:
             if method not in METHODS:
                 raise ValueError(f"a shard has no method {method!r}")
@@ -183,15 +185,17 @@ class ShardServer:
 
 
 Locate = Callable[[str], Endpoint | None]
-"""A function that returns the address of the server of the shard with this name, or None while there is none."""
+"""A function that returns the endpoint of the shard with this name, or None while the shard has no server."""
 CONNECT_S = 10.0
 SILENT_S = 20  # A host counts as lost after this number of seconds without data or acknowledgements.
 
 
 class SocketTransport:
-    """Call shards through one connection per shard. A thread for each shard sends a call and waits for its answer.
+    """Calls shards through one socket connection per shard. One thread per shard sends the calls to the shard and waits
+    for the answers.
 
-    If a connection is lost, its current call is lost. The next call locates the shard and connects again.
+    If the connection to a shard is lost, the current call is lost. After a lost connection, the next call finds the
+    shard's new address and connects again.
     """
 
     def __init__(self, names: Sequence[str], locate: Locate):
@@ -211,7 +215,7 @@ class SocketTransport:
 
 
 class SocketCall:
-    """A call that is sent, carried out and answered in the background."""
+    """A call to a shard that a background thread sends."""
 
     def __init__(self, name: str):
         self._name, self._over = name, threading.Event()
@@ -263,14 +267,14 @@ class _Caller:
                 self._disconnect()
                 request.call.end(error=ShardUnavailable(f"{self.name} is gone: {e}"))
             except Exception as e:
-                self._disconnect()  # The remaining bytes on the connection are unknown.
+                self._disconnect()  # The connection is closed, because its remaining bytes are unknown.
                 request.call.end(error=e)
             else:
                 if kind == "answer":
                     request.call.end(answer)
                 else:
                     request.call.end(error=ValueError(answer) if kind == "ValueError" else RuntimeError(answer))
-            del request  # The request's tensors are freed.
+            del request  # Free the request's tensors.
         self._disconnect()
 
     def _asked(self, message: list[Any]) -> Any:
@@ -280,7 +284,7 @@ class _Caller:
         return receive(self._socket)
 
     def _connected(self) -> socket.socket:
-        """Connect to the shard. OSError."""
+        """Connect to the shard, or raise OSError."""
         endpoint = self._locate(self.name)
         if endpoint is None:
             raise ConnectionRefusedError("there is no shard of this name")

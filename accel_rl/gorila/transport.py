@@ -1,5 +1,5 @@
-"""Learners call shards by a protocol. This module also has shards in the learner's process, and calls that are repeated
-if they are lost."""
+"""A transport carries the calls of learners to the shards of a parameter server. This module defines the protocol, a
+transport to shards in the same process, and calls that are repeated if they are lost."""
 
 import time
 from collections.abc import Sequence
@@ -9,39 +9,40 @@ from accel_rl.gorila.shard import Shard
 from accel_rl.system.errors import RunError
 
 Method = Literal["join", "push", "pull", "status", "snapshot", "restore"]
-"""Methods of `Shard` that are called through a transport."""
+"""The methods of `Shard` that can be called through a transport."""
 
 
 class ShardUnavailable(RunError):
-    """A call was not answered, because the shard has ended or is too slow. The shard may have carried out the call."""
+    """A shard did not answer a call, because the shard's process has ended or is too slow. The shard may have executed
+    the unanswered call."""
 
 
 class Future(Protocol):
     """The answer to a call, which may not have arrived yet."""
 
     def done(self) -> bool:
-        """Return whether `result` returns or raises without waiting."""
+        """Return whether `result` can return or raise without waiting."""
 
     def result(self, timeout_s: float) -> Any:
-        """Wait for the answer, and return it. Raises ShardUnavailable, with the shard's name, if no answer arrives
-        within timeout_s."""
+        """Wait for the answer, and return the answer. Raises ShardUnavailable, with the shard's name, if no answer
+        arrives within timeout_s."""
 
 
 class Transport(Protocol):
-    """Transport of calls to shards. Calls from one process to one shard are carried out in their order, and never
-    repeated."""
+    """A transport carries calls from learners to shards. Calls from one process to one shard are executed in order, and
+    a transport never repeats a call."""
 
     @property
     def shards(self) -> int:
         """Number of shards."""
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
-        """Call a method of a shard without waiting for the answer. Tensors of the call must not be changed before the
-        call has arrived."""
+        """Call a method of a shard without waiting for the answer. The caller must not change the tensors of a call
+        before the call has arrived."""
 
 
 class Answered:
-    """A call that has been carried out."""
+    """A call that has been executed."""
 
     def __init__(self, value: Any):
         self._value = value
@@ -54,7 +55,8 @@ class Answered:
 
 
 class InProcess:
-    """Shards in the learner's process. A call is executed immediately, and `call` raises its errors."""
+    """A transport to shards in the learner's process. A call is executed immediately, and `call` raises the errors of
+    the shard."""
 
     def __init__(self, shards: Sequence[Shard]):
         self._shards = list(shards)
@@ -71,7 +73,7 @@ RETRY_S = 0.05  # seconds before a lost call is repeated
 
 
 class ShardCalls:
-    """Call shards through a transport. A shard that has not answered for timeout_s ends the run."""
+    """Calls shards through a transport. The run ends if a shard has not answered for timeout_s."""
 
     def __init__(self, transport: Transport, timeout_s: float):
         self.transport, self._timeout_s = transport, timeout_s
@@ -80,11 +82,11 @@ class ShardCalls:
         ] * transport.shards  # time.monotonic() of the first lost call, or None while the shard answers
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
-        """Call a shard without waiting."""
+        """Call a shard without waiting for the answer."""
         return self.transport.call(shard, method, *arguments)
 
     def ask(self, shard: int, method: Method, *arguments: Any) -> Any:
-        """Call a shard and wait for its answer. A lost call is repeated, which is harmless for all methods except
+        """Call a shard and wait for the answer. A lost call is repeated, which is harmless for all methods except
         "push". Raises RunError if the shard has not answered for timeout_s."""
         assert method != "push"
         while (answer := self.answer(shard, self.call(shard, method, *arguments))) is None:
@@ -92,8 +94,8 @@ class ShardCalls:
         return answer
 
     def answer(self, shard: int, future: Future) -> Any:
-        """Wait for an answer. Return None if the call was lost. Raises RunError if the shard has not answered for
-        timeout_s."""
+        """Wait for the answer to a call, and return None if the call was lost. Raises RunError if the shard has not
+        answered for timeout_s."""
         began = time.monotonic()
         try:
             answer = future.result(self._timeout_s)

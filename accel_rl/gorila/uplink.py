@@ -1,9 +1,9 @@
-"""The central parameters of one machine act as one learner on the shards of a parameter server.
+"""The uplink makes one machine's central parameters act as one learner of a parameter server.
 
-Asynchronous ranks of a machine update its central parameters in locked chunks (Stooke & Abbeel 2018, section 4.3). The
-machine pushes its ranks' updates to the shards together, as a rank that makes several local updates pushes its own
-(appendix A). So a machine sends one message for all its ranks, and the shards hold the optimizer's state of all
-machines.
+Asynchronous ranks of a machine update the machine's central parameters in locked chunks (Stooke & Abbeel 2018, section
+4.3). The machine pushes its ranks' updates to the shards together, as a rank that makes several local updates pushes
+them (Stooke & Abbeel 2018, appendix A). Each machine therefore sends one message for all its ranks, and the shards
+contain the optimizer's state for all machines.
 """
 
 from collections.abc import Iterator
@@ -24,29 +24,29 @@ from accel_rl.system.errors import ConfigError
 
 
 class _Piece(NamedTuple):
-    """Consecutive parameters of one chunk and one shard."""
+    """Consecutive parameters that are in one chunk and in one shard."""
 
     chunk: int
     shard: int
-    whole: slice  # the slice of all parameters
+    whole: slice  # the piece's slice of all parameters
     in_chunk: slice
 
 
 class _State:
-    """All parameters and the optimizer's state at nearly one moment, which differs slightly between chunks."""
+    """All parameters and the optimizer's state, copied chunk by chunk while the ranks continue."""
 
     def __init__(self, size: int, names: list[str], pieces: int):
-        # Vectors [P] of the parameters and of the optimizer's state
+        # vectors [P] of the parameters and of the optimizer's state
         self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}
         self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # the scalars of the optimizer's state
 
     def point(self, i: int, piece: _Piece) -> Point:
-        """Return piece number i, as views."""
+        """Return views of piece number i."""
         state: dict[str, Any] = {name: x[piece.whole] for name, x in self.vectors.items()}
         return Point(state.pop("parameters"), {**state, **self.numbers[i]})
 
     def set(self, i: int, piece: _Piece, point: Point) -> None:
-        """Copy piece number i."""
+        """Copy the values of `point` to piece number i."""
         for name, x in {"parameters": point.parameters, **point.optimizer}.items():
             if isinstance(x, Tensor):
                 self.vectors[name][piece.whole].copy_(x)
@@ -55,7 +55,7 @@ class _State:
 
 
 class Uplink:
-    """Push the updates of a machine's central parameters to the shards, and pull the updates of other machines.
+    """Pushes the updates of a machine's central parameters to the shards, and pulls the updates of other machines.
 
         central parameters   o--- updates of the ranks ---o--- more of them ---o--- ...
                              |                            |                    ^
@@ -63,13 +63,14 @@ class Uplink:
                                                           | taken - base       |
         shards               ----------------------------> push -> pull -------/
 
-    Ranks continue while a push is being sent. The ranks' updates during a push are added to the parameters that the
-    shards return, and are part of the next push. If a shard discards a push, the updates of that push are lost.
+    Ranks continue to update the central parameters while a push is being sent. The ranks' updates during a push are
+    added to the parameters that the shards return, and are part of the next push. If a shard discards a push, the
+    updates of that push are lost.
     """
 
     def __init__(self, central: Central, optimizer: Optimizer, config: ParameterServerConfig, learner: str):
-        """`optimizer` is one of the ranks' optimizers, of any size. `learner` is the name of this machine for the
-        shards.
+        """`optimizer` is one of the ranks' optimizers, of any size. `learner` is the name by which the shards know this
+        machine.
 
         Raises ConfigError if the optimizer's updates cannot be accumulated.
         """
@@ -98,8 +99,8 @@ class Uplink:
         self.bytes_moved = 0
 
     def connect(self, transport: Transport) -> None:
-        """Connect to the shards. The shards' parameters and optimizer state become the central ones. Raises ValueError
-        if the number of shards differs."""
+        """Connect to the shards. The central parameters and the central optimizer state are overwritten by those of the
+        shards. Raises ValueError if the number of shards differs."""
         if transport.shards != len(self._slices):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self._slices)} slices")
         self._calls = ShardCalls(transport, self._config.timeout_s)
@@ -114,15 +115,15 @@ class Uplink:
 
     @property
     def updates(self) -> int:
-        """Number of updates of the parameters: the updates in the shards, and the machine's updates that are not pushed
-        yet."""
+        """Return the number of updates of the parameters: the updates in the shards, and the machine's updates that are
+        not pushed yet."""
         return self._versions[0].updates + self._central.updates(0) - self._base_updates[0]
 
     def look(self) -> None:
-        """Process the answers to the last push if they have arrived. Then push, if the machine has made enough new
-        updates.
+        """Process the shards' answers to the last push if they have arrived. After the answers, `look` starts a new
+        push if the machine has made enough new updates.
 
-        The call waits only for a shard that is lost. Raises RunError if that shard does not return.
+        `look` waits only for a lost shard, and raises RunError if the shard does not return.
         """
         if self._sent is not None and all(push.done() and pull.done() for push, pull in self._sent):
             self._take_answers()
@@ -130,7 +131,7 @@ class Uplink:
             self._push()
 
     def flush(self) -> None:
-        """Push all updates, and wait for the answers. Call this method when the ranks have ended."""
+        """Push all updates after the ranks have ended, and wait for the answers."""
         if self._sent is not None:
             self._take_answers()
         if self._new_updates():
@@ -183,8 +184,9 @@ class Uplink:
         self.bytes_moved += self._bytes_of(self._slices[-1].stop)
 
     def _publish(self, k: int, keeps: list[bool]) -> None:
-        """Write the shards' state to chunk k, with the updates made since the last push was prepared. Call with the
-        chunk's lock held. `keeps` determines for each shard whether those updates are kept."""
+        """Write the shards' state to chunk k, and add the updates that the ranks made since the last push was prepared.
+        The caller must hold the chunk's lock. `keeps` determines for each shard whether the ranks' updates since the
+        push are kept."""
         updates = self._central.updates(k) - self._taken_updates[k]
         spare, numbers = self._central.spare(k), dict[str, float]()
         for i, piece in self._pieces_of(k):
@@ -204,7 +206,7 @@ class Uplink:
         return 4 * parameters * (1 + len(self._decay))
 
     def _rebase(self) -> None:
-        """Make the shards' state the base of the next push."""
+        """Use the shards' state as the base of the next push."""
         self._base, self._pulled = self._pulled, self._base
         self._base_updates = list(self._taken_updates)
 
@@ -212,12 +214,13 @@ class Uplink:
         return ((i, piece) for i, piece in enumerate(self._pieces) if piece.chunk == k)
 
     def _current(self, piece: _Piece) -> Point:
-        """Return views of the central state of a piece. Call with the chunk's lock held."""
+        """Return views of the central state of a piece. The caller must hold the chunk's lock."""
         return Point(*self._central.read(piece.chunk)).part(piece.in_chunk)
 
 
 def _pieces(parts: list[slice], slices: list[slice]) -> Iterator[_Piece]:
-    """Cut the parameter vector wherever a chunk or a shard begins, so that each piece is in one chunk and one shard."""
+    """Split the parameter vector wherever a chunk or a shard begins, so that each piece is in one chunk and one
+    shard."""
     for k, chunk in enumerate(parts):
         for s, shard in enumerate(slices):
             begin, end = max(chunk.start, shard.start), min(chunk.stop, shard.stop)

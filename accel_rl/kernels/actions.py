@@ -1,17 +1,18 @@
-"""Actions are drawn from a network's outputs, in one compiled call if the extension is built."""
+"""Actions are drawn from a network's outputs, in one compiled call if the extension is compiled."""
 
 import torch
 from torch import Tensor
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
+from accel_rl.kernels.native import call
 from accel_rl.ops.policy_loss import log_prob
 from accel_rl.ops.policy_loss import sample_categorical as sample_by_definition
 from accel_rl.ops.q_learning import epsilon_greedy as epsilon_greedy_by_definition
 
 
 def sample_categorical(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw actions. logits [N, A]; uniform [N] in [0, 1) -> (action [N] int64, log pi(action) [N])."""
+    """Draw actions from logits [N, A] with numbers `uniform` [N] in [0, 1). Returns (action [N] int64, log pi(action)
+    [N])."""
     plain = logits.device.type == "cpu" and logits.dtype == uniform.dtype == torch.float32
     module = native.compiled() if plain and logits.dim() == 2 else None
     if module is None:
@@ -24,7 +25,8 @@ def sample_categorical(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]
 
 
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
-    """Draw actions. q [N, A]; uniform [N] in [0, 1); epsilon [N] or [] -> action [N] int64. See ops/q_learning.py."""
+    """Draw epsilon-greedy actions [N] int64 from q [N, A], with numbers `uniform` [N] in [0, 1) and epsilon [N] or [],
+    as ops/q_learning.py does."""
     plain = q.device.type == "cpu" and q.dtype == uniform.dtype == epsilon.dtype == torch.float32 and q.dim() == 2
     module = native.compiled() if plain else None
     if module is None:

@@ -1,16 +1,16 @@
-"""Convolutions, with or without a ReLU, with the choice of their implementation."""
+"""Convolutions, with or without a ReLU, choose their implementation here."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from accel_rl.kernels import conv_bf16_amx, conv_f32_winograd, conv_u8, native
-from accel_rl.kernels.call import call
 from accel_rl.kernels.frames import FrameStacks
+from accel_rl.kernels.native import call
 
 
 def relu_(x: Tensor) -> Tensor:
-    """Compute max(x, 0) in place. x [...]"""
+    """Compute max(x, 0) in place."""
     plain = x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
     module = native.compiled() if plain and not (torch.is_grad_enabled() and x.requires_grad) else None
     if module is None:
@@ -22,16 +22,18 @@ def relu_(x: Tensor) -> Tensor:
 def conv2d(
     x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool, relu: bool
 ) -> Tensor:
-    """conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`; with `of_bytes`, x is divided by 255.
+    """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`; with `of_bytes`, x is divided
+    by 255.
 
-    x [N, C, H, W], or stacks of uint8 frames that are not gathered; weight [D, C, k, k]; bias [D] -> [N, D, rows,
-    columns], channels-last in memory. The weights are multiplied by 1/255, since there are fewer weights than pixels.
+    `x` is [N, C, H, W], or stacks of uint8 frames that are not gathered, `weight` [D, C, k, k] and `bias` [D]; the
+    result [N, D, rows, columns] is channels-last in memory. The weights are multiplied by 1/255 instead of the pixels,
+    since there are fewer weights than pixels.
     """
     if conv_u8.supports(x, weight, stride, padding):
         return conv_u8.conv_u8(x, weight, bias, relu)
     x = x.gather() if isinstance(x, FrameStacks) else x
     if x.device.type == "cpu" and x.dtype == torch.float32 and conv_bf16_amx.multiplies_bfloat16():
-        x = x.to(torch.bfloat16)  # autocast runs norms in float32
+        x = x.to(torch.bfloat16)  # Autocast runs norms in float32.
     if conv_bf16_amx.supports(x, weight, stride, padding):
         return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding, relu)
     if conv_f32_winograd.supports(x, weight, stride, padding):
@@ -54,8 +56,8 @@ BLOCK = 4  # pixels
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     """Compute conv2d in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md).
 
-    uint8 frames stay [N, C, H, W] if they are multiplied in float32. Otherwise blocks of 4x4 pixels become channels, so
-    that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels.
+    Frames of uint8 stay [N, C, H, W] if they are multiplied in float32. In other precisions, blocks of 4x4 pixels
+    become channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels.
     """
     if x.dtype != torch.uint8:
         return F.conv2d(x, weight, bias, stride, padding)
@@ -68,8 +70,8 @@ def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding:
 
 
 def pixel_blocks(x: Tensor) -> Tensor:
-    """Rearrange pixels into blocks: x [N, C, H, W] uint8 -> [N, 16 C, H / 4, W / 4], channels-last in memory. Channel
-    16 c + 4 i + j is pixel (i, j) of the blocks of channel c. Four pixels of a row are copied as one word."""
+    """Rearrange the pixels of x [N, C, H, W] uint8 into blocks [N, 16 C, H / 4, W / 4], channels-last in memory.
+    Channel 16 c + 4 i + j is pixel (i, j) of the blocks of channel c. Four pixels of a row are copied as one word."""
     N, C, H, W = x.shape
     words = x.contiguous().view(torch.int32).view(N, C, H // BLOCK, BLOCK, W // BLOCK)
     blocks = words.permute(0, 2, 4, 1, 3).contiguous().view(torch.uint8)
@@ -77,13 +79,13 @@ def pixel_blocks(x: Tensor) -> Tensor:
 
 
 def weight_blocks(weight: Tensor) -> Tensor:
-    """Rearrange weights for `pixel_blocks`: weight [D, C, k, k] -> [D, 16 C, k / 4, k / 4], channels-last in memory."""
+    """Rearrange the weights [D, C, k, k] for `pixel_blocks` into [D, 16 C, k / 4, k / 4], channels-last in memory."""
     D, C, k, _ = weight.shape
     blocks = weight.view(D, C, k // BLOCK, BLOCK, k // BLOCK, BLOCK).permute(0, 2, 4, 1, 3, 5)
     return blocks.reshape(D, k // BLOCK, k // BLOCK, C * BLOCK**2).permute(0, 3, 1, 2)
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:
-    """Return the dtype to which uint8 frames are converted. The numbers 0 to 255 are exact in bfloat16, too."""
+    """Return the dtype to which uint8 frames are converted. The numbers 0 to 255 are also exact in bfloat16."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

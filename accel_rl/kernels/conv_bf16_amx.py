@@ -1,4 +1,4 @@
-"""Convolutions, with or without a ReLU, in bfloat16, compiled for a CPU's tile registers (AMX)."""
+"""Convolutions in bfloat16, with or without a ReLU, are compiled for a CPU's tile registers (AMX)."""
 
 import functools
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
 from accel_rl.kernels.conv_u8 import in_planes
+from accel_rl.kernels.native import call
 
 
 def multiplies_bfloat16() -> bool:
@@ -40,10 +40,12 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 
 def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
-    """conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`. uint8 inputs are divided by 255.
+    """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`. Inputs of uint8 are divided by
+    255.
 
-    x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
-    bfloat16, channels-last in memory. Factors are rounded to bfloat16. Sums and the weight's gradient are float32.
+    `x` is [N, C, H, W] uint8, or bfloat16 channels-last, and `weight` [D, C, k, k] and `bias` [D] are float32; the
+    result [N, D, rows, columns] bfloat16 is channels-last in memory. Factors are rounded to bfloat16, and sums and the
+    weight's gradient are float32.
     """
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
     result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding, relu)
@@ -89,9 +91,9 @@ _last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # cached weights, b
 
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
-    """Return the weight in bfloat16 in two orders: that of the weight, and that of tile registers. The result is
-    cached, since the weight stays the same over the steps of a rollout. Comparing weights takes a tenth of the time of
-    packing them."""
+    """Return the weight in bfloat16 in two orders: the order of the weight, and the order of tile registers. The packed
+    weight is cached, since the weight stays the same over the steps of a rollout. Comparing weights takes a tenth of
+    the time of packing them."""
     D, C, k, _ = weight.shape
     kept = _last.get(weight.data_ptr())
     if kept is not None and torch.equal(kept[0], weight):
@@ -111,10 +113,10 @@ class _Order:
     s, s] for planes of bytes, otherwise [s, s, C]."""
 
     forward: Tensor
-    """Index into the weight, in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2]: the right operand of a
+    """Index into the weight, in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of the right operand of a
     product."""
     back: Tensor
-    """The same index for the transpose of each tap; empty for byte inputs, which have no gradient."""
+    """Index for the transpose of each tap, or empty for byte inputs, which have no gradient."""
     gradient: Tensor
     """Position of the gradient of each number of the weight, in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
     inner]."""
@@ -138,6 +140,6 @@ class _Order:
 
 
 def _tiles(matrices: Tensor) -> Tensor:
-    """Reorder matrices for tile registers: [n, K, M] -> [n, K / 32, M / 16, 16 pairs of K, 16 of M, 2], flat."""
+    """Reorder matrices [n, K, M] for tile registers, into [n, K / 32, M / 16, 16 pairs of K, 16 of M, 2], flat."""
     n, K, M = matrices.shape
     return matrices.reshape(n, K // 32, 16, 2, M // 16, 16).permute(0, 1, 4, 2, 5, 3).flatten()

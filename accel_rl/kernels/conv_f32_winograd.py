@@ -1,6 +1,6 @@
-"""Convolutions, with or without a ReLU, in float32 by Winograd's algorithms, compiled for AVX-512.
+"""Convolutions in float32 by Winograd's algorithms, with or without a ReLU, are compiled for AVX-512.
 
-They need at most half the multiplications of the definition.
+Winograd's algorithms need at most half the multiplications of a direct convolution.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
+from accel_rl.kernels.native import call
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
@@ -28,10 +28,11 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 
 def conv_f32_winograd(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
-    """conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`. It is accurate to a few units in the
-    last place of its largest terms.
+    """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`. The result is accurate to a few
+    units in the last place of its largest terms.
 
-    x [N, C, H, W], weight [D, C, k, k], bias [D], all float32 -> [N, D, rows, columns], channels-last in memory.
+    `x` [N, C, H, W], `weight` [D, C, k, k] and `bias` [D] are float32; the result [N, D, rows, columns] is
+    channels-last in memory.
     """
     x = x.contiguous(memory_format=torch.channels_last)
     result: Tensor = _ConvF32.apply(x, weight, bias, stride, padding, relu)

@@ -1,4 +1,4 @@
-"""A convolution of uint8 frames, with or without a ReLU, compiled for AVX-512: the first layer of a network."""
+"""The convolution of uint8 frames in the first layer of a network, with or without a ReLU, is compiled for AVX-512."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
 from accel_rl.kernels.frames import FrameStacks
+from accel_rl.kernels.native import call
 
 
 def in_planes(pictures: Tensor) -> Tensor:
@@ -42,9 +42,10 @@ def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: in
 
 
 def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor, relu: bool = True) -> Tensor:
-    """conv2d(obs / 255, weight, bias, stride 4), followed by a ReLU with `relu`.
+    """Compute conv2d(obs / 255, weight, bias, stride 4), followed by a ReLU with `relu`.
 
-    obs [N, S, H, W] uint8, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in memory.
+    `obs` is [N, S, H, W] uint8, `weight` [C, S, 8, 8] and `bias` [C]; the result [N, C, rows, columns] float32 is
+    channels-last in memory.
     """
     if isinstance(obs, FrameStacks):
         return _of_frames(obs, weight, bias, relu)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
+from accel_rl.kernels.native import call
 
 WORD = 8  # bytes of a machine word
 
@@ -16,8 +16,9 @@ WORD = 8  # bytes of a machine word
 class FrameStacks:
     """Observations whose frames are not gathered yet, described by the positions of their frames.
 
-    frames [R, B, *frame_shape]; t, b [N] int64; age [N] uint8, as in `gather_stacks`. Some layers read the frames in
-    place, and accept this object instead of a tensor [N, stack, *frame_shape]. All other layers call `gather`.
+    `frames` are [R, B, *frame_shape], `t` and `b` [N] int64, and `age` [N] uint8, as in `gather_stacks`. Some layers
+    read the frames in place, and accept this object instead of a tensor [N, stack, *frame_shape]. All other layers call
+    `gather`.
     """
 
     frames: Tensor
@@ -52,9 +53,9 @@ class FrameStacks:
 def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int) -> Tensor:
     """Return the observation at each cell: the `stack` newest frames, oldest first.
 
-    frames [R, B, *frame_shape]. The newest frame of cell (t [N], b [N]) is in row t + stack - 1. age [N] uint8 is the
-    number of steps since the episode's first frame (saturating). Return observations [N, stack, *frame_shape], in which
-    frames from before the episode are zeros. With stack 1, the shape is [N, *frame_shape].
+    `frames` are [R, B, *frame_shape]. The newest frame of cell (t [N], b [N]) is in row t + stack - 1. `age` [N] uint8
+    is the number of steps since the episode's first frame (saturating). Returns observations [N, stack, *frame_shape],
+    or [N, *frame_shape] with stack 1, in which frames from before the episode are zeros.
     """
     if stack == 1:
         return frames[t, b]
@@ -69,7 +70,7 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 
 
 def _gather(stacks: FrameStacks) -> Tensor:
-    """Compute `gather_stacks` by torch operations. The call does not synchronise with a GPU.
+    """Compute `gather_stacks` by torch operations, without synchronising with a GPU.
 
     A GPU copies one element per index, so frames whose size is a multiple of a word are copied by words.
     """
@@ -99,7 +100,7 @@ def _words(frames: Tensor) -> Tensor | None:
 def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> FrameStacks:
     """Return the observations of T successive steps of neighbouring environments, time-major.
 
-    frames [R, B, *frame_shape], age [.., B], and steps t .. t + T - 1 of environments b -> [T * n, stack,
+    From frames [R, B, *frame_shape] and age [.., B], steps t .. t + T - 1 of environments b become [T * n, stack,
     *frame_shape].
     """
     cells = _cells(T, *b.indices(frames.shape[1]), frames.device)

@@ -8,14 +8,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
+from accel_rl.kernels.native import call
 
 MAX_ROWS = 64  # limit of src/nn/linear_small_batch.h
-MIN_COLUMNS = 256  # for narrower layers, a library is as fast
+MIN_COLUMNS = 256  # For narrower layers, a CPU library is as fast.
 
 
 def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
-    """Compute x [N, F] weight [G, F]' + bias [G] -> [N, G].
+    """Compute the product of x [N, F] and the transpose of weight [G, F], plus bias [G], as [N, G].
 
     Each output row is bitwise identical for any batch size and number of threads. Return None without computing, except
     if N is at most 64, F a large multiple of 16, all tensors are contiguous float32 on a CPU with AVX-512, and no
@@ -44,8 +44,8 @@ rows are bitwise identical for any batch size and number of threads."""
 
 
 def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute a wide layer, which holds most parameters of a small network: x [N, F], weight [G, F], bias [G] -> [N,
-    G].
+    """Compute a wide layer, which has most parameters of a small network, from x [N, F], weight [G, F] and bias [G], as
+    [N, G].
 
     If the weight has the attribute `flat_grad` (set by `FlatParameters`), backward writes the gradient there, and
     autograd uses this memory as `weight.grad` without a copy. If a loss uses a weight twice, autograd allocates its
@@ -62,7 +62,7 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def head_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute the last layer of a network: x [N, F], weight [G, F], bias [G] -> [N, G].
+    """Compute the last layer of a network from x [N, F], weight [G, F] and bias [G], as [N, G].
 
     During acting, each output row is bitwise identical for any batch size.
     """
@@ -97,7 +97,7 @@ class _GradInPlace(torch.autograd.Function):
         (x, weight), (parameter,) = ctx.saved_tensors, ctx.parameter
         is_only_use = parameter.pending_uses == 1 and parameter.grad is None
         parameter.pending_uses = max(parameter.pending_uses - 1, 0)
-        # autograd stores a view without other references directly, instead of copying the view.
+        # Autograd stores a view without other references directly, instead of copying the view.
         d_weight = parameter.flat_grad.view_as(weight) if is_only_use else torch.empty_like(weight)
         torch.mm(grad.t(), x, out=d_weight)
         return grad.mm(weight) if ctx.needs_input_grad[0] else None, d_weight, grad.sum(0), None

@@ -1,15 +1,19 @@
-"""The compiled extension has the CPU kernels (kernels/src)."""
+"""Loads the compiled extension of the CPU kernels (kernels/src), and calls its kernels."""
 
 import contextlib
 import ctypes
 import functools
 import importlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from accel_rl.system.extensions import remedy
 from accel_rl.system.hardware import say_once
@@ -20,7 +24,7 @@ _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
     """Context manager without compiled kernels, in which torch computes every layer in the same way for all batch
-    sizes. The export of a network uses this, so that the network consists of torch operations only."""
+    sizes. The export of a network uses `left_out`, so that the network consists of torch operations only."""
     token = _left_out.set(True)
     try:
         yield
@@ -33,7 +37,8 @@ def is_left_out() -> bool:
 
 
 def compiled() -> ModuleType | None:
-    """Return the extension module, or None inside `left_out`, or if it was not built, which is logged once."""
+    """Return the extension module, or None inside `left_out`, or if the extension was not compiled, which is logged
+    once."""
     if _left_out.get():
         return None
     try:
@@ -49,7 +54,7 @@ def compiled() -> ModuleType | None:
 
 
 def required() -> ModuleType:
-    """Return the extension module, for kernels whose `supports` has confirmed that it exists."""
+    """Return the extension module, for kernels whose `supports` has confirmed that the module exists."""
     module = compiled()
     assert module is not None
     return module
@@ -62,3 +67,40 @@ def _team() -> int:
     for library in (*torch_folder.glob("lib/libgomp*"), *torch_folder.parent.glob("torch.libs/libgomp*")):
         return ctypes.cast(ctypes.CDLL(str(library)).GOMP_parallel, ctypes.c_void_p).value or 0
     return 0
+
+
+Observe = Callable[[str, list[Any], tuple[Any, ...]], None]
+"""A function of (kernel name, the numbers passed to the kernel, the Python arguments from which these numbers were
+made)."""
+
+
+class _Thread(threading.local):
+    observe: Observe | None = None
+
+
+_thread = _Thread()
+
+
+def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
+    """Call a compiled kernel with numbers, tuples of numbers, and tensors. A tensor is passed as its address, and None
+    as 0."""
+    numbers = [_number(a) for a in arguments]
+    getattr(module, kernel)(*numbers)
+    if _thread.observe is not None:
+        _thread.observe(kernel, numbers, arguments)
+
+
+@contextmanager
+def observed(observe: Observe) -> Iterator[None]:
+    """Context manager in which `observe` is called after each call of a kernel by this thread."""
+    _thread.observe = observe
+    try:
+        yield
+    finally:
+        _thread.observe = None
+
+
+def _number(argument: Any) -> Any:
+    if isinstance(argument, Tensor):
+        return argument.data_ptr()
+    return 0 if argument is None else argument

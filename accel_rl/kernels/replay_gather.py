@@ -12,14 +12,14 @@ from accel_rl.system.hardware import say_once
 
 
 def gather_batch(ring: RingArrays, cell: Tensor) -> Gathered:
-    """Gather the n-step transitions that begin at cells [N], on any device. The call does not wait for a GPU."""
+    """Gather the n-step transitions that begin at cells [N], on any device and without waiting for a GPU."""
     if not cell.is_cpu:
         obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_transitions(*ring, cell)
         return obs_tm1, obs_t, r_t, discount_t, a_tm1
     return gather(ring, cell, may_overlap=True)
 
 
-# torch infers the operator's schema from these annotations, which must list the fields of RingArrays one by one.
+# Torch infers the operator's schema from these annotations, which must list the fields of RingArrays one by one.
 @torch.library.custom_op("accel_rl::gather_transitions", mutates_args=())
 def gather_transitions(
     frames: Tensor,
@@ -36,7 +36,7 @@ def gather_transitions(
     reward_clip: float,
     cell: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The function `ring_arrays.gather` as an operator. Its results share no memory."""
+    """The function `ring_arrays.gather` as an operator, whose results share no memory."""
     ring = RingArrays(frames, finals, age, action, reward, flags, final, B, stack, n, gamma, reward_clip)
     return gather(ring, cell)
 
@@ -53,7 +53,7 @@ def _on_cuda(*arguments: Tensor | float) -> Gathered:
                 return launch(ring, cell)
         except torch.OutOfMemoryError:
             raise
-        except Exception as e:  # The cause is a missing C compiler, or a GPU that Triton does not support.
+        except Exception as e:  # Triton fails without a C compiler, or for a GPU that Triton does not support.
             _failures.append(e)
             say_once(f"the replay's Triton kernel does not run, torch gathers in many operations: {str(e).strip()}")
     return gather(ring, cell)

@@ -1,8 +1,9 @@
-"""The Triton kernel that gathers a batch of transitions. Import it only for a CUDA device, or to compile it.
+"""The Triton kernel that gathers a batch of transitions. This module is imported only for a CUDA device, or to compile
+the kernel.
 
-One program copies one frame of one observation of sample i. The frame is frame j of obs_tm1 (j < STACK) or of obs_t.
-Each program iterates over the n steps of its sample. The first program also stores the return, the discount and the
-action.
+One program copies one frame of one observation of sample i, which is frame j of obs_tm1 (j < STACK) or of obs_t. Each
+program iterates over the n steps of its sample. The first program of a sample also stores the return, the discount and
+the action.
 """
 
 import torch
@@ -26,7 +27,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     size, B, gamma, clip,
     STACK: tl.constexpr, STEPS: tl.constexpr, CLIPS: tl.constexpr, WORDS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """`frames` and `finals` are arrays of words, with WORDS words per frame. `size` is the number of cells. B is the
+    """`frames` and `finals` are arrays of words, with WORDS words per frame. `size` is the number of cells, and B the
     number of cells per row."""
     i = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1)
@@ -54,7 +55,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     tl.store(a_tm1 + i, tl.load(action + first % size).to(tl.int64), mask=j == 0)
 
     is_next = j >= STACK  # whether j is a frame of obs_t
-    lag = STACK - 1 - j % STACK  # the newest frame has lag 0
+    lag = STACK - 1 - j % STACK  # The newest frame has lag 0.
     known = tl.load(age + tl.where(is_next, last, first) % size).to(tl.int32) + is_next.to(tl.int32)
     shown = lag <= known
     slot = tl.load(final + last % size).to(tl.int64)

@@ -1,4 +1,4 @@
-"""A frame ring consists of these arrays. Torch operations gather transitions from the arrays."""
+"""A frame ring consists of arrays from which torch operations gather transitions."""
 
 from typing import NamedTuple
 
@@ -42,8 +42,7 @@ class RingArrays(NamedTuple):
 
 
 def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathered:
-    """Gather the n-step transitions that begin at cells [N], which must be sampleable. The call does not wait for a
-    GPU.
+    """Gather the n-step transitions that begin at cells [N], which must be sampleable, without waiting for a GPU.
 
     With `may_overlap`, the two observations may be views of the same memory, which is faster.
     """
@@ -52,7 +51,7 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
     for k in range(1, ring.n):
         step = cell + k * ring.B
         reward, more, then_goes_on = _step(ring, step)
-        # torch.where is used, not a product, because a cell after the episode may hold NaN.
+        # torch.where is used, not a product, because a cell after the episode may contain NaN.
         r_t = r_t + torch.where(goes_on, discount * reward, 0)
         last = torch.where(goes_on, step, last)
         discount = torch.where(goes_on, discount * more, discount)
@@ -101,7 +100,7 @@ def _take(ring: RingArrays, cell: Tensor) -> Tensor:
 
 
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
-    """Set, in place, the frames from before the episode to zero. obs [N, S, ...], lags [S], age [N]."""
+    """Set the frames of obs [N, S, ...] from before the episode to zero in place, by lags [S] and age [N]."""
     before = lags > age[:, None]
     if not obs.is_cpu:  # nonzero is avoided, because it would wait for the GPU.
         obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
@@ -114,7 +113,7 @@ def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
 def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
     """Replace, in place, the next episode's first frame by the last frame of the ended episode.
 
-    newest [N, *frame_shape] are the newest frames, and final [N] the slots of the last frames.
+    `newest` [N, *frame_shape] are the newest frames, and `final` [N] the slots of the last frames.
     """
     ended = final >= 0
     if not newest.is_cpu:

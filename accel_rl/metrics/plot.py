@@ -18,7 +18,7 @@ def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int
     """Return {index of a run that counts: indexes of runs with the same key that do not count}, in order.
 
     `keys` has settings, game and seed of each run. `lengths` has the env steps of each run. The longest run counts, or
-    the first of several longest.
+    the first of several longest runs.
     """
     groups: dict[Hashable, list[int]] = {}
     for i, key in enumerate(keys):
@@ -31,11 +31,11 @@ def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int
 
 
 def repeated(kept: str, others: Sequence[str], seed: object) -> str:
-    """Return a line that names runs of the same settings and seed."""
+    """Return a line of text that names runs of the same settings and seed."""
     return f"seed {seed} counts once, from {kept}; {counted(len(others), 'more run')} of it: {', '.join(others)}"
 
 
-Column = tuple[np.ndarray, np.ndarray]  # values of the x axis and the y axis
+Column = tuple[np.ndarray, np.ndarray]  # values of the x axis and the y axis of a curve
 MINUTES = "minutes"  # Minutes are not a column of any file, but computed as wall_s / 60.
 COLUMNS = 3  # number of panels per row
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
@@ -81,8 +81,8 @@ class Curve:
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
-    """Read columns of a run's metrics.csv against another column, at rows that have both. The result is empty if no row
-    has both yet."""
+    """Read columns of a run's metrics.csv against another column, at rows that have both. A column is omitted if no row
+    has both values yet."""
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         with open(run / "metrics.csv", newline="") as f:
@@ -99,7 +99,7 @@ def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
 
 
 def read_column(run: Path, x: str, y: str) -> Column:
-    """Read two columns of a run's metrics.csv, at rows that have both. `x` may be MINUTES. Raises ConfigError if a
+    """Read two columns of a run's metrics.csv, at rows that have both; `x` may be MINUTES. Raises ConfigError if a
     column is missing."""
     file = run / "metrics.csv"
     if not file.exists():
@@ -164,7 +164,8 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
 
 
 def _common(folders: Sequence[str]) -> str:
-    """Return the common part of the names of a sweep's runs (pong,a2c-16env,seed=0), or else the first name."""
+    """Return the common part of the names of a sweep's runs (pong,a2c-16env,seed=0), or the first name without a common
+    part."""
     first, *others = [name.split(",") for name in folders]
     return ",".join(part for part in first if all(part in other for other in others)) or folders[0]
 
@@ -219,7 +220,7 @@ def pyplot() -> object:
 
 
 def picture(figure: object, kind: str = "png") -> bytes:
-    """Save the figure as bytes (png, pdf or svg) and close it."""
+    """Return the figure as bytes (png, pdf or svg), and close the figure."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind)  # type: ignore[attr-defined]
     pyplot().close(figure)  # type: ignore[attr-defined]

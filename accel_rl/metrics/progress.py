@@ -26,7 +26,7 @@ def human_score(score: float) -> str:
 
 
 def terminal() -> "Console | None":
-    """Return the console of stderr if it is a terminal and rich is installed."""
+    """Return the console of stderr if stderr is a terminal and rich is installed."""
     try:
         from rich.console import Console
     except ImportError:
@@ -36,11 +36,11 @@ def terminal() -> "Console | None":
 
 
 class ProgressDisplay:
-    """Display the steps done, steps/s over the last seconds, the online score and the time left. All output is on
+    """Displays the steps done, steps/s over the last seconds, the online score and the time left. All output is on
     stderr."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
-        """`unit` is the unit of total and done."""
+        """`unit` is the unit of `total` and `done`."""
         self.total = total
         self.label = label
         self._unit = unit
@@ -64,7 +64,7 @@ class ProgressDisplay:
             self._bar.start()
 
     def update(self, done: int, score: float) -> None:
-        """Update the display. The call is cheap enough after every rollout."""
+        """Update the display, which is cheap enough after every rollout."""
         now = time.monotonic()
         if now - self._shown < (BAR_INTERVAL_S if self._bar else PLAIN_INTERVAL_S):
             return
@@ -89,7 +89,7 @@ class ProgressDisplay:
             )
 
     def pause(self, what: str) -> None:
-        """Display an activity other than training. The time of the activity does not count in steps/s."""
+        """Display an activity other than training. The time of such an activity does not count in steps/s."""
         if self._bar:
             self._bar.update(self._task, rate=what)
         else:
@@ -111,7 +111,7 @@ class ProgressDisplay:
 
 
 class Silent(ProgressDisplay):
-    """The display of ranks other than 0 prints only messages."""
+    """The display of ranks other than 0, which prints only messages."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
         super().__init__(total, done, label, unit)

@@ -10,7 +10,7 @@ from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
 class Recorder:
-    """Compute means over the updates since the last row. Values stay tensors until a row is written, so that no update
+    """Computes means over the updates since the last row. Values stay tensors until a row is written, so that no update
     waits for a GPU."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Recorder:
         self._counts[names] = self._counts.get(names, 0) + metrics.updates
 
     def means(self) -> dict[str, float]:
-        """Return the means and reset them. The call waits once for a GPU."""
+        """Return the means of the metrics, and reset the sums. `means` waits once for a GPU."""
         groups = list(self._sums)
         totals = torch.cat([self._sums[g] for g in groups]).tolist() if groups else []
         names = [(name, self._counts[g]) for g in groups for name in g]

@@ -1,5 +1,5 @@
-"""Sinks are the destinations of rows of metrics. A sink receives every row in order. On resume, it receives the number
-of the last valid row."""
+"""Sinks are the destinations of rows of metrics. A sink receives every row in order. When a run is resumed, a sink
+receives the number of the last valid row."""
 
 import csv
 import math
@@ -9,7 +9,7 @@ from typing import Protocol
 
 Row = dict[str, float | int | str]
 
-# Two equal runs differ only in these columns.
+# Only the columns of wall time differ between two equal runs.
 WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "steps_per_s")
 
 
@@ -26,11 +26,12 @@ def format_cell(value: float | int | str | None) -> str:
 
 
 class CsvSink:
-    """The sink of metrics.csv writes a header, then the rows. Each row is flushed immediately. A new column rewrites
-    the file atomically."""
+    """The sink of metrics.csv writes a header, then the rows. Each row of metrics.csv is flushed immediately. A new
+    column rewrites metrics.csv atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
-        """`rows` is the number of rows of an existing file that are kept. Later rows will be written again."""
+        """`rows` is the number of rows of an existing file that are kept. Later rows of the file will be written
+        again."""
         self.path = path
         self._columns: list[str] = []
         self.last: dict[str, str] = {}

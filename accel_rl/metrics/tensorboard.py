@@ -1,4 +1,4 @@
-"""TensorBoard events in the run folder (extra: tensorboard)."""
+"""Writes TensorBoard events in the run folder (extra: tensorboard)."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,7 @@ INSTALL = "pip install 'accel_rl[tensorboard]'"
 
 
 def check_tensorboard() -> None:
-    """Raise ConfigError if the extra is missing."""
+    """Raise ConfigError if the extra `tensorboard` is missing."""
     try:
         import tensorboard  # noqa: F401
     except ImportError as e:

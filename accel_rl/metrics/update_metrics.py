@@ -1,4 +1,4 @@
-"""Metrics of updates."""
+"""Collects the metrics of updates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ COLUMNS = (
 )
 """Columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""
 PREFIXES = ("info/", "secondary/")
-"""Other such columns have names that begin with these prefixes."""
+"""Prefixes of further columns that are not metrics of updates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateMetrics:
     """Sums of scalars over some updates. The sums stay on the learner's device until a row of metrics is written.
 
-    `names` has M names. sums [M] float64. `updates` is the number of updates.
+    `names` has M names, and `sums` is [M] float64. `updates` is the number of updates.
     """
 
     names: tuple[str, ...]
@@ -53,12 +53,12 @@ class UpdateMetrics:
         return UpdateMetrics(tuple(prefix + n for n in self.names), self.sums, self.updates) if prefix else self
 
     def means(self) -> dict[str, float]:
-        """Return the means over the updates. The call waits for a GPU."""
+        """Return the means over the updates, after waiting for a GPU."""
         return dict(zip(self.names, (self.sums / self.updates).tolist(), strict=True))
 
 
 def _scalar(name: str, value: Tensor | float, device: torch.device | None) -> Tensor:
-    """Return a metric as a scalar [] float64. Raises ConfigError for a name that a row has already, or for another
+    """Return a metric as a scalar [] float64. Raises ConfigError for a name that a row already has, or for another
     shape."""
     if name in COLUMNS or name.startswith(PREFIXES):
         raise ConfigError(f"metric {name!r}: a row has a column of this name; give the metric another name")

@@ -1,5 +1,5 @@
-"""Weights & Biases (extra: wandb) is off by default, waits for a bounded time, and never ends a run. Its API key is not
-stored in the run folder."""
+"""Weights & Biases (extra: wandb) is off by default, waits for a bounded time, and never ends a run. The API key of
+Weights & Biases is not stored in the run folder."""
 
 import importlib.util
 import logging
@@ -18,7 +18,7 @@ START_TIMEOUT_S = 20.0
 
 
 def check_wandb(mode: str) -> None:
-    """Raise ConfigError if a mode other than disabled lacks the extra."""
+    """Raise ConfigError if a mode other than disabled lacks the extra `wandb`."""
     if mode != "disabled" and importlib.util.find_spec("wandb") is None:
         raise ConfigError(f"--wandb {mode} needs the extra wandb: {INSTALL}")
 
@@ -46,12 +46,12 @@ class WandbSink:
 
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
-    """Return the sink in a list. The list is empty if the sink is disabled, or if wandb does not start in time (printed
+    """Return the sink in a list, which is empty if the sink is disabled, or if wandb does not start in time (printed
     once)."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
-    for kind in ("CACHE", "CONFIG", "DATA"):  # wandb writes these files to the run folder
+    for kind in ("CACHE", "CONFIG", "DATA"):  # wandb writes its files to the run folder.
         os.environ.setdefault(f"WANDB_{kind}_DIR", str(folder.absolute() / "wandb" / kind.lower()))
     try:
         import wandb

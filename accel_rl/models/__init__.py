@@ -1,2 +1,2 @@
-"""Networks. A network receives observations as they are stored (uint8 pictures, float vectors), and scales them
-itself."""
+"""The neural networks of this project. A network receives observations as they are stored (uint8 pictures, float
+vectors), and scales them itself."""

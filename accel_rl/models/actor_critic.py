@@ -1,4 +1,4 @@
-"""A body with a policy head and a value head."""
+"""An actor-critic network is a body with a policy head and a value head."""
 
 import math
 from typing import cast
@@ -12,7 +12,7 @@ from accel_rl.models.precision import float32_head
 
 
 def body(spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none") -> tuple[nn.Module, int]:
-    """Return the module that computes features from observations, an MLP for vectors, and the number of features."""
+    """Return the module that computes features from observations (an MLP for vectors), and the number of features."""
     if spec.is_image:
         height, width = spec.frame_shape[-2:]
         net: nn.Module = find_network(network)(spec.channels, height, width, layer_norm=layer_norm)
@@ -22,7 +22,7 @@ def body(spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none") ->
 
 
 class Heads(nn.Module):
-    """Compute features [N, F] -> (logits [N, A], value [N]). Initially the policy is nearly uniform."""
+    """Computes logits [N, A] and value [N] from features [N, F]. Initially the policy is nearly uniform."""
 
     def __init__(self, features: int, n_actions: int):
         super().__init__()
@@ -34,7 +34,7 @@ class Heads(nn.Module):
 
 
 class ActorCritic(nn.Module):
-    """Compute obs [N, ...] -> (logits [N, A], value [N]).
+    """Computes logits [N, A] and value [N] from obs [N, ...].
 
     For pictures, both heads share a convolutional body (Mnih et al. 2016). For vectors, each head has an MLP, since in
     a shared MLP the gradient of values of order 100 would dominate the policy's gradient.

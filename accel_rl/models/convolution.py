@@ -13,7 +13,7 @@ from accel_rl.system.errors import ConfigError
 
 
 class Conv2d(nn.Conv2d):
-    """A square convolution, followed by a ReLU with `with_relu`. With `of_bytes`, x is divided by 255."""
+    """A square convolution, followed by a ReLU with `with_relu`. With `of_bytes`, the convolution divides x by 255."""
 
     def __init__(
         self,
@@ -55,7 +55,8 @@ def convolution(
     inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
     layer_norm: LayerNorm,
 ) -> Conv2d:  # fmt: skip
-    """Return a convolution with its ReLU and, unless `none`, its layer norm. size: height and width of the output."""
+    """Return a convolution with its ReLU and, unless `none`, its layer norm. `size` has the height and width of the
+    output."""
     if layer_norm == "none":
         return Conv2d(inputs, outputs, kernel, stride, padding, of_bytes)
     return NormConv2d(inputs, outputs, kernel, stride, padding, size, of_bytes, layer_norm)
@@ -70,8 +71,8 @@ class ConvNet(nn.Module):
 
     A user's network is a subclass with other `layers` and `hidden`.
 
-    obs [N, S, H, W], or [N, S, C, H, W] with channels, uint8 -> [N, hidden]. With hidden 0 the network ends after the
-    convolutions.
+    The network maps obs [N, S, H, W], or [N, S, C, H, W] with channels, uint8, to features [N, hidden]. With hidden 0
+    the network ends after the convolutions.
     """
 
     layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
@@ -95,7 +96,7 @@ class ConvNet(nn.Module):
         self.out_features = hidden or features
         self.fc_0 = Linear(features, hidden) if hidden else None
         self.relu_0 = NormedReLU((hidden,), layer_norm)
-        gain = math.sqrt(2)  # with torch's default, the signal halves in each layer
+        gain = math.sqrt(2)  # With torch's default, the signal halves in each layer.
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 orthogonal_(module, gain)
@@ -115,7 +116,7 @@ class ConvNet(nn.Module):
 
     @classmethod
     def least_size(cls) -> int:
-        """Return the least height and width of pictures, from which one cell is left after the convolutions."""
+        """Return the minimum height and width of pictures, for which one cell remains after the convolutions."""
         size = 1
         for _, kernel, stride, padding in reversed(cls.layers):
             size = max(1, (size - 1) * stride + kernel - 2 * padding)
@@ -140,7 +141,7 @@ class A3CNet(ConvNet):
     """The two-convolution network of Mnih et al. 2016, as Stooke & Abbeel section 5.1 use it on 104x80.
 
     The layers are 16 filters of 8x8 with stride 4, 32 of 4x4 with stride 2 and padding 1, and 256 fully connected
-    units. obs [N, S, H, W] uint8 -> [N, 256]. The network has 0.90 M parameters at 104x80x4.
+    units. The network maps obs [N, S, H, W] uint8 to [N, 256]. The network has 0.90 M parameters at 104x80x4.
     """
 
     layers = ((16, 8, 4, 0), (32, 4, 2, 1))
@@ -151,16 +152,14 @@ class DQNNet(ConvNet):
     """The three-convolution network of Mnih et al. 2015, as Stooke & Abbeel section 5.1 use it on 104x80.
 
     The layers are 32 filters of 8x8 with stride 4, 64 of 4x4 with stride 2 and padding 1, 64 of 3x3 with stride 1 and
-    padding 1, and 512 fully connected units. obs [N, S, H, W] uint8 -> [N, 512].
+    padding 1, and 512 fully connected units. The network maps obs [N, S, H, W] uint8 to [N, 512].
     """
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 1), (64, 3, 1, 1))
 
 
 class NatureNet(ConvNet):
-    """The network of Mnih et al. 2015, without padding. It has 1.68 M parameters at 84x84x4.
-
-    obs [N, S, H, W] uint8 -> [N, 512].
-    """
+    """The network of Mnih et al. 2015, without padding. The network has 1.68 M parameters at 84x84x4, and maps obs [N,
+    S, H, W] uint8 to [N, 512]."""
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))

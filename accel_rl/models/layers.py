@@ -1,4 +1,4 @@
-"""Fully connected layers."""
+"""Fully connected layers of the networks."""
 
 import math
 from typing import Literal, TypeVar
@@ -11,7 +11,8 @@ from accel_rl.kernels.linear import head_linear, hidden_linear
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 LayerNorm = Literal["none", "before", "after"]
-"""Layer norm (Ba et al. 2016, arXiv:1607.06450) over all features of a layer, before or after each activation."""
+"""Position of a layer norm (Ba et al. 2016, arXiv:1607.06450) over all features of a layer: none, before or after each
+activation."""
 
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
@@ -40,7 +41,8 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
 
 
 class NormedReLU(nn.Module):
-    """A ReLU with a layer norm over `shape` before it, after it, or without one. x [N, *shape] may be overwritten."""
+    """A ReLU with a layer norm over `shape` before it, after it, or without a layer norm. The layer may overwrite x [N,
+    *shape]."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()
@@ -53,7 +55,7 @@ class NormedReLU(nn.Module):
 
 
 class MLP(nn.Module):
-    """Hidden layers with tanh. obs [N, features] float -> [N, hidden[-1]]."""
+    """Hidden layers with tanh map obs [N, features] float to [N, hidden[-1]]."""
 
     def __init__(self, features: int, hidden: tuple[int, ...] = (64, 64), layer_norm: LayerNorm = "none"):
         super().__init__()
@@ -74,14 +76,14 @@ class MLP(nn.Module):
 
 
 class Linear(nn.Linear):
-    """A wide hidden layer. x [N, F] -> [N, G]."""
+    """A wide hidden layer maps x [N, F] to [N, G]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return hidden_linear(x, self.weight, self.bias)
 
 
 class Head(nn.Linear):
-    """The last layer of a network. x [N, F] -> [N, G]."""
+    """The last layer of a network maps x [N, F] to [N, G]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return head_linear(x, self.weight, self.bias)

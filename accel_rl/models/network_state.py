@@ -1,7 +1,7 @@
 """The state of a network by name has its parameters, trained or frozen, and its persistent buffers.
 
-Checkpoints, exported models, target networks and acting copies contain this whole state. Buffers that a module
-registers with `persistent=False` are excluded, because the module computes them when it is built.
+Checkpoints, exported models, target networks and acting copies contain the whole state of a network. Buffers that a
+module registers with `persistent=False` are excluded, because the module computes them when it is built.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,8 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# Classes of torch that compute the same in train mode and in eval mode. All modules of this project also do.
+# Classes of torch that compute the same in train mode and in eval mode.
+# All modules of this project also compute the same in both modes.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
     nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
@@ -21,7 +22,7 @@ _WITHOUT_MODE = {
 
 
 def network_state(model: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a network by name. The tensors are views of the network's memory.
+    """Return the tensors of a network by name, as views of the network's memory.
 
     Raises ConfigError if a module has state other than tensors (`get_extra_state`).
     """
@@ -55,7 +56,7 @@ def check_parameters(model: nn.Module) -> None:
 def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
     """Copy a state into a network, name by name, in place. `source` describes the state for the error message.
 
-    Raises ConfigError, with a message of one line, if names, shapes or dtypes differ. In this case no tensor is copied.
+    Raises ConfigError, with a message of one line, and copies no tensor, if names, shapes or dtypes differ.
     """
     here = network_state(model)
     check_names({name: _kind(x) for name, x in state.items()}, {n: _kind(x) for n, x in here.items()}, source)
@@ -82,28 +83,27 @@ def _kind(x: Tensor) -> str:
 
 @torch.no_grad()
 def copy_network(source: nn.Module, target: nn.Module) -> None:
-    """Copy the state of one network to another of the same class, in place."""
+    """Copy the state of one network to another network of the same class, in place."""
     copies = target.state_dict()
     for name, x in source.state_dict().items():
         copies[name].copy_(x)
 
 
 def statistics(model: nn.Module) -> list[Tensor]:
-    """Return the persistent buffers of a network, such as running means. These buffers change in updates without a
-    gradient."""
+    """Return the persistent buffers of a network, such as running means, which change in updates without a gradient."""
     names = model.state_dict(keep_vars=True)
     return [x for x in names.values() if not isinstance(x, nn.Parameter)]
 
 
 def has_modes(model: nn.Module) -> bool:
-    """Whether any module may behave differently in train mode. Only classes that are known to behave the same are
-    excluded."""
+    """Return whether any module may behave differently in train mode, which excludes only classes known to behave the
+    same."""
     return any(type(m) not in _WITHOUT_MODE and not type(m).__module__.startswith("accel_rl.") for m in model.modules())
 
 
 @contextmanager
 def training_mode(model: nn.Module) -> Iterator[None]:
-    """Context manager of updates, in which the network is in train mode. Afterwards it is in eval mode."""
+    """Context manager of updates, in which the network is in train mode instead of eval mode."""
     model.train()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Networks for pictures, by name."""
+"""Networks for pictures are found by name."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Precision of a network in training and sampling: float32, or a lower precision where it is faster."""
+"""The precision of a network in training and sampling is float32, or a lower precision that is faster."""
 
 import functools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from accel_rl.system.hardware import say_once
 Precision = Literal["float32", "tfloat32", "bfloat16"]
 """With tfloat32, a GPU multiplies float32 numbers with 10 bits of mantissa and adds in float32."""
 CPUINFO = Path("/proc/cpuinfo")
-# Least number of rows. For smaller batches, converting a layer's weights takes longer than multiplying by them.
+# For batches with fewer rows, converting a layer's weights takes longer than multiplying by them.
 WORTH_CONVERTING = 128
 
 
@@ -38,12 +38,12 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
     lower precision than float32."""
     if precision == "tfloat32" and not Device(device).queues_work:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
-    # torch.export and torch.compile fail where the newer `fp32_precision` differs from these settings.
+    # torch.export and torch.compile fail if the newer `fp32_precision` differs from these settings.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tfloat32"
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 in hardware."""
+    """Return whether this CPU multiplies bfloat16 in hardware."""
     return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
 
 

@@ -18,7 +18,8 @@ VECTOR_HIDDEN = 128
 
 
 def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tuple[nn.Module, int, int]:
-    """Return the module that computes features from observations, their number, and the width of the next layer."""
+    """Return the module that computes features from observations, the number of features, and the width of the next
+    layer."""
     if spec.is_image:
         cls = find_network(network)
         height, width = spec.frame_shape[-2:]
@@ -29,7 +30,7 @@ def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tup
 
 
 class Stream(nn.Module):
-    """Compute features [N, F] -> hidden (ReLU) -> [N, outputs]. Initially every output is nearly zero."""
+    """Computes [N, outputs] from features [N, F] by a hidden layer with ReLU. Initially every output is nearly zero."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool, layer_norm: LayerNorm = "none"):
         super().__init__()
@@ -49,7 +50,7 @@ class Stream(nn.Module):
 
 
 class QNetwork(nn.Module):
-    """Compute obs [N, ...] -> q [N, A], by the network of Mnih et al. 2015.
+    """Computes action values q [N, A] from obs [N, ...], by the network of Mnih et al. 2015.
 
     With `is_dueling`, two streams follow the convolutions (Wang et al. 2016). The streams' gradients in the shared
     layers are scaled by 2^-1/2. With `noisy`, fully connected layers have noise (Fortunato et al. 2018).
@@ -77,8 +78,8 @@ class QNetwork(nn.Module):
         self.value = Stream(inputs, hidden, atoms, noisy, layer_norm) if is_dueling else None
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """Compute obs [N, ...] -> [N, A, atoms]. With `noise`, use the noise of the last `resample`, and otherwise the
-        mean network."""
+        """Compute the outputs [N, A, atoms] from obs [N, ...]. With `noise`, the network uses the noise of the last
+        `resample`, and otherwise the mean weights."""
         x = self.body(obs)
         if self.value is not None and x.requires_grad:
             x.register_hook(lambda grad: grad * 2**-0.5)
@@ -88,7 +89,7 @@ class QNetwork(nn.Module):
         return dueling(self.value(x, noise).view(-1, 1, self.atoms), out)
 
     def q(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """Compute action values, obs [N, ...] -> q [N, A]."""
+        """Compute action values q [N, A] from obs [N, ...]."""
         return self.outputs(obs, noise).squeeze(-1)
 
     forward = q
@@ -101,7 +102,7 @@ class QNetwork(nn.Module):
 
 
 class CategoricalQNetwork(QNetwork):
-    """Compute obs [N, ...] -> logits [N, A, Z] of returns between v_min and v_max (Bellemare et al. 2017)."""
+    """Computes logits [N, A, Z] of returns between v_min and v_max from obs [N, ...] (Bellemare et al. 2017)."""
 
     def __init__(self, spec: EnvSpec, network: str, atoms: int, v_min: float, v_max: float, **options: Any):
         super().__init__(spec, network, atoms=atoms, **options)

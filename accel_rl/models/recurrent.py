@@ -25,8 +25,8 @@ class RecurrentBody(nn.Module):
     def unroll(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute T steps of n environments, time-major.
 
-        obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> features [T * n, units] and the state after each step
-        [T, n, 2 units].
+        From obs [T * n, ...], first [T, n] bool and state [n, 2 units], return features [T * n, units] and the state
+        after each step [T, n, 2 units].
         """
         x = self.body(obs).float().view(*first.shape, -1)
         with torch.autocast(x.device.type, enabled=False):  # The recurrent state is computed in float32.
@@ -34,7 +34,7 @@ class RecurrentBody(nn.Module):
         return after[..., : after.shape[-1] // 2].flatten(0, 1), after
 
     def _steps(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
-        """Compute the LSTM's steps: x [T, n, features] -> the state after each step [T, n, 2 units]."""
+        """Compute the LSTM's state after each step [T, n, 2 units] from x [T, n, features]."""
         goes_on = (~first).to(x.dtype).unsqueeze(-1)
         h, c = state.chunk(2, -1)
         states = []
@@ -52,8 +52,8 @@ class RecurrentActorCritic(RecurrentBody):
         self.heads = Heads(units, spec.n_actions)
 
     def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> logits [T * n, A], value [T * n] and the
-        state after each step [T, n, 2 units]."""
+        """From obs [T * n, ...], first [T, n] bool and state [n, 2 units], return logits [T * n, A], value [T * n] and
+        the state after each step [T, n, 2 units]."""
         x, after = self.unroll(obs, first, state)
         logits, value = self.heads(x)
         return logits, value, after
@@ -70,7 +70,7 @@ class RecurrentQNetwork(RecurrentBody):
         self.value = orthogonal_(Head(units, spec.n_actions), 0.01)
 
     def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> q [T * n, A] and the state after each step
-        [T, n, 2 units]."""
+        """From obs [T * n, ...], first [T, n] bool and state [n, 2 units], return q [T * n, A] and the state after each
+        step [T, n, 2 units]."""
         x, after = self.unroll(obs, first, state)
         return float32_head(self.value, x), after

@@ -12,7 +12,7 @@ from accel_rl.models.layers import LayerNorm, NormedReLU
 
 
 class ResidualBlock(nn.Module):
-    """Compute x + conv(relu(conv(relu(x)))) with 3x3 convolutions. x [N, C, H, W]."""
+    """Computes x + conv(relu(conv(relu(x)))) with 3x3 convolutions, for x [N, C, H, W]."""
 
     def __init__(self, channels: int, size: tuple[int, int], layer_norm: LayerNorm):
         super().__init__()
@@ -21,12 +21,13 @@ class ResidualBlock(nn.Module):
         self.relu_0 = NormedReLU((channels, *size), layer_norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.relu_0(x.clone())  # a ReLU may overwrite its argument
+        y = self.relu_0(x.clone())  # A ReLU may overwrite its argument.
         return x + self.conv_1(self.conv_0(y))
 
 
 class Section(nn.Module):
-    """A 3x3 convolution, a 3x3 max pooling with stride 2, and two residual blocks. x [N, C, H, W] -> [N, D, H/2, W/2].
+    """A 3x3 convolution, a 3x3 max pooling with stride 2, and two residual blocks map x [N, C, H, W] to [N, D, H/2,
+    W/2].
 
     With `is_first`, x has uint8 pixels or stacks of frames. With `is_last`, a ReLU follows the blocks.
     """
@@ -49,8 +50,8 @@ class Section(nn.Module):
 class ImpalaNet(ConvNet):
     """Three sections of 16, 32 and 32 channels with residual blocks, then a fully connected layer of 256 units.
 
-    Compute obs [N, S, H, W] uint8 -> [N, 256]. The network has 1.09 M parameters at 84x84x4. A subclass with another
-    `width` has `width` times as many channels, so `impala-4` is `ImpalaNet` with width 4.
+    The network maps obs [N, S, H, W] uint8 to [N, 256]. The network has 1.09 M parameters at 84x84x4. A subclass with
+    another `width` has `width` times as many channels, so `impala-4` is `ImpalaNet` with width 4.
     """
 
     layers = ((16, 3, 1, 1), (32, 3, 1, 1), (32, 3, 1, 1))

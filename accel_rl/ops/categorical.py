@@ -5,10 +5,10 @@ from torch import Tensor
 
 
 def project(atoms_p: Tensor, p: Tensor, atoms: Tensor) -> Tensor:
-    """Project a distribution onto the atoms: each mass is split between its two neighbouring atoms (eq. 7).
+    """Project a distribution onto the atoms, where each mass is split between its two neighbouring atoms (eq. 7).
 
-    atoms_p [N, Z] are positions of the masses p [N, Z], and atoms [Z] are equally spaced, ascending -> [N, Z]. Mass
-    outside the support goes to the first or the last atom.
+    `atoms_p` [N, Z] are positions of the masses `p` [N, Z], and `atoms` [Z] are equally spaced, ascending. Returns
+    masses [N, Z]. Mass outside the support goes to the first or the last atom.
     """
     low, high = atoms[0], atoms[-1]
     width = (high - low) / (len(atoms) - 1)
@@ -17,15 +17,15 @@ def project(atoms_p: Tensor, p: Tensor, atoms: Tensor) -> Tensor:
 
 
 def expectation(logits: Tensor, atoms: Tensor) -> Tensor:
-    """Return the expected value sum_i z_i softmax(logits)_i. logits [..., Z], atoms [Z] -> [...]."""
+    """Return the expected value sum_i z_i softmax(logits)_i [...] of logits [..., Z] over atoms [Z]."""
     return torch.softmax(logits, -1) @ atoms
 
 
 def cross_entropy(p: Tensor, logits: Tensor) -> Tensor:
-    """Return the cross entropy -sum_i p_i log softmax(logits)_i, algorithm 1. p, logits [N, Z] -> [N]."""
+    """Return the cross entropy -sum_i p_i log softmax(logits)_i [N] of p and logits [N, Z] (algorithm 1)."""
     return -(p * torch.log_softmax(logits, -1)).sum(-1)
 
 
 def entropy(p: Tensor) -> Tensor:
-    """Return the entropy -sum_i p_i log p_i, in nats. p [N, Z] -> [N]."""
+    """Return the entropy -sum_i p_i log p_i [N], in nats, of p [N, Z]."""
     return -torch.special.xlogy(p, p).sum(-1)

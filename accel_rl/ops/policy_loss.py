@@ -5,19 +5,19 @@ from torch import Tensor
 
 
 def log_prob(logits: Tensor, action: Tensor) -> Tensor:
-    """Return the log-probability log pi(a | s). logits [..., A]; action [...] int64 -> [...]."""
+    """Return the log-probability log pi(a | s) [...] of action [...] int64 by logits [..., A]."""
     return torch.log_softmax(logits, -1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Return the entropy H(pi) = -sum_a pi(a) log pi(a), in nats. logits [..., A] -> [...]."""
+    """Return the entropy H(pi) = -sum_a pi(a) log pi(a) [...], in nats, of logits [..., A]."""
     logp = torch.log_softmax(logits, -1)
     return -(logp.exp() * logp).sum(-1)
 
 
 def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Return the mean of x over the valid cells (all cells if `valid` is None). x, valid [...] -> []. The mean is zero
-    if no cell is valid.
+    """Return the mean [] of x [...] over the valid cells (all cells if `valid` is None). The mean is zero if no cell is
+    valid.
 
     An invalid cell of x may be NaN, because the mean and its gradient with respect to x are still finite. However, the
     gradient with respect to the inputs of x would be zero times NaN, which is NaN; apply `finite_where_invalid` to
@@ -31,10 +31,10 @@ def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Replace the non-finite numbers of invalid cells by zero. x [..., *], valid [...] bool, or None if all cells are
-    valid.
+    """Replace the non-finite numbers of x [..., *] in invalid cells by zero. `valid` is [...] bool, or None if all
+    cells are valid.
 
-    Valid cells are unchanged, because a NaN in them must be reported.
+    Valid cells are unchanged, because a NaN in a valid cell must be reported.
     """
     if valid is None or not x.is_floating_point():
         return x
@@ -45,8 +45,8 @@ def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
 def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
     """Return PPO's objective, which is maximised (Schulman et al. 2017, arXiv:1707.06347, eq. 7).
 
-    The objective is min(rho A, clip(rho, 1 - clip, 1 + clip) A), where log_ratio = log rho = log pi(a|s) - log
-    pi_old(a|s), advantage [...] -> [...].
+    The objective [...] is min(rho A, clip(rho, 1 - clip, 1 + clip) A), where log_ratio = log rho = log pi(a|s) - log
+    pi_old(a|s), and A is the advantage.
     """
     ratio = log_ratio.exp()
     return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)  # type: ignore[arg-type]
@@ -60,7 +60,8 @@ def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: 
 
 
 def sample_categorical(logits: Tensor, uniform: Tensor) -> Tensor:
-    """Draw actions by inverting the distribution function. logits [N, A]; uniform [N] in [0, 1) -> [N] int64."""
+    """Draw actions [N] int64 from logits [N, A] by inverting the distribution function at `uniform` [N] in [0, 1)."""
     cdf = torch.softmax(logits, -1).cumsum(-1)
-    # The last entry may be rounded to just below 1. An index past the end then means the last action.
+    # The last entry of the distribution function may be rounded to just below 1, so an index past the end means the
+    # last action.
     return (cdf <= uniform.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)

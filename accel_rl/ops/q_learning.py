@@ -6,8 +6,8 @@ from torch import Tensor
 
 
 def q_learning_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor) -> Tensor:
-    """Return the target r_t + discount_t max_a q_t(a) (Mnih et al. 2015, algorithm 1). r_t, discount_t [N]; q_t [N, A]
-    -> [N]."""
+    """Return the target r_t + discount_t max_a q_t(a) [N] (Mnih et al. 2015, algorithm 1), from r_t and discount_t [N]
+    and q_t [N, A]."""
     return r_t + discount_t * q_t.max(-1).values
 
 
@@ -15,21 +15,21 @@ def double_q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, q_t_selector: 
     """Return the double Q-learning target r_t + discount_t q_t(argmax_a q_t_selector(a)) (van Hasselt et al. 2016,
     arXiv:1509.06461, eq. 4).
 
-    r_t, discount_t [N]; q_t (of the target network), q_t_selector (of the learner) [N, A] -> [N].
+    `q_t` [N, A] is from the target network, `q_t_selector` [N, A] from the learner, and `r_t`, `discount_t` and the
+    target are [N].
     """
     return r_t + discount_t * batched_index(q_t, q_t_selector.argmax(-1))
 
 
 def batched_index(q: Tensor, action: Tensor) -> Tensor:
-    """Select the values of actions, as rlax's `batched_index`. q [N, A] or [N, A, Z]; action [N] int64 -> [N] or [N,
-    Z]."""
+    """Select the values [N] or [N, Z] of action [N] int64 from q [N, A] or [N, A, Z], as rlax's `batched_index`."""
     index = action.view(-1, *[1] * (q.dim() - 1)).expand(-1, 1, *q.shape[2:])
     return q.gather(1, index).squeeze(1)
 
 
 def huber(error: Tensor, delta: float) -> Tensor:
     """Return the Huber loss, 1/2 error^2 within +- delta, and delta (|error| - delta / 2) beyond. With delta 0 the loss
-    is 1/2 error^2 everywhere. [...] -> [...].
+    is 1/2 error^2 everywhere.
 
     With delta 1 the gradient is the error clipped to +- 1 (Mnih et al. 2015, Methods).
     """
@@ -41,18 +41,18 @@ def huber(error: Tensor, delta: float) -> Tensor:
 
 
 def dueling(value: Tensor, advantage: Tensor) -> Tensor:
-    """Combine the streams of a dueling network, V + A - mean_a A (Wang et al. 2016, arXiv:1511.06581, eq. 9). value [N,
-    1, ...], advantage [N, A, ...]."""
+    """Combine the streams of a dueling network, value [N, 1, ...] and advantage [N, A, ...], as V + A - mean_a A (Wang
+    et al. 2016, arXiv:1511.06581, eq. 9)."""
     return value + advantage - advantage.mean(1, keepdim=True)
 
 
 def uniform_action(uniform: Tensor, n_actions: int) -> Tensor:
-    """Draw a uniform-random action from a uniform number. uniform [...] in [0, 1) -> [...] int64."""
+    """Draw a uniform-random action [...] int64 from a number `uniform` [...] in [0, 1)."""
     return (uniform * n_actions).long().clamp_(max=n_actions - 1)
 
 
 def spread_powers(spread: float, B: int, device: torch.device) -> Tensor:
-    """Return the powers 1 + spread i / (B - 1), [B]. Environment i explores with epsilon to this power (Horgan et al.
+    """Return the powers 1 + spread i / (B - 1), [B], of epsilon with which environment i explores (Horgan et al.
     2018)."""
     return 1 + spread * torch.arange(B, device=device) / max(B - 1, 1)
 
@@ -60,7 +60,8 @@ def spread_powers(spread: float, B: int, device: torch.device) -> Tensor:
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
     """Draw a uniform-random action with probability epsilon, otherwise return the first action with the highest value.
 
-    q [N, A]; uniform [N] in [0, 1); epsilon [N] or [] -> action [N] int64. One uniform number decides whether to
-    explore (uniform < epsilon); uniform / epsilon, which is again uniform in [0, 1), selects the random action.
+    From q [N, A], `uniform` [N] in [0, 1) and epsilon [N] or [], the result is action [N] int64. One uniform number
+    decides whether to explore (uniform < epsilon); uniform / epsilon, which is again uniform in [0, 1), selects the
+    random action.
     """
     return torch.where(uniform < epsilon, uniform_action(uniform / epsilon, q.shape[-1]), q.argmax(-1))

@@ -1,4 +1,4 @@
-"""Return and advantages over a rollout, time-major."""
+"""Returns and advantages over a rollout are time-major."""
 
 import torch
 from torch import Tensor
@@ -13,14 +13,15 @@ def generalized_advantage(
     lambda_: float | Tensor = 1.0,
     cut: Tensor | None = None,
 ) -> Tensor:
-    """Compute generalized advantage estimation (GAE), Schulman et al. 2016 (arXiv:1506.02438) eq. 16.
+    """Compute generalized advantage estimation (GAE; Schulman et al. 2016, arXiv:1506.02438, eq. 16).
 
-    delta_t = r_t + discount_t V(s_{t+1}) - V(s_t); A_t = delta_t + discount_t lambda (1 - cut_t) A_{t+1}
+        delta_t = r_t + discount_t V(s_{t+1}) - V(s_t)
+        A_t = delta_t + discount_t lambda (1 - cut_t) A_{t+1}
 
-    reward, value, discount [T, B]; bootstrap [B] = V(s_T) -> advantage [T, B]. `discount` is gamma * (1 - terminated).
-    At a time limit s_{t+1} is not the next row. So `next_value` [T, B] has V(s_{t+1}) of all steps, and `cut` [T, B]
-    bool is true at time limits. At a cut the sum stops although the discount is not zero. With lambda 1 the advantage
-    is the n-step return (up to the rollout's end) minus the value.
+    `reward`, `value`, `discount` and the advantage are [T, B], and `bootstrap` [B] is V(s_T). `discount` is gamma * (1
+    - terminated). At a time limit s_{t+1} is not the next row. Therefore `next_value` [T, B] has V(s_{t+1}) of all
+    steps, and `cut` [T, B] bool is true at time limits. At a cut the sum of temporal differences stops although the
+    discount is not zero. With lambda 1 the advantage is the n-step return (up to the rollout's end) minus the value.
     """
     if next_value is None:
         next_value = torch.cat([value[1:], bootstrap[None]])
@@ -37,10 +38,10 @@ def generalized_advantage(
 
 
 def discounted_return(reward: Tensor, discount: Tensor, bootstrap: Tensor) -> Tensor:
-    """Return the n-step return up to the end of the rollout (Mnih et al. 2016, section 4): R_t = r_t + discount_t
-    R_{t+1}.
+    """Return the n-step return R_t = r_t + discount_t R_{t+1} up to the end of the rollout (Mnih et al. 2016, section
+    4).
 
-    reward, discount [T, B]; bootstrap [B] = V(s_T) -> [T, B].
+    `reward`, `discount` and the return are [T, B], and `bootstrap` [B] is V(s_T).
     """
     returns = torch.empty_like(reward)
     after = bootstrap

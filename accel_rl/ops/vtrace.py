@@ -7,8 +7,8 @@ from torch import Tensor
 
 
 class VTrace(NamedTuple):
-    """target [T, B] are the value targets v_t. advantage [T, B] are the advantages of the policy gradient, multiplied
-    by rho."""
+    """`target` [T, B] are the value targets v_t. `advantage` [T, B] are the advantages of the policy gradient,
+    multiplied by rho."""
 
     target: Tensor
     advantage: Tensor
@@ -26,15 +26,17 @@ def vtrace(
     c_clip: float = 1.0,
     cut: Tensor | None = None,
 ) -> VTrace:
-    """Compute V-trace targets, Espeholt et al. 2018 (IMPALA, arXiv:1802.01561) eq. 1 and section 4.2.
+    """Compute V-trace targets (Espeholt et al. 2018, IMPALA, arXiv:1802.01561, eq. 1 and section 4.2).
 
-    rho_t = min(rho_clip, pi/mu); c_t = lambda min(c_clip, pi/mu) delta_t = rho_t (r_t + discount_t V(x_{t+1}) - V(x_t))
-    v_t = V(x_t) + delta_t + discount_t c_t (v_{t+1} - V(x_{t+1})) advantage_t = rho_t (r_t + discount_t v_{t+1} -
-    V(x_t))
+        rho_t = min(rho_clip, pi/mu);  c_t = lambda min(c_clip, pi/mu)
+        delta_t = rho_t (r_t + discount_t V(x_{t+1}) - V(x_t))
+        v_t = V(x_t) + delta_t + discount_t c_t (v_{t+1} - V(x_{t+1}))
+        advantage_t = rho_t (r_t + discount_t v_{t+1} - V(x_t))
 
-    log_ratio = log pi(a|x) - log mu(a|x), reward, discount (gamma * (1 - terminated)), value, next_value = V(x_{t+1}),
-    all [T, B]. `cut` [T, B] bool is true at time limits, where x_{t+1} is not the next row, so v_{t+1} is V(x_{t+1}).
-    With pi = mu and lambda 1 the targets are the n-step returns, and the advantages are those of A2C.
+    The arguments log_ratio = log pi(a|x) - log mu(a|x), reward, discount = gamma * (1 - terminated), value and
+    next_value = V(x_{t+1}) are [T, B]. `cut` [T, B] bool is true at time limits, where x_{t+1} is not the next row, so
+    v_{t+1} is V(x_{t+1}). With pi = mu and lambda 1 the targets are the n-step returns, and the advantages are those of
+    A2C.
     """
     ratio = log_ratio.exp()
     rho, c = ratio.clamp(max=rho_clip), lambda_ * ratio.clamp(max=c_clip)
@@ -47,7 +49,7 @@ def vtrace(
     for t in range(value.shape[0] - 1, -1, -1):
         after = delta[t] + carry[t] * after
         excess[t] = after
-    # The difference v_{t+1} - V(x_{t+1}), which is 0 past the end
+    # The difference v_{t+1} - V(x_{t+1}) is 0 past the end.
     following = torch.cat([excess[1:], torch.zeros_like(excess[:1])])
     if cut is not None:
         following = following * (~cut).to(following.dtype)

@@ -1,13 +1,14 @@
 """Several updates are accumulated into one: the sum of their steps, and their additions to the optimizer's state.
 
-Stooke & Abbeel 2018, appendix A, for n updates with gradients g and steps s (by Adam):
+Stooke & Abbeel 2018, appendix A, accumulate n Adam updates with gradients g and steps s:
 
     a_g <- beta_1 a_g + g;   a_g2 <- beta_2 a_g2 + g^2;   a_s <- a_s + s
 
     theta <- theta - a_s;   m <- beta_1^n m + (1 - beta_1) a_g;   v <- beta_2^n v + (1 - beta_2) a_g2
 
-Each tensor x of an optimizer's state here is such an average, or a sum: x <- decay x + f(g). So the n updates follow
-from the state before and after them. For example, (1 - beta_1) a_g is m after them minus beta_1^n times m before them.
+Each tensor x of an optimizer's state in this project is such an average, or a sum: x <- decay x + f(g). Therefore the n
+updates follow from the state before and after them. For example, (1 - beta_1) a_g is m after the updates minus beta_1^n
+times m before the updates.
 """
 
 from collections.abc import Mapping
@@ -51,16 +52,16 @@ class Point:
 
 
 def between(before: Point, after: Point, updates: int, decay: Mapping[str, float]) -> Accumulated:
-    """Return the `updates` updates between two points. `decay` is `Optimizer.decay`."""
+    """Return the `updates` updates between two points, where `decay` is `Optimizer.decay`."""
     added = {}
     for name, factor in decay.items():
         x = after.optimizer[name] - factor**updates * before.optimizer[name]
-        added[name] = x.clamp_(min=0) if name == NOT_NEGATIVE else x  # rounding can make the variance negative
+        added[name] = x.clamp_(min=0) if name == NOT_NEGATIVE else x  # Rounding can make the variance negative.
     return Accumulated(updates, before.parameters - after.parameters, added)
 
 
 def add_(point: Point, accumulated: Accumulated, decay: Mapping[str, float]) -> dict[str, float]:
-    """Apply the accumulated updates in place. Return the new values of the numbers in the optimizer's state."""
+    """Apply the accumulated updates in place, and return the new values of the numbers in the optimizer's state."""
     point.parameters.sub_(accumulated.step)
     for name, factor in decay.items():
         point.optimizer[name].mul_(factor**accumulated.updates).add_(accumulated.added[name])

@@ -11,7 +11,7 @@ ROW = 1024  # number of values that one float32 sum adds up
 
 
 class FlatParameters:
-    """Move a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of the
+    """Moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of the
     vectors.
 
     The whole network then needs one norm, one optimizer step and one all-reduce, and a chunk of the network is a slice.
@@ -123,8 +123,8 @@ def _trained(shape: list[int] | None) -> str:
 def l2_norm(x: Tensor) -> Tensor:
     """Return the L2 norm [] of a vector [P].
 
-    On a CPU, torch adds all float32 squares to a few sums, with a relative error of 4e-4 at 7 million values. The
-    norm of the norms of rows takes the same time with an error of 1e-7.
+    On a CPU, torch adds all float32 squares to a few sums, with a relative error of 4e-4 at 7 million values. The norm
+    of the norms of rows takes the same time with an error of 1e-7.
     """
     if not x.is_cpu or len(x) < 16 * ROW:
         return torch.linalg.vector_norm(x)
@@ -134,17 +134,17 @@ def l2_norm(x: Tensor) -> Tensor:
 
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
-    """Clip grad [P] in place to an L2 norm of max_norm, and return the norm before clipping. The call does not
-    synchronise a GPU.
+    """Clip grad [P] in place to an L2 norm of max_norm without synchronising a GPU, and return the norm before
+    clipping.
 
-    count [] is the number of samples in the sum `grad`. If `count` is given, grad is divided by count, and the norm is
-    that of the mean.
+    `count` [] is the number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`, and the
+    norm is that of the mean.
     """
     norm = l2_norm(grad)
     if count is not None:
         norm = norm / count
         grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)
-    # On a CPU, skip the multiplication by 1 of an unclipped gradient.
+    # On a CPU, the multiplication by 1 of an unclipped gradient is skipped.
     elif max_norm is not None and (not grad.is_cpu or norm > max_norm):
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm

@@ -16,19 +16,19 @@ Rate = float | Tensor
 
 
 class Optimizer(Protocol):
-    """Update parameters [P] in place from their gradient [P]. The optimizer's state consists of flat vectors, too.
+    """Updates parameters [P] in place from their gradient [P]. The optimizer's state also consists of flat vectors.
 
-    With --cluster gorila --update async, machines share the optimizer's state if it has the attribute `decay`. `decay`
-    is a dict with one factor per tensor x of the state. A step computes x <- decay x + f(gradient). All numbers of the
-    state must count steps. See optim/accumulated.py.
+    With --cluster gorila --update async, machines share the optimizer's state if the optimizer has the attribute
+    `decay`. `decay` is a dict with one factor per tensor x of the state, where a step computes x <- decay x +
+    f(gradient). All numbers of the state must count steps (see optim/accumulated.py).
     """
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        """Make one step.
+        """Make one step of the optimizer.
 
-        finite [] bool, on a GPU, is true if loss and gradient are finite. If `finite` is false, the gradient is all
-        zeros, and parameters and state must not change. The host does not know this. None means that loss and gradient
-        are finite.
+        `finite` [] bool, on a GPU, is true if loss and gradient are finite. If `finite` is false, which the host does
+        not know, the gradient is all zeros, and parameters and state must not change. `finite` = None means that loss
+        and gradient are finite.
         """
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -47,5 +47,5 @@ class ElementWise:
             self._update(part, data[part], grad[part], learning_rate, finite)
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
-        """Update one part of the parameters. `data` and `grad` are slices of this part."""
+        """Update one part of the parameters, where `data` and `grad` are slices of this part."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Optimizers on flat parameters, by name: Adam, RAdam, AdaGrad and RMSProp without momentum."""
+"""Optimizers on flat parameters are found by name: Adam, RAdam, AdaGrad and RMSProp without momentum."""
 
 import math
 from typing import Any, Literal, get_args
@@ -13,7 +13,7 @@ from accel_rl.system.devices import Device
 class Adam(ElementWise):
     """Adam by torch's fused operation, with bias-corrected moments and epsilon outside the root.
 
-    Its two forms add epsilon to different roots. Algorithm 1 (torch) adds epsilon to the bias-corrected root:
+    The two forms of Adam add epsilon to different roots. Algorithm 1 (torch) adds epsilon to the bias-corrected root:
 
         theta <- theta - lr m_hat / (sqrt(v_hat) + epsilon),  m_hat = m / (1 - beta_1^t),  v_hat = v / (1 - beta_2^t)
 
@@ -48,7 +48,7 @@ class Adam(ElementWise):
 
     @property
     def steps(self) -> int:
-        """Number of steps so far. The call waits for a GPU."""
+        """Return the number of steps so far, after waiting for a GPU."""
         return self._steps if self._count is None else int(self._count)
 
     @steps.setter
@@ -82,8 +82,8 @@ class Adam(ElementWise):
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
     ) -> None:
-        """Update in the form of `epsilon_hat`. The update's factors depend on the number of steps, which only the GPU
-        knows."""
+        """Update the parameters in the form of `epsilon_hat`. The update's factors depend on the number of steps, which
+        only the GPU knows."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
         share_1 = (1 - self.beta_1) * keep  # A factor of 0 leaves the moments unchanged.
@@ -95,7 +95,7 @@ class Adam(ElementWise):
         self._move(data, mean, square, rate, count)
 
     def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
-        """Make the step on a GPU. rate [] is the learning rate over 1 - beta_1^t. count [] is t, at least 1."""
+        """Make the step on a GPU. `rate` [] is the learning rate over 1 - beta_1^t. `count` [] is t, at least 1."""
         rate = rate * (1 - self.beta_2**count).sqrt()
         data.sub_(rate.float() * mean / (square.sqrt() + self.epsilon))
 
@@ -115,7 +115,7 @@ class Adam(ElementWise):
 class RAdam(Adam):
     """Rectified Adam (Liu et al. 2020, arXiv:1908.03265, algorithm 2), with the epsilon of torch.optim.RAdam.
 
-    rho_t = rho_inf - 2 t beta_2^t / (1 - beta_2^t),  rho_inf = 2 / (1 - beta_2) - 1
+    rho_t = rho_inf - 2 t beta_2^t / (1 - beta_2^t), rho_inf = 2 / (1 - beta_2) - 1
     rho_t > 5:  theta <- theta - lr r_t sqrt(1 - beta_2^t) m_hat / (sqrt(v) + epsilon)
     otherwise:  theta <- theta - lr m_hat
     r_t = sqrt((rho_t - 4) (rho_t - 2) rho_inf / ((rho_inf - 4) (rho_inf - 2) rho_t))
@@ -151,11 +151,12 @@ class RAdam(Adam):
 
 
 class AdaGrad(ElementWise):
-    """Divide each step by the root of the sum of all squared gradients (diagonal AdaGrad, Duchi et al. 2011, figure 1).
+    """Divides each step by the root of the sum of all squared gradients (diagonal AdaGrad, Duchi et al. 2011, figure
+    1).
 
         s <- s + g^2;  theta <- theta - lr g / (sqrt(s) + epsilon)
 
-    Epsilon is outside the root, as in torch.optim.Adagrad. The sum begins at zero.
+    Epsilon is outside the root, as in torch.optim.Adagrad. The sum of squared gradients begins at zero.
     """
 
     def __init__(self, size: int, epsilon: float = 1e-10, device: str = "cpu"):
@@ -179,10 +180,10 @@ class AdaGrad(ElementWise):
 
 
 class RMSProp(ElementWise):
-    """Compute v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
+    """Computes v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
 
     The denominator is sqrt(v + eps) with `epsilon_inside` (Lasagne; the first A2C codes), otherwise sqrt(v) + eps
-    (torch.optim.RMSprop). The two forms agree only as eps -> 0. `centered` replaces v by v - m^2, where m is the
+    (torch.optim.RMSprop). The two denominators agree only as eps -> 0. `centered` replaces v by v - m^2, where m is the
     running mean of g (Graves 2013, eq. 38 to 41; Mnih et al. 2015).
     """
 

@@ -11,18 +11,18 @@ from accel_rl.system.devices import Device
 
 
 class TorchOptimizer:
-    """An example is `TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`. The algorithm's schedule sets the learning
-    rate.
+    """An example of an optimizer is `TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`. The algorithm's schedule sets
+    the learning rate.
 
     The state consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a GPU, skipping an
     update does not make the host wait, but costs a copy of parameters and state. Optimizers without the option
-    `capturable` wait for the GPU in each step, so their updates are not captured there. State that a class creates only
-    in its first step, such as the momentum of SGD, is not shared by asynchronous ranks.
+    `capturable` wait for the GPU in each step, so their updates are not captured on a GPU. State that a class creates
+    only in its first step, such as the momentum of SGD, is not shared by asynchronous ranks.
     """
 
     def __init__(self, cls: type[torch.optim.Optimizer], size: int, device: str = "cpu", **options: Any):
-        """`cls` is an optimizer class of torch.optim, or one with the same interface. `options` are its options,
-        without lr. Raises ValueError if the class has no state for a single vector (LBFGS)."""
+        """`cls` is an optimizer class of torch.optim, or a class with the same interface. `options` are the options of
+        `cls`, without lr. Raises ValueError if the class has no state for a single vector (LBFGS)."""
         self._parameter = nn.Parameter(torch.zeros(size, device=device))
         if Device(device).queues_work and "capturable" in inspect.signature(cls).parameters:
             options = {"capturable": True, **options}

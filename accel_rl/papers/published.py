@@ -1,4 +1,4 @@
-"""Published numbers and settings of each paper, and scores in 49 games."""
+"""Returns the published numbers and settings of each paper, and scores in 49 games."""
 
 import json
 from functools import cache
@@ -12,21 +12,22 @@ from accel_rl.results.table import Table, number
 
 @cache
 def published_by(paper: str) -> dict[str, Any]:
-    """Read published.json of a paper's folder: its tables as printed, and the settings that they belong to."""
+    """Read published.json of a paper's folder: its tables as printed, and the settings to which the tables belong."""
     return dict(json.loads((files("accel_rl.papers") / paper / "published.json").read_text()))
 
 
 def wanted(paper: str, *names: str) -> dict[str, Any]:
-    """Merge the settings of a paper's rows, columns or tables. Each is {setting: value, or list of equivalent
-    values}."""
+    """Merge the settings of a paper's rows, columns or tables. Each of the merged dicts is {setting: value, or list of
+    equivalent values}."""
     result = published_by(paper)["settings"]
     return {setting: value for name in names for setting, value in result[name].items()}
 
 
 def published(game: str) -> dict[str, float]:
-    """Return the raw scores {"random", "human", "dqn", "gorila", "daley"} from null-op starts; {} outside the 49 games.
+    """Return the raw scores {"random", "human", "dqn", "gorila", "daley"} from null-op starts, or {} outside the 49
+    games.
 
-    Sources: Nair et al. 2015, table 4; for daley: Daley & Amato 2021, table 4.
+    The scores are from Nair et al. 2015, table 4, except daley, which is from Daley & Amato 2021, table 4.
     """
     if game not in scores():
         return {}

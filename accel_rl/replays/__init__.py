@@ -1,1 +1,1 @@
-"""Experience replay: a ring that stores each frame once, with uniform and prioritized sampling."""
+"""Experience replay stores each frame once in a ring buffer, with uniform or prioritized sampling."""

@@ -1,4 +1,4 @@
-"""Settings of a replay."""
+"""Settings of the experience replay."""
 
 from dataclasses import dataclass
 
@@ -16,24 +16,26 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """Experience replay. Each frame is stored once, organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
+    """Experience replay of a Q-learning algorithm. The replay stores each frame once, organised by simulator (Stooke &
+    Abbeel 2018, section 5.3)."""
 
     size: Count = 1_000_000
-    """Capacity in transitions, over all environments (Mnih et al. 2015: 1 M)."""
+    """Capacity of the replay in transitions, over all environments (Mnih et al. 2015: 1 M)."""
     start: Count = 50_000
     """Number of env steps with uniform-random actions before the first update (Mnih et al. 2015: 50,000)."""
     device: str = "auto"
-    """Device of the replay: auto (the learner's), cpu, cuda or cuda:N (Parr 2017)."""
+    """Device whose memory stores the replay: auto (the learner's device), cpu, cuda or cuda:N (Parr 2017)."""
     replacement: bool = True
-    """Draw uniform batches with replacement: a batch may contain a transition twice."""
+    """Draw uniform batches with replacement, so that a batch may contain a transition twice."""
     prioritized: bool = False
-    """Prioritized replay: draw in proportion to the last error (Schaul et al. 2016). Default: draw uniformly."""
+    """Draw transitions in proportion to their last TD error (Schaul et al. 2016), instead of uniformly."""
     alpha: float = 0.5
     """Exponent of the priorities (Hessel et al. 2018: 0.5)."""
     beta: float = 0.4
-    """Exponent of the importance weights at the start (Hessel et al. 2018: 0.4)."""
+    """Exponent of the importance weights at the start of the run (Hessel et al. 2018: 0.4)."""
     beta_final: float = 1.0
-    """Exponent of the importance weights at the end of the run; annealed linearly (Hessel et al. 2018: 1)."""
+    """Exponent of the importance weights at the end of the run; the exponent is annealed linearly (Hessel et al. 2018:
+    1)."""
 
     def check(self) -> None:
         positive, share = "at least 1", "between 0 and 1"
@@ -54,16 +56,16 @@ class ReplayConfig:
         raise ConfigError(f"--replay.size {self.size}: too small for {why}; at least {minimum}")
 
     def where(self, learner: str) -> str:
-        """Resolve the device. Raises ConfigError for a missing device."""
+        """Return the replay's device, or raise ConfigError if the device is missing."""
         return learner if self.device == "auto" else hardware.available_device(self.device, "--replay.device")
 
     def bytes_each(self, spec: EnvSpec) -> float:
-        """Bytes of one transition."""
+        """Return the bytes that one transition takes."""
         sums = 4 * (1 + 2 / 31) if self.prioritized else 0.0
         return bytes_per_transition(spec) + sums
 
     def check_memory(self, spec: EnvSpec, learner: str) -> None:
-        """Raise ConfigError if the replay does not fit into free memory; the message names the difference."""
+        """Raise ConfigError, with the missing bytes, if the replay does not fit into free memory."""
         device = self.where(learner)
         need, free = self.size * self.bytes_each(spec), 0.95 * hardware.free_memory(device)
         if need > free:
@@ -75,7 +77,7 @@ class ReplayConfig:
             )
 
     def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:
-        """Allocate the replay. Raises ConfigError if there is not enough memory."""
+        """Allocate the replay, or raise ConfigError if there is not enough memory."""
         self.check_memory(spec, learner)
         try:
             ring = FrameRing(spec, B, self.size, returns, self.where(learner))
@@ -84,7 +86,7 @@ class ReplayConfig:
         return self.over(ring, learner, seed, owner=True)
 
     def over(self, ring: FrameRing, learner: str, seed: int, owner: bool = False) -> Replay:
-        """Build a replay over an existing ring."""
+        """Build a replay that uses an existing ring."""
         if self.prioritized:
             return Replay(ring, Prioritized(ring, seed, self.alpha, self.beta, self.beta_final), learner, owner)
         return Replay(ring, Uniform(ring, seed, self.replacement), learner, owner)

@@ -1,4 +1,4 @@
-"""Checkpoints of a ring. The ring is divided into segments, and each checkpoint writes only new segments."""
+"""A checkpoint of a replay's ring consists of segments of rows, and each checkpoint writes only new segments."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from accel_rl.replays.ring import NONE, FrameRing
 
 SEGMENT_BYTES = (
     32 * 2**20
-)  # Each checkpoint writes the incomplete segment again, which costs half of this size on average.
+)  # Each checkpoint writes the incomplete segment again, which is half of this size on average.
 _CELLS = ("frames", "age", "action", "reward", "flags")
 _KNOWN_TO_HOST = ("age", "flags")  # The ring itself copies these arrays to a GPU.
 
 
 class History:
-    """Cuts a ring's rows into segments of a fixed number of rows, counted from the first row of the run.
+    """Divides a ring's rows into segments of a fixed number of rows, counted from the first row of the run.
 
     A complete segment never changes and is saved once. The rows after the last complete segment are saved with each
     checkpoint.
@@ -26,7 +26,7 @@ class History:
     def __init__(self, ring: FrameRing):
         self.ring = ring
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
-        self._whole: list[tuple[int, int, Segment]] = []  # Each complete segment holds the rows [low, high).
+        self._whole: list[tuple[int, int, Segment]] = []  # Each complete segment contains the rows [low, high).
 
     def state_dict(self) -> dict[str, Any]:
         ring = self.ring
@@ -56,7 +56,7 @@ class History:
         at = (row[:, None] * ring.B + torch.arange(ring.B)).flatten()
         there = at.to(ring.device)
         tensors = {name: getattr(ring, name).index_select(0, there).cpu() for name in _CELLS}
-        # This bit is recomputed when the state is loaded, because it depends on later steps.
+        # The bit SAMPLEABLE is recomputed when the state is loaded, because it depends on later steps.
         tensors["flags"] &= ~SAMPLEABLE & 0xFF
         final = ring.host.final[at]
         tensors["ended"] = ended = (final >= 0).nonzero().squeeze(-1)
@@ -64,7 +64,8 @@ class History:
         return tensors
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the ring. Raises ConfigError for a damaged segment, ValueError if the ring's shape differs."""
+        """Restore the ring from a checkpoint. Raises ConfigError for a damaged segment, and ValueError if the ring's
+        shape differs."""
         ring, B = self.ring, self.ring.B
         ring.cursor = state["cursor"]
         ring.host.final.fill_(NONE)

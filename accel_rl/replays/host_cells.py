@@ -1,4 +1,4 @@
-"""The host's copy of each cell's state, so that no decision of the host waits for a GPU."""
+"""The host has a copy of each ring cell's state, so that the host's decisions never wait for a GPU."""
 
 import torch
 from torch import Tensor
@@ -7,15 +7,15 @@ from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID
 
 
 class HostCells:
-    """Flags, ages and slots of final frames of L rows of B cells. If the ring is in host memory, these are the ring's
-    arrays.
+    """The flags, ages and final-frame slots of the ring's cells, which form L rows of B cells. If the ring is in host
+    memory, these arrays are the ring's own arrays.
 
-    flags, age [L * B] uint8; final [L * B] int32; refused [L] int64: number of cells of each row that cannot be drawn,
-    because one of their n steps is missing.
+    `flags` and `age` are [L * B] uint8, and `final` is [L * B] int32. `refused` [L] int64 is the number of cells in
+    each row that cannot be drawn because one of their n steps is missing.
     """
 
     def __init__(self, L: int, B: int, n: int, flags: Tensor, age: Tensor, final: Tensor):
-        """flags, age, final: the ring's arrays, on its device; they are copied if they are on a GPU."""
+        """`flags`, `age` and `final` are the ring's arrays on its device; arrays on a GPU are copied to the host."""
         self.L = L
         self.B = B
         self.n = n
@@ -25,7 +25,8 @@ class HostCells:
         self.refused = torch.zeros(L, dtype=torch.int64)
 
     def mark(self, low: int, high: int) -> None:
-        """Mark the cells of rows [low, high) that can be drawn. All n steps of these rows must have been appended."""
+        """Mark the cells of rows [low, high) that can be drawn. All n steps after these rows must have been
+        appended."""
         row = torch.arange(low, high)
         cells = row[:, None] * self.B + torch.arange(self.B)
         good = torch.ones_like(cells, dtype=torch.bool)
@@ -34,7 +35,7 @@ class HostCells:
         for k in range(self.n):
             at, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
             flags = self.flags[at]
-            # An episode begins although none has ended, because a worker process was replaced. The next observation is
+            # If an episode begins although none has ended, a worker process was replaced, and the next observation is
             # unknown.
             complete = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
             good &= ~goes_on | complete
@@ -48,7 +49,8 @@ class HostCells:
         return sum(int(self.refused[part].sum()) for part in self._parts(low, high))
 
     def drawable_before(self, low: int, high: int) -> Tensor:
-        """Return the number of cells that can be drawn in rows [low, low + i), [L + 1] int64; constant from high on."""
+        """Return the number of cells that can be drawn in rows [low, low + i), as [L + 1] int64; the number is constant
+        from `high` on."""
         before = torch.zeros(self.L + 1, dtype=torch.int64)
         drawable = self.B - torch.cat([self.refused[part] for part in self._parts(low, high)])
         before[1 : high - low + 1] = drawable.cumsum(0)

@@ -13,11 +13,11 @@ from accel_rl.replays.sum_tree import SumTree
 
 
 class Prioritized:
-    """Proportional prioritization, section 3.3: P(i) = p_i^alpha / sum_k p_k^alpha with p_i = |error| + epsilon.
+    """In proportional prioritization (section 3.3), P(i) = p_i^alpha / sum_k p_k^alpha with p_i = |error| + epsilon.
 
-    One index is drawn from each of N equal intervals of the sum (appendix B.2.1). New transitions get the largest
-    priority so far; overwritten transitions get priority zero. Importance weights, section 3.4, are (N P(i))^-beta,
-    divided by the largest weight of the batch.
+    One index is drawn from each of N equal intervals of the priorities' sum (appendix B.2.1). New transitions get the
+    largest priority so far, and overwritten transitions get priority zero. The importance weights (section 3.4) are (N
+    P(i))^-beta, divided by the largest weight of the batch.
 
     With R ranks, each rank holds a part of the replay and draws the same number of samples: P(i) = p_i^alpha / (R sum_k
     p_k^alpha), where k runs over the rank's part. The largest priority and the largest weight are maxima over all
@@ -29,15 +29,14 @@ class Prioritized:
     def __init__(
         self, ring: FrameRing, seed: int, alpha: float, beta: float, beta_final: float = 1.0, epsilon: float = 1e-6
     ):
-        """beta, beta_final: the values at the beginning and at the end of the run, with linear annealing between
-        them."""
+        """`beta` is annealed linearly to `beta_final` at the end of the run."""
         self.ring = ring
         self.alpha = alpha
         self.epsilon = epsilon
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
-        # Captured draws and updates read and write these tensors, so the tensors are only changed in place.
+        # Captured draws and updates read and write these tensors, so the tensors may only be changed in place.
         self.highest = torch.ones((), device=ring.device)  # largest priority^alpha so far
         self._beta = torch.zeros((), dtype=torch.float64, device=ring.device)
         self.beta = beta
@@ -45,7 +44,7 @@ class Prioritized:
 
     @property
     def beta(self) -> float:
-        """Exponent of the importance weights, now."""
+        """Return the current exponent of the importance weights."""
         return self._beta_on_host
 
     @beta.setter
@@ -55,11 +54,11 @@ class Prioritized:
 
     @property
     def key(self) -> Hashable:
-        """Return None: a captured draw depends only on tensors at fixed addresses."""
+        """Return None, because a captured draw depends only on tensors at fixed addresses."""
         return None
 
     def appended(self, before: tuple[int, int]) -> None:
-        """Set the priorities of newly appended rows. before: the rows [low, high) that were eligible before the
+        """Set the priorities of newly appended rows. `before` are the rows [low, high) that were eligible before the
         append."""
         self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
@@ -78,7 +77,7 @@ class Prioritized:
             low = end
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """Draw, and return (cells [N] int64, weight [N])."""
+        """Draw N transitions, and return (cells [N] int64, weight [N])."""
         ring, device = self.ring, self.ring.device
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=device)
         total = self.tree.total
@@ -90,19 +89,18 @@ class Prioritized:
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Set priorities |error| [N] of cells [N]; overwritten cells are skipped.
 
-        If the error of a transition is not finite while others of the batch are, the transition is never drawn again,
-        because no update can learn from it.
+        If only some errors of the batch are not finite, their transitions are never drawn again, because no update can
+        learn from them.
         """
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)
         self.highest.copy_(torch.maximum(self.highest, torch.where(there, weight, 0).max()))
-        # If no error of the batch is finite, the network may be at fault rather than each transition, so old weights
-        # stay.
+        # If no error of the batch is finite, the network may be at fault, so all priorities stay unchanged.
         self.tree.set(at, torch.where(there & finite.any(), weight, self.tree[at]))
 
     def anneal(self, progress: float) -> None:
-        """Set beta. progress: fraction of the run that is done."""
+        """Set beta, where `progress` is the fraction of the run that is done."""
         self.beta = self._betas[0] + (self._betas[1] - self._betas[0]) * progress
 
     def state_dict(self) -> dict[str, Any]:

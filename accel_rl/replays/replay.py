@@ -1,4 +1,4 @@
-"""A replay: a ring with a selection of its cells."""
+"""A replay consists of a ring of transitions and a selection rule for batches."""
 
 from collections.abc import Hashable
 from typing import Any, Protocol
@@ -33,22 +33,23 @@ class Selection(Protocol):
 
 
 class Replay:
-    """Methods: `append` rollouts, `sample` batches, `update` priorities with the batches' errors.
+    """A replay can `append` rollouts, `sample` batches, and `update` the priorities with a batch's errors.
 
-    Several replays may share a ring. The owner writes to the ring; the other replays only read from it.
+    Several replays may share a ring, to which only its owner writes.
 
-    If the ring and the batches are on the same GPU, no operation waits for the GPU. `sample` and `update` can then be
+    If the ring and the batches are on the same GPU, no method waits for the GPU. `sample` and `update` can then be
     captured as a CUDA graph for a fixed number of transitions: register `generator` with the graph, and capture again
-    whenever `key` changes. `append` and `anneal` are not captured.
+    whenever `key` changes.
     """
 
     def __init__(
         self, ring: FrameRing, selection: Selection, device: str | torch.device | None = None, owner: bool = True
     ):
-        """device: device of the batches; by default the ring's device."""
+        """`device` is the device of the batches, by default the ring's device."""
         self.ring, self.selection = ring, selection
         here = ring.frames.device
-        self.device = here if device is None else torch.empty(0, device=device).device  # The device includes its index.
+        # This converts the device's name into a name with an index.
+        self.device = here if device is None else torch.empty(0, device=device).device
         self._is_moving = self.device != here
         self._history = History(ring) if owner else None
         self._seen = ring.eligible
@@ -56,17 +57,17 @@ class Replay:
 
     @property
     def is_capturable(self) -> bool:
-        """Whether `sample` and `update` can be captured as a CUDA graph."""
+        """Return whether `sample` and `update` can be captured as a CUDA graph."""
         return Device(self.device).queues_work and not self._is_moving
 
     @property
     def key(self) -> Hashable:
-        """Return the state that captured samples depend on. It changes rarely, at an `append`."""
+        """Return the state on which captured samples depend, which changes rarely and only at an `append`."""
         return self.ring.key, self.selection.key
 
     @property
     def generator(self) -> torch.Generator:
-        """The generator of the draws, on the ring's device."""
+        """Return the random generator of the draws, on the ring's device."""
         return self.selection.generator
 
     def join(self, communicator: Communicator) -> None:
@@ -74,7 +75,7 @@ class Replay:
         self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
-        """Append a rollout. If the replay does not own its ring, it only registers the rows that the owner has
+        """Append a rollout to the ring. A replay that does not own its ring only registers the rows that the owner has
         appended."""
         if self._history is not None:
             self.ring.append(rollout)
@@ -82,20 +83,20 @@ class Replay:
         self._seen = self.ring.eligible
 
     def sample(self, N: int) -> ReplayBatch:
-        """Draw N transitions. Raises ValueError if there are too few."""
+        """Draw N transitions, or raise ValueError if the replay has too few."""
         if not len(self.ring):
             raise ValueError("the replay holds no whole transition yet")
         batch = self.ring.batch(*self.selection.draw(N))
         return self._moved(batch) if self._is_moving else batch
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """Set the priorities of a batch's cells from its errors [N]. Waits for a GPU if cells or errors are on the
-        host."""
+        """Set the priorities of a batch's cells from the batch's errors [N]. Waits for a GPU if the cells or the errors
+        are on the host."""
         if self.selection.has_priorities:
             self.selection.update(batch.cell, error.to(self.ring.device))
 
     def anneal(self, progress: float) -> None:
-        """Advance schedules. progress: fraction of the run that is done."""
+        """Advance the replay's schedules, where `progress` is the fraction of the run that is done."""
         self.selection.anneal(progress)
 
     def __len__(self) -> int:
@@ -112,11 +113,11 @@ class Replay:
         self.selection.load_state_dict(state["selection"])
 
     def _moved(self, batch: ReplayBatch) -> ReplayBatch:
-        """Copy a batch to this replay's device. The host does not wait, unless that device is the host."""
+        """Copy a batch to this replay's device; the host waits only if that device is the host."""
         fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__ if name != "cell"}
         if Device(self.ring.device).queues_work:
             queued = Device(self.device).queues_work
             moved = {name: x.to(self.device, non_blocking=queued) for name, x in fields.items()}
         else:
             moved = {name: self._staging.put(x) for name, x in fields.items()}
-        return ReplayBatch(**moved, cell=batch.cell)  # the batch's cells are read on the ring's device
+        return ReplayBatch(**moved, cell=batch.cell)  # The batch's cells are read on the ring's device.

@@ -1,11 +1,11 @@
-"""The frame ring: the last L steps of B simulators, each frame stored once.
+"""The frame ring stores the last L steps of B simulators, and each frame once.
 
     row     ... |  t-3   t-2   t-1    t   t+1  | ...          stack of 4 at t: rows t-3 .. t, as far as age[t] reaches
     oldest |<-S-1->|<--------- eligible --------->|<- n ->| cursor: the next row to write; it replaces the oldest
                incomplete stack                incomplete transition
 
-Rows are numbered from the first step of the run, without wrapping; row t is stored at t modulo L. The cell of row t and
-environment b has the number t * B + b.
+Rows are numbered from the first step of the run, without wrapping, and row t is stored at position t modulo L. The cell
+of row t and environment b has the number t * B + b.
 """
 
 import contextlib
@@ -30,10 +30,11 @@ NONE = -1
 
 
 class FinalFrames:
-    """A pool of frames in numbered slots. It grows if all slots are in use. The host assigns the slots."""
+    """A pool of final frames in numbered slots, which grows if all slots are in use. The host assigns the slots of
+    final frames."""
 
     def __init__(self, spec: EnvSpec, slots: int, staging: Staging):
-        """staging: copies to the device that holds the frames."""
+        """`staging` copies frames to the device that stores the pool."""
         dtype = getattr(torch, spec.frame_dtype)
         self.frames = torch.zeros(max(slots, 1), *spec.frame_shape, dtype=dtype, device=staging.device)
         self._staging = staging
@@ -49,7 +50,7 @@ class FinalFrames:
         return slots.to(torch.int32)
 
     def drop(self, slots: Tensor) -> None:
-        """Free these slots [n], on the host; entries NONE are ignored."""
+        """Free these slots [n], given on the host; entries NONE are ignored."""
         self._free += slots[slots >= 0].tolist()
 
     def clear(self) -> None:
@@ -66,10 +67,10 @@ class FinalFrames:
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Allocate a tensor of zeros whose memory is mapped now instead of during the run.
+    """Allocate a tensor of zeros, and map its memory now instead of during the run.
 
-    On the host it uses huge pages if the system provides them, so that random reads miss the TLB less often. OSError or
-    MemoryError if there is not enough memory.
+    On the host, the tensor uses huge pages if the system provides them, so that random reads miss the TLB less often.
+    Raises OSError or MemoryError if there is not enough memory.
     """
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
@@ -96,14 +97,14 @@ STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes of this mea
 
 
 class FrameRing:
-    """A replay of experience organised by simulator (Stooke & Abbeel 2018, section 5.3).
+    """A ring of the transitions of B simulators (Stooke & Abbeel 2018, section 5.3).
 
-    A cell holds the newest frame of the observation before the step, its age, the action, the unclipped reward and the
-    flags of the step: one frame and 11 bytes, or 12 bytes with more than 256 actions. All memory is allocated at the
-    start.
+    A cell of the ring stores the newest frame of the observation before the step, the frame's age, the action, the
+    unclipped reward and the step's flags. A cell takes one frame and 11 bytes, or 12 bytes with more than 256 actions.
+    The ring allocates all memory at the start.
 
-    On a GPU no operation makes the host wait, because the host decides from its own copy, `host`. Draws and batches can
-    be captured as a CUDA graph, because the values they need are in tensors at fixed addresses (`first`,
+    No operation on a GPU makes the host wait, because the host decides from its own copy of the cells' state, `host`.
+    Draws and batches can be captured as a CUDA graph, because their values are in tensors at fixed addresses (`first`,
     `eligible_cells`, `drawable`, `newest`, `flags` ...). `key` is the remaining state on which draws and batches
     depend.
     """
@@ -128,13 +129,13 @@ class FrameRing:
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
-        self.refused = 0  # Number of eligible cells that cannot be drawn, because one of their n steps is missing.
-        # Each is an int64 tensor [] on the ring's device: the first eligible cell, the number of eligible cells, the
-        # number of cells that can be drawn, and the newest cell.
+        self.refused = 0  # Number of eligible cells that cannot be drawn because one of their n steps is missing.
+        # The first eligible cell, the number of eligible cells, the number of cells that can be drawn, and the newest
+        # cell are int64 tensors [] on the ring's device.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
-        self._before = torch.zeros(self.L + 1, dtype=torch.int64, device=self.device)  # see HostCells.drawable_before
+        self._before = torch.zeros(self.L + 1, dtype=torch.int64, device=self.device)
 
     # -- contents ------------------------------------------------------------
 
@@ -144,18 +145,18 @@ class FrameRing:
 
     @property
     def eligible(self) -> tuple[int, int]:
-        """Rows [low, high) with complete stacks and transitions."""
+        """Return the rows [low, high) with complete stacks and transitions."""
         low = self.oldest + self.spec.stack - 1
         return low, max(low, self.cursor - self.returns.n)
 
     def __len__(self) -> int:
-        """Number of transitions that can be drawn."""
+        """Return the number of transitions that can be drawn."""
         low, high = self.eligible
         return (high - low) * self.B - self.refused
 
     @property
     def key(self) -> Hashable:
-        """Return the state, other than tensors at fixed addresses, that a captured batch depends on."""
+        """Return the state, other than tensors at fixed addresses, on which a captured batch depends."""
         return len(self.finals.frames)
 
     def at(self, cell: Tensor) -> Tensor:
@@ -167,14 +168,14 @@ class FrameRing:
         return self.newest - (self.newest - at) % (self.L * self.B)
 
     def sampleable(self, cell: Tensor) -> Tensor:
-        """Return whether cells [...] can be drawn, as [...] bool. Such a cell is not overwritten, not too new, and has
-        no missing step."""
+        """Return whether cells [...] can be drawn, as [...] bool. A cell can be drawn if it is not overwritten and has
+        all its n steps."""
         inside = (cell >= self.first) & (cell < self.first + self.eligible_cells)
         return inside & ((self.flags[self.at(cell)] & SAMPLEABLE) > 0)
 
     def nth(self, k: Tensor) -> Tensor:
-        """Return the k-th cells that can be drawn; k [N] int64 in [0, len). The result depends on whether `refused` is
-        0."""
+        """Return the k-th cells that can be drawn, where k [N] int64 is in [0, len). A captured call of `nth` is
+        invalid when `refused` becomes 0 or nonzero."""
         if not self.refused:
             return self.first + k
         row = torch.searchsorted(self._before, k, right=True) - 1
@@ -191,13 +192,13 @@ class FrameRing:
     # -- writing ------------------------------------------------------------
 
     def append(self, rollout: Rollout) -> None:
-        """Copy a rollout of T steps into the ring, in one block, or in two at the ring's end."""
+        """Copy a rollout of T steps into the ring, in one block, or in two blocks at the ring's end."""
         S = self.spec.stack
         T = rollout.T
         host = self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
-        known = rollout.on_host  # These arrays can be read without waiting for a GPU.
+        known = rollout.on_host  # The host can read these arrays without waiting for a GPU.
         source = rollout if Device(self.device).queues_work else known
         terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
         flags = terminated * TERMINATED + ended * ENDED + valid * VALID
@@ -257,9 +258,9 @@ class FrameRing:
     # -- reading ------------------------------------------------------------
 
     def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
-        """Build the batch of transitions that begin at cells [N], which must be sampleable.
+        """Build the batch of transitions that begin at cells [N]; all cells must be sampleable.
 
-        weight [N] are importance weights, by default 1.
+        `weight` [N] are the importance weights, by default 1.
         """
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
@@ -272,7 +273,7 @@ class FrameRing:
 
 
 def bytes_per_transition(spec: EnvSpec) -> float:
-    """Return the bytes of a ring per transition, with reserved final frames and without the memory of
-    prioritization."""
+    """Return the bytes that a ring takes per transition, including reserved final frames and excluding the
+    priorities."""
     frame = math.prod(spec.frame_shape) * getattr(torch, spec.frame_dtype).itemsize
     return frame * (1 + 1 / STEPS_PER_FINAL) + 1 + (1 if spec.n_actions <= 256 else 2) + 4 + 1 + 4

@@ -1,12 +1,12 @@
-"""A sum tree draws an index with probability in proportion to its weight.
+"""A sum tree draws an index with probability in proportion to the index's weight.
 
     level 2                 [ 10.0 ]                   each entry is the sum of `fanout` entries below it; it is always
     level 1      [ 6.5 | 3.5 | 0.0 | ...  ]            recomputed from them, so that rounding does not accumulate
     level 0   [ .5 | 6.0 | ... | 3.5 | 0.0 ...  ]      the weights
 
 All indices of a batch descend the tree in parallel, on any device. On a GPU an operation takes the same time for 1,024
-sums as for 32, so the tree is wide. A million weights need two levels on a GPU, and four on a CPU. No operation waits
-for a GPU.
+sums as for 32, so the tree has a large fan-out. A million weights need two levels on a GPU, and four on a CPU. No
+operation waits for a GPU.
 """
 
 import torch
@@ -18,10 +18,11 @@ HOST_FANOUT, GPU_FANOUT = 32, 1024
 
 
 class SumTree:
-    """n weights >= 0, initially 0. Weights are float32, sums float64."""
+    """A tree of n weights >= 0, which are initially 0. Weights are float32, and sums are float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
-        """`fanout` is the number of entries that are summed into one; 0 selects the fastest number for the device."""
+        """`fanout` is the number of entries that are summed into one entry; 0 selects the fastest number for the
+        device."""
         self.n = n
         self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else HOST_FANOUT)
         self.levels: list[Tensor] = []
@@ -36,7 +37,7 @@ class SumTree:
 
     @property
     def total(self) -> Tensor:
-        """Sum of all weights, [] float64."""
+        """Return the sum of all weights, [] float64."""
         return self.levels[-1].sum(dtype=torch.float64)
 
     def __getitem__(self, i: Tensor | slice) -> Tensor:
@@ -58,16 +59,16 @@ class SumTree:
             level[low:high] = below.view(-1, self.fanout)[low:high].sum(-1, dtype=torch.float64)
 
     def find(self, mass: Tensor) -> Tensor:
-        """Return the indices [k] at which the cumulative sum of weights exceeds mass [k] in [0, total), float64.
+        """Return the indices [k] at which the cumulative sum of weights exceeds `mass` [k] in [0, total), float64.
 
-        Rounding never leads to an index without a weight, unless all weights are 0.
+        Rounding never selects an index with weight 0, unless all weights are 0.
         """
         node = torch.zeros_like(mass, dtype=torch.int64)
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
             sums = weight.cumsum(-1)
-            # This is the first child whose sum exceeds the mass. If rounding leads past the end, it is the last child
-            # with a weight.
+            # The search selects the first child whose sum exceeds the mass.
+            # If rounding leads past the last child, the search selects the last child with a weight.
             order = torch.where(sums > mass[:, None], self.fanout + self._from_last, -self._from_last)
             child = torch.where(weight > 0, order, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)

@@ -13,7 +13,8 @@ from accel_rl.system.devices import Device
 
 
 class Uniform:
-    """Draw cells uniformly. Within a batch, cells are drawn with replacement (Mnih et al. 2015) or without."""
+    """Draws cells of the ring uniformly. Within a batch, cells are drawn with replacement (Mnih et al. 2015) or
+    without."""
 
     has_priorities = False
 
@@ -25,18 +26,18 @@ class Uniform:
 
     @property
     def key(self) -> Hashable:
-        """Return the state, other than tensors at fixed addresses, that a captured draw depends on."""
+        """Return the state, other than tensors at fixed addresses, on which a captured draw depends."""
         few = (
             not self.replacement and len(self.ring) < self._largest
-        )  # true while the length of a draw depends on the number of transitions in the replay
+        )  # True while the size of a batch depends on the number of transitions in the replay.
         return self.ring.refused > 0, len(self.ring) if few else None
 
     def appended(self, before: tuple[int, int]) -> None:
         """Do nothing, because uniform draws need no bookkeeping."""
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """Draw cells, and return (cells [N] int64, weight [N]). Without replacement, the result has the shape [n] with
-        all n cells if n < N."""
+        """Draw N cells, and return (cells [N] int64, weight [N]). If the replay has only n < N cells and draws without
+        replacement, the batch has the shape [n] with all n cells."""
         self._largest = max(N, self._largest)
         if self.replacement:
             cells = self._with(N)
@@ -56,7 +57,7 @@ class Uniform:
         return ring.nth((uniform * ring.drawable).long())
 
     def _top(self, N: int) -> Tensor:
-        """Draw without replacement on a GPU. Each cell gets a random key, and the cells with the largest keys are
+        """Draw without replacement on a GPU: each cell gets a random key, and the cells with the largest keys are
         drawn."""
         ring = self.ring
         k = torch.arange(ring.L * ring.B, device=ring.device)

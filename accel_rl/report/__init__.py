@@ -1,1 +1,1 @@
-"""Reports: tables and plots of many runs, compared with published results."""
+"""Reports contain tables and plots of many runs, compared with published results."""

@@ -11,13 +11,14 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
 TAUS = np.linspace(0.0, 2.0, 41)
-"""Human-normalised scores (shares) at which profiles are evaluated."""
-SIZE = 95  # coverage of an interval in percent
+"""Human-normalised scores (shares) at which performance profiles are evaluated."""
+SIZE = 95  # coverage of a bootstrap interval in percent
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its 95 % bootstrap interval over seeds, stratified by game. The bounds are NaN for one seed."""
+    """An estimate and its 95 % bootstrap interval over seeds, stratified by game. The bounds of the interval are NaN
+    for one seed."""
 
     value: float
     low: float
@@ -27,8 +28,8 @@ class Interval:
 def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], np.ndarray]:
     """Return (games, human-normalised scores as shares [seeds, games]) of one setting.
 
-    The games are those with published scores and at least one score. The number of seeds is the number that every game
-    has.
+    The games are those with published scores and at least one score. The number of seeds is the largest number that
+    every game has.
     """
     usable = {
         game: [percent(game, r.score(which)) / 100 for r in runs if not np.isnan(r.score(which))]
@@ -44,7 +45,7 @@ def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], n
 class Summary:
     """Aggregates of one setting over its games.
 
-    `median` is over games, of the mean over seeds. `iqm` is the interquartile mean over all runs. share [TAUS] is the
+    `median` is over games, of the mean over seeds. `iqm` is the interquartile mean over all runs. `share` [TAUS] is the
     share of runs above each of TAUS, with its interval.
     """
 
@@ -56,17 +57,17 @@ class Summary:
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:
-    """Return the interquartile mean over the last axis, which is the mean without the lowest and highest quarter
-    [...]."""
+    """Return the interquartile mean [...] over the last axis, which is the mean without the lowest and highest
+    quarter."""
     n = scores.shape[-1]
     cut = n // 4
     return np.sort(scores, axis=-1)[..., cut : n - cut].mean(-1)
 
 
 def statistics(scores: np.ndarray) -> np.ndarray:
-    """Return median, interquartile mean and the shares above TAUS of scores [..., seeds, games] -> [..., 2 + TAUS].
+    """Return median, interquartile mean and the shares above TAUS of scores [..., seeds, games], as [..., 2 + TAUS].
 
-    The median is over games, after a mean over seeds. The other statistics are over all runs.
+    The median is over games, after a mean over seeds. The interquartile mean and the shares are over all runs.
     """
     runs = scores.reshape(*scores.shape[:-2], -1)
     median = np.median(scores.mean(-2), -1)
@@ -85,7 +86,7 @@ def summarise(scores: np.ndarray, reps: int) -> Summary:
 def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds of the percentile intervals of `statistics`, or NaN for one seed.
 
-    A sample draws the seeds of each game independently, with replacement (stratified by game).
+    A bootstrap sample draws the seeds of each game independently, with replacement (stratified by game).
     """
     seeds, games = scores.shape
     if seeds < 2:
@@ -98,7 +99,7 @@ def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray,
 
 
 def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> float:
-    """Return the probability that a run of x [seeds, games] is better than one of y [seeds, games], averaged over
+    """Return the probability that a run of x [seeds, games] is better than a run of y [seeds, games], averaged over
     games.
 
     Ties count half (the statistic of Mann & Whitney).

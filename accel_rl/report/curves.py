@@ -18,9 +18,9 @@ Over = Literal["env steps", "minutes"]
 
 @dataclass(frozen=True)
 class Band:
-    """A learning curve: env steps, minutes (NaN without a clock), and mean, minimum and maximum over `seeds` runs.
+    """A learning curve has env steps, minutes (NaN without a clock), and mean, minimum and maximum over `seeds` runs.
 
-    Arrays have at most POINTS points. `what` is the kind of score, training or evaluation.
+    The arrays of a learning curve have at most POINTS points. `what` is the kind of score, training or evaluation.
     """
 
     steps: np.ndarray
@@ -33,9 +33,9 @@ class Band:
 
 
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
-    """Compute the band of a column of each run, over the range common to all runs that have values.
+    """Compute the learning curve of a column of each run, over the range common to all runs that have values.
 
-    Return None if no run has values or their ranges do not overlap.
+    Returns None if no run has values or the runs' ranges do not overlap.
     """
     there = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
     if not there:
@@ -69,7 +69,7 @@ def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
 
 
 def score_bands(settings: BySetting, curve: str, over: Over = "env steps") -> dict[str, dict[str, Band]]:
-    """Compute {game: {setting: band}}."""
+    """Compute the learning curves {game: {setting: band}}."""
     result: dict[str, dict[str, Band]] = {}
     for game in sorted({g for games in settings.values() for g in games}):
         evaluations = shows_evaluations([r for games in settings.values() for r in games.get(game, ())], curve)

@@ -1,4 +1,5 @@
-"""Stooke & Abbeel 2018, Figure 9: scores and norms of the parameters, gradients and steps of the first layers."""
+"""Draws scores and norms of the parameters, gradients and steps of the first layers, as Figure 9 of Stooke & Abbeel
+2018."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,7 +38,7 @@ def has_norms(run: Run) -> bool:
 
 
 def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, dict[str, Band]]:
-    """Compute {learner: {title: band}} of runs that differ only by seed; quantities without values are left out."""
+    """Compute {learner: {title: band}} of runs that differ only by seed; quantities without values are omitted."""
     result: dict[str, dict[str, Band]] = {}
     for prefix, learner in learners(runs[0]).items():
         values = [(r, r.columns([prefix + c for c in columns.values()])) for r in runs]
@@ -64,7 +65,7 @@ def _optimizer(run: Run) -> str:
 
 
 def panels(runs: Sequence[Run]) -> list[Panel]:
-    """Build the panels of one game: one for each measured quantity, with a curve for each setting and learner."""
+    """Build the panels of one game: a panel for each measured quantity, with a curve for each setting and learner."""
     names = short_names(runs)
     lines: dict[str, dict[str, Band]] = {}
     for setting, games in sorted(by_setting(runs).items(), key=lambda found: names[found[0]].partition(",")[0]):
@@ -96,7 +97,7 @@ def has_secondary(run: Run) -> bool:
 
 
 def secondary_panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
-    """Build {quantity: panels}: a panel for each setting and game, with the mean over seeds of each learner."""
+    """Build {quantity: panels}, with a panel for each setting and game and the mean over seeds of each learner."""
     result: dict[str, list[Panel]] = {quantity: [] for quantity in QUANTITIES}
     for games in by_setting(runs).values():
         for game, same in games.items():

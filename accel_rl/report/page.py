@@ -31,7 +31,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """A section: notes, pictures and tables, shown in this order."""
+    """A section of the report has notes, pictures and tables, shown in this order."""
 
     title: str
     pictures: Sequence[Picture] = ()
@@ -40,7 +40,7 @@ class Section:
 
 
 def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str]) -> str:
-    """Render the page. `notes` concern all runs and are shown at the top."""
+    """Render the HTML page of a report. `notes` concern all runs and are shown at the top of the page."""
     games = {r.game for r in runs}
     numbers = ((len(runs), "run"), (len({r.setting for r in runs}), "setting"), (len(games), "game"))
     title = ", ".join(counted(n, thing) for n, thing in numbers)

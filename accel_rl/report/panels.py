@@ -1,4 +1,4 @@
-"""Panels of curves: one per game, or rows of panels as in the papers' figures."""
+"""Panels of learning curves are one per game, or rows of panels as in the papers' figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Panel:
 def wrapped(
     panels: Sequence[Panel], colour: Mapping[str, object], columns: int = COLUMNS, kind: str = "png"
 ) -> list[bytes]:
-    """Arrange panels in as many pictures as needed, each with one legend."""
+    """Arrange panels in pictures, each with one legend."""
     return [_wrapped(panels[i : i + PANELS], colour, columns, kind) for i in range(0, len(panels), PANELS)]
 
 
@@ -142,11 +142,11 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 
 def grouped(settings: BySetting) -> dict[str, BySetting]:
-    """Group settings by family: {family: settings}, where each family is a row of the figure; {"": settings} if there
-    is only one group.
+    """Group settings as {family: settings}, where each family is a row of the figure, or {"": settings} for a single
+    group.
 
-    Runs of Figures 3 and 4 have rows. Runs of no figure have rows if there are several families with several settings
-    each.
+    Runs of Figures 3 and 4 have rows. Runs of no figure have rows if the runs have several families with several
+    settings each.
     """
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
@@ -161,7 +161,7 @@ def grouped(settings: BySetting) -> dict[str, BySetting]:
 
 
 def bands_of(rows: dict[str, BySetting], curve: str, over: Over) -> dict[str, dict[str, dict[str, Band]]]:
-    """Compute {row: {game: {setting: band}}}."""
+    """Compute the learning curves {row: {game: {setting: band}}}."""
     return {row: score_bands(settings, curve, over) for row, settings in rows.items()}
 
 

@@ -1,4 +1,4 @@
-"""The report: one page of pictures and tables, and CSV files."""
+"""A report consists of one page of pictures and tables, and CSV files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from accel_rl.results.table import Table
 from accel_rl.results.trained_run import BySetting, Run, by_setting
 from accel_rl.system.counts import Count, counted
 
-MOST_NOTES = 10  # largest number of notes of one kind
+MOST_NOTES = 10  # maximum number of notes of one kind
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,20 @@ class ReportOptions:
     csv: tuple[str, ...] = ()
     """Results of other tools: CSV files with the columns game, seed, step, score (and optionally tool, wall_s)."""
     out: str = "report"
-    """Folder to write index.html and the CSV files into."""
+    """Folder in which index.html and the CSV files are written."""
     score: Literal["final", "best", "online"] = "final"
-    """Score of a run in tables. `final` is its last evaluation, and `best` its best evaluation (Daley & Amato). Both
-    omit evaluations of few episodes. `online` is the last training score. Runs without evaluations have their training
-    scores."""
+    """Score of a run in tables. `final` is the run's last evaluation, and `best` its best evaluation (Daley & Amato).
+    `final` and `best` omit evaluations of few episodes. `online` is the last training score. Runs without evaluations
+    have their training scores."""
     curve: Literal["auto", "online", "evaluation"] = "auto"
-    """Scores of learning curves. `auto` means training scores for policy gradients (Stooke & Abbeel). For other runs it
-    means evaluations if every run has at least three, and otherwise training scores."""
+    """Scores of learning curves. `auto` means training scores for policy gradients (Stooke & Abbeel). For other
+    algorithms `auto` means evaluations if every run has at least three, and otherwise training scores."""
     reps: Count = 2_000
     """Number of bootstrap samples of an interval."""
 
 
 def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
-    """Write index.html and its tables as CSV, and return the files. The runs are `distinct`."""
+    """Write index.html and its tables as CSV, and return the files. The runs are those that `distinct` returns."""
     settings = by_setting(runs)
     learners = [r for r in runs if not run_settings.samples_only(r.settings)]
     learnt = by_setting(learners)
@@ -95,7 +95,7 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
 
 
 def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
-    """Notes about the runs, shown before the numbers."""
+    """Return notes about the runs, shown before the numbers."""
     result = _some([f"{r.setting} in {r.game}: {r.repeated}" for r in runs if r.repeated])
     result += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished])
     result += _some([f"{r.name}: {text}" for r in runs if (text := _short_evaluations(r))])
@@ -115,7 +115,7 @@ def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
 
 
 def _short_evaluations(run: Run) -> str:
-    """Return a note on evaluations of few episodes, which give no score; "" if there are none."""
+    """Return a note on evaluations of few episodes, which give no score, or "" if the run has none."""
     if not (n := int(run.short.sum())):
         return ""
     fewest = int(run.episodes[1].min())

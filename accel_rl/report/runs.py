@@ -1,4 +1,4 @@
-"""Reads the runs of a report: run folders, and CSV files of other tools."""
+"""Reads the runs of a report from run folders, and from CSV files of other tools."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from accel_rl.results.run_settings import flat
 from accel_rl.results.trained_run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
-# This file marks the folder of an exported model, which also has its run's config.json and metrics.csv.
+# The file model.json marks an exported model, whose folder also has its run's config.json and metrics.csv.
 MODEL = "model.json"
 DEPTH = 2  # Runs are searched in this number of nested folders: a sweep has one level, and a folder of sweeps has two.
 APART = (
@@ -36,8 +36,10 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """Find the run folders among these folders and in them, in order. Exported models are not runs. Raises ConfigError
-    if runs is not installed."""
+    """Return the run folders: these folders themselves, or folders inside them, in order.
+
+    Exported models are not runs. Raises ConfigError if a folder contains no run.
+    """
     result: dict[Path, None] = {}
     for folder in folders:
         configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
@@ -51,7 +53,8 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs in these folders. Raises ConfigError for a damaged file. A run without rows has no scores."""
+    """Read the runs in these folders. Raises ConfigError for a damaged file. A run without rows of metrics has no
+    scores."""
     runs = [_read(p) for p in find_runs(folders)]
     labels = _labels(runs)
     for run, label in zip(runs, labels, strict=True):
@@ -97,7 +100,7 @@ def _read(path: Path) -> Run:
 
 @cache
 def _experiment(folder: Path) -> str:
-    """Return the experiment of a sweep's folder, such as stooke:figure_3; "" for other folders."""
+    """Return the experiment of a sweep's folder, such as stooke:figure_3, or "" for other folders."""
     try:
         return str(json.loads((folder / "sweep.json").read_text()).get("experiment", ""))
     except (OSError, ValueError, AttributeError):
@@ -105,7 +108,7 @@ def _experiment(folder: Path) -> str:
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """Label each run: its name in the papers' figures, or its algorithm, and the settings in which runs of that name
+    """Label each run by its name in the papers' figures, or its algorithm, and the settings in which runs of this name
     differ."""
     names = [daley_name(r.settings) or run_settings.name(r.settings) or r.algorithm for r in runs]
     differing: dict[str, list[str]] = {}
@@ -120,7 +123,7 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _short(key: str) -> str:
-    """Shorten a setting's name to its last word if that is clear; `steps` for evaluation.steps would mislead."""
+    """Shorten a setting's name to its last word if this word is clear; `steps` for evaluation.steps would mislead."""
     group, _, name = key.rpartition(".")
     return name if group in ("", "algo", "sampler", "env", "distributed") else key
 
@@ -131,9 +134,10 @@ def _named(value: Any) -> str:
 
 
 def read_csv(file: Path) -> list[Run]:
-    """Read the results of another tool from CSV, one measurement per row. ConfigError, with the line.
+    """Read the results of another tool from CSV, with one measurement per row. Raises ConfigError with the number of
+    the wrong line.
 
-    Columns: game, seed, step, score, and optionally tool and wall_s.
+    The columns are game, seed, step, score, and optionally tool and wall_s.
     """
     try:
         with open(file, newline="") as f:

@@ -27,7 +27,7 @@ class Search:
         return Table(f"search_{self.name}", f"Search: {self.name}", columns, rows)
 
     def drawn(self) -> bytes:
-        """Draw the score by each setting: a point for each complete trial."""
+        """Draw the score by each setting, with a point for each complete trial."""
         complete = [t for t in self.trials if t["score"]]
         columns = min(COLUMNS, len(self.settings))
         rows = -(-len(self.settings) // columns)
@@ -57,7 +57,7 @@ class Search:
 
 
 def searches(runs: Sequence[Run]) -> list[Search]:
-    """Read the searches that the runs are of."""
+    """Read the searches to which the runs belong."""
     folders = dict.fromkeys(run.path.parent for run in runs if run.path)
     return [_read(folder) for folder in folders if (folder / "trials.csv").exists()]
 

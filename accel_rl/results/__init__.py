@@ -1,1 +1,1 @@
-"""Results of runs as reports read them: runs, their settings, and tables."""
+"""Reports read results of runs: the runs, their settings, and tables."""

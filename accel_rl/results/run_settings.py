@@ -1,6 +1,6 @@
-"""The complete settings of a run, and the settings in which it differs from those of a published number.
+"""A report compares the complete settings of a run with the settings of a published number.
 
-A report may compare a published number with a run of different settings, but it always lists the differences.
+A report may compare a published number with a run of different settings, but the report always lists the differences.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ def samples_only(settings: Settings) -> bool:
 
 
 def total_envs(settings: Settings) -> int | None:
-    """Return the number of environments of all ranks, or None if the settings do not contain it.
+    """Return the number of environments of all ranks, or None if the settings do not contain this number.
 
     `sampler.envs` is the total over synchronous ranks, and the number per asynchronous rank.
     """
@@ -53,7 +53,7 @@ def total_envs(settings: Settings) -> int | None:
 
 
 def family(settings: Settings) -> str:
-    """Return the family of a run, one of FAMILIES; "" for an algorithm that is not in the paper."""
+    """Return the family of a run, one of FAMILIES, or "" for an algorithm that is not in the paper."""
     algorithm, update = str(settings.get("algorithm", "")), asynchronous(settings)
     if algorithm in POLICY_GRADIENTS:
         return POLICY_GRADIENTS[algorithm][update]
@@ -65,9 +65,9 @@ def is_policy_gradient(settings: Settings) -> bool:
 
 
 def name(settings: Settings) -> str:
-    """Return the name of a run in the paper's figures; "" for an algorithm that is not in the paper.
+    """Return the name of a run in the paper's figures, or "" for an algorithm that is not in the paper.
 
-    Examples are A2C-256env, A3C-16env-8 (8 learners of 16 environments) and DQN-512 (batch size 512).
+    Examples of names are A2C-256env, A3C-16env-8 (8 learners of 16 environments) and DQN-512 (batch size 512).
     """
     if samples_only(settings):
         return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
@@ -78,7 +78,7 @@ def name(settings: Settings) -> str:
 
 
 def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
-    """Return a text for each setting in which a run differs: `intensity=1 (paper: 8)`."""
+    """Return a text such as `intensity=1 (paper: 8)` for each setting in which a run differs."""
     own = complete(settings)
     result = []
     for name, value in published.items():
@@ -91,8 +91,9 @@ def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
 def complete(settings: Settings) -> dict[str, Any]:
     """Return a run's settings with all defaults, the rules of its Atari protocol, and three derived numbers.
 
-    `learners` is the number of gradients that are computed in parallel. `actors` is the number of processes or ranks
-    that sample. `rollout` is the number of samples in one optimisation phase of a group of synchronous ranks.
+    The derived number `learners` counts the gradients that are computed in parallel. The derived number `actors` counts
+    the processes or ranks that sample. The derived number `rollout` counts the samples in one optimisation phase of a
+    group of synchronous ranks.
     """
     result = {**_defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
     result |= _rules(result)
@@ -109,12 +110,13 @@ def complete(settings: Settings) -> dict[str, Any]:
 
 @cache
 def _defaults(algorithm: str) -> dict[str, Any]:
-    """Return the default settings of an algorithm of this package; {} for others, whose modules are not imported."""
+    """Return the default settings of an algorithm of this package, or {} for other algorithms, whose modules are not
+    imported."""
     return dict(flat(default_config(algorithm).to_dict())) if algorithm in ALGORITHMS else {}
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Flatten nested settings: (env.game, pong) ..."""
+    """Flatten nested settings into pairs such as (env.game, pong)."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{key}.")
@@ -123,7 +125,7 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any
 
 
 def _rules(settings: Settings) -> dict[str, Any]:
-    """Return {env.RULE: value} of the resolved Atari protocol; {} for other environments or an unknown protocol."""
+    """Return {env.RULE: value} of the resolved Atari protocol, or {} for other environments or an unknown protocol."""
     if settings.get("env.id"):
         return {}
     try:
@@ -134,7 +136,7 @@ def _rules(settings: Settings) -> dict[str, Any]:
 
 
 def _horizon(settings: Settings) -> int | None:
-    """Return the default horizon of a replay's algorithm."""
+    """Return the default horizon of an algorithm with a replay."""
     if (batch := settings.get("algo.batch_size")) is None:
         return None
     return max(2, round(int(batch) / (float(settings["algo.intensity"]) * int(settings["sampler.envs"]))))

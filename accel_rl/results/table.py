@@ -12,7 +12,7 @@ from accel_rl.results.trained_run import Run
 
 @dataclass(frozen=True)
 class Table:
-    """A table. name: name of its CSV file."""
+    """A table. `name` is the name of its CSV file."""
 
     name: str
     title: str
@@ -30,7 +30,7 @@ class Table:
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """Format a number with the given number of decimals, or at most two; NaN becomes an empty text."""
+    """Format a number with the given number of decimals, or at most two decimals; NaN becomes an empty text."""
     if value is None or math.isnan(value):
         return ""
     if digits is not None:
@@ -39,14 +39,14 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 Pair = tuple[str, str]
-"""A pair of cells: the run's and the paper's."""
+"""A pair of cells: the run's number and the paper's number."""
 
 
 def paper_table(
     name: str, title: str, head: str, columns: Sequence[str], rows: Mapping[str, Sequence[Pair]], note: str
 ) -> Table:
-    """Build a table in a paper's layout, with the paper's number to the right of each measured one. rows: {label: a
-    pair per column}."""
+    """Build a table in a paper's layout, with the paper's number to the right of each measured number. `rows` is
+    {label: a pair per column}."""
     doubled = [c for column in columns for c in (column, f"{column} (paper)")]
     return Table(name, title, [head, *doubled], [[r, *(c for p in rows[r] for c in p)] for r in rows], note)
 
@@ -60,25 +60,26 @@ Differences = Callable[[Settings], list[str]]
 
 @dataclass(frozen=True)
 class Alike:
-    """The runs for one published number. Either all of them have the number's settings, or none has. `mark` is "" or
-    MARK."""
+    """The runs for one published number. Either all of these runs have the settings of the published number, or none
+    has. `mark` is "" or MARK."""
 
     runs: Sequence[Run]
     mark: str
 
 
 def alike(runs: Sequence[Run], differences: Differences) -> Alike:
-    """Return the runs with the settings of the published number; if there are none, all of them, marked."""
+    """Return the runs with the settings of the published number; if no run has these settings, return all runs,
+    marked."""
     same = [r for r in runs if not differences(r.settings)]
     return Alike(same, "") if same else Alike(runs, MARK)
 
 
 def marked(groups: Iterable[Alike], differences: Differences) -> str:
-    """Return the sentences for a table's note about its marked numbers; "" if there are none."""
+    """Return the sentences for a table's note about its marked numbers, or "" if the table has none."""
     return sentence([r for group in groups if group.mark for r in group.runs], differences)
 
 
 def sentence(runs: Iterable[Run], differences: Differences, head: str = f"{MARK} differs from the paper") -> str:
-    """Return the differences of runs by setting, for a note; "" if there are none."""
+    """Return the differences of runs by setting, for a note, or "" if the runs have none."""
     texts = {run.setting: ", ".join(result) for run in runs if (result := differences(run.settings))}
     return f" {head}: {'; '.join(f'{label}: {text}' for label, text in texts.items())}." if texts else ""

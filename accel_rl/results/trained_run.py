@@ -21,12 +21,12 @@ def no_column() -> Column:
 
 @dataclass
 class Run:
-    """One run. `setting` is the label of all runs with these settings in any game and with any seed. `experiment` is
-    the experiment of its sweep.
+    """One run of a report. `setting` is the label of all runs with these settings in any game and with any seed.
+    `experiment` is the experiment of the run's sweep.
 
-    Columns are against env steps: online (training score), evaluations (mean score), deviations (standard deviation
-    over an evaluation's episodes), episodes (number of an evaluation's episodes), clock (minutes), speeds (env steps/s
-    of each row).
+    The columns of a run are against env steps. `online` is the training score. `evaluations` and `deviations` are the
+    mean score and the standard deviation over an evaluation's episodes, and `episodes` is their number. `clock` is in
+    minutes, and `speeds` are the env steps/s of each row.
     """
 
     name: str
@@ -47,15 +47,15 @@ class Run:
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     repeated: str = ""
-    """A line that names runs of the same settings, game and seed, or ""."""
+    """A text that names runs of the same settings, game and seed, or ""."""
     unfinished: str = ""
     """A note on missing data, or ""."""
 
     def score(self, which: str) -> float:
-        """Return a score of the run; NaN if the run has no such score.
+        """Return a score of the run, or NaN if the run has no such score.
 
-        `final` is the last evaluation that is not `short`. `best` is the best evaluation that is not short. `online` is
-        the last training score. Without evaluations, training scores are used.
+        `final` is the last evaluation that is not `short`, and `best` is the best evaluation that is not `short`.
+        `online` is the last training score. Without evaluations, training scores are used.
         """
         if which == "online" or not self.evaluated:
             values = self.online[1]
@@ -63,18 +63,18 @@ class Run:
         return float(self.evaluations[1][self.chosen(which)])
 
     def chosen(self, which: str) -> int:
-        """Return the index of the run's final or best evaluation. The run must be evaluated."""
+        """Return the index of the run's final or best evaluation. The run must have evaluations."""
         counts = np.flatnonzero(~self.short)
         return int(counts[self.evaluations[1][counts].argmax()] if which == "best" else counts[-1])
 
     @property
     def short(self) -> np.ndarray:
-        """Return whether each evaluation [n] is short, with less than half of the least number of episodes for these
+        """Return whether each evaluation [n] is short, with less than half of the minimum number of episodes for these
         settings.
 
-        The evaluation at the end of a run may be short if it follows the previous one by few env steps. The least
-        number of episodes is the number of parallel environments, or the number in the settings. If all evaluations are
-        short, none counts as short.
+        The evaluation at the end of a run may be short if it follows the previous evaluation by few env steps. The
+        minimum number of episodes is the number of parallel environments, or the number in the settings. If all
+        evaluations are short, none counts as short.
         """
         episodes = self.episodes[1]
         if not len(episodes) or len(episodes) != len(self.evaluations[1]):
@@ -83,7 +83,7 @@ class Run:
         return np.asarray(episodes < min(float(least), episodes.max()) / 2)
 
     def episodes_of(self, which: str) -> int | None:
-        """Return the number of episodes of the final or best evaluation, or None if it is unknown."""
+        """Return the number of episodes of the final or best evaluation, or None if the number is unknown."""
         if which == "online" or not self.evaluated or len(self.episodes[1]) != len(self.evaluations[1]):
             return None
         return int(self.episodes[1][self.chosen(which)])
@@ -94,18 +94,18 @@ class Run:
 
     @property
     def steps_per_s(self) -> float:
-        """Env steps/s of the whole run, evaluations included; NaN before the first row."""
+        """Return the env steps/s of the whole run, evaluations included, or NaN before the first row."""
         return self.env_steps / self.wall_s if self.env_steps and self.wall_s > 0 else math.nan
 
     @property
     def hours(self) -> float:
-        """Hours for FULL_LENGTH env steps at this speed; NaN before the first row."""
+        """Return the hours for FULL_LENGTH env steps at this speed, or NaN before the first row."""
         return FULL_LENGTH / self.steps_per_s / 3600
 
     def hours_past(self, start: float) -> float:
         """Return the hours for FULL_LENGTH env steps at the speed after the first `start` env steps.
 
-        For example, `start` is the number of random steps that fill a replay. Return NaN if there is no later row.
+        For example, `start` is the number of random steps that fill a replay. Returns NaN if the run has no later row.
         """
         if not self.clock[0].size or self.env_steps <= start:
             return math.nan
@@ -113,11 +113,11 @@ class Run:
         return float((minutes[-1] - np.interp(start, steps, minutes)) / 60 * FULL_LENGTH / (steps[-1] - start))
 
     def minutes(self, env_steps: np.ndarray) -> np.ndarray:
-        """Return the minutes since the run's start at these env steps; NaN without a clock."""
+        """Return the minutes since the run's start at these env steps, or NaN without a clock."""
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
 
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
-        """Other columns of metrics.csv against env steps; empty if they do not exist."""
+        """Return other columns of metrics.csv against env steps, or {} if they do not exist."""
         return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
 
 
@@ -126,7 +126,8 @@ BySetting = Mapping[str, Mapping[str, Sequence[Run]]]
 
 
 def distinct(runs: Sequence[Run]) -> list[Run]:
-    """Return one run per setting, game and seed, the one that counts. Its `repeated` names the other runs."""
+    """Return one run per setting, game and seed, the run that counts. The attribute `repeated` of a returned run names
+    the other runs."""
     once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
     for i, others in once.items():
         names = [str(runs[j].path or runs[j].name) for j in (i, *others)]
@@ -135,9 +136,9 @@ def distinct(runs: Sequence[Run]) -> list[Run]:
 
 
 def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
-    """Group runs: {setting: {game: runs in order of seeds}}.
+    """Group runs as {setting: {game: runs in order of seeds}}.
 
-    Families are in the papers' order; numbers in names are ordered by value, A2C-16env before A2C-128env.
+    Families are in the papers' order, and numbers in names are ordered by value, A2C-16env before A2C-128env.
     """
     result: dict[str, dict[str, list[Run]]] = {}
     for run in sorted(runs, key=_order):

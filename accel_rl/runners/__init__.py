@@ -1,1 +1,1 @@
-"""Runs: schedules, evaluation, checkpoints, reports."""
+"""A run combines schedules of sampling and learning, evaluation, checkpoints and reports."""

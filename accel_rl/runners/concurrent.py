@@ -6,8 +6,8 @@ C env steps.
               ^                                           ^ synchronize: staged steps into the replay,
                                                             target <- learned, snapshot <- target
 
-Between two synchronizations sampler and trainer are independent of each other. The result therefore does not depend on
-their speeds, and equals that of sampling and training one after the other.
+Between two synchronizations, the sampler and the trainer are independent of each other. The result therefore does not
+depend on the speeds of the sampler and the trainer, and is the same as with sampling and training one after the other.
 """
 
 import threading
@@ -30,12 +30,12 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import pin
 
-# While the sampler waits for the trainer, it checks at this interval in seconds whether the run is to end.
+# While the sampler waits for the trainer, the sampler checks at this interval, in seconds, whether the run must end.
 LOOK_S = 0.2
 
 
 def check(config: Resolved) -> None:
-    """Raise ConfigError for settings that --schedule concurrent cannot have."""
+    """Raise ConfigError for settings that --schedule concurrent does not support."""
     algo, schedule = config.algo, "--schedule concurrent"
     if not isinstance(algo, ReplayAlgorithmConfig):
         raise ConfigError(f"{schedule}: only dqn, c51 and rainbow have a replay and a target network")
@@ -54,7 +54,8 @@ def check(config: Resolved) -> None:
 class Concurrent:
     """The concurrent schedule, for algorithms with a replay and a target network. A cycle is one period of C env steps.
 
-    The replay does not change while the trainer reads it. Each sampled step is appended at the next synchronization.
+    The replay does not change while the trainer reads it, because sampled steps are appended at the next
+    synchronization.
     """
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
@@ -72,7 +73,7 @@ class Concurrent:
         most_skipped: int = 2**31,
     ):
         """`period` is C in env steps of this rank, a multiple of T x B. `threads` is the number of torch threads of the
-        trainer. `cores` are the cores that the trainer's thread is pinned to. `most_skipped` is the number of
+        trainer. `cores` are the cores to which the trainer's thread is pinned. `most_skipped` is the number of
         consecutive non-finite updates after which the trainer stops."""
         self.sampler = sampler
         self.learners = with_names(learner, secondary)
@@ -84,8 +85,8 @@ class Concurrent:
         assert sampler.buffers > period // self.each, "the rollouts of a period must stay whole"
         self.period = period
         self.behaviour = self.algo.behaviour()
-        self._rollouts = 0  # number of rollouts of the current period, or 0 before the first period
-        self._owed = [0 for _ in self.learners]  # For each learner: the env steps of the period whose updates are due.
+        self._rollouts = 0  # number of rollouts in the current period, or 0 before the first period
+        self._owed = [0 for _ in self.learners]  # Env steps of the period, for each learner, whose updates are due.
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, UpdateMetrics]] = []  # metrics of the period's updates
         self._pause = threading.Event()
@@ -105,9 +106,10 @@ class Concurrent:
         return self._rollouts > 0
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Run one period, or the rest of an interrupted one, and return its env steps and the metrics of its updates.
+        """Run one period, or the rest of an interrupted period, and return the period's env steps and the metrics of
+        its updates.
 
-        Return (0, []) if the period is interrupted. `remaining` is the number of env steps until the end of the run.
+        Returns (0, []) if the period is interrupted. `remaining` is the number of env steps until the end of the run.
         """
         for algo in self.algos:
             set_schedules(algo)
@@ -126,8 +128,8 @@ class Concurrent:
         return self._synchronize()
 
     def _ends_early(self) -> bool:
-        """Return whether to end within the period. Ranks that share batches do not end within a period, because each
-        would end at another update."""
+        """Return whether the period must end early. Ranks that share batches do not end within a period, because each
+        rank would end at another update."""
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(
@@ -162,7 +164,7 @@ class Concurrent:
             self.sampler.check()
 
     def _train(self) -> None:
-        """Make all updates that are due. The trainer's thread runs this method."""
+        """Make all updates that are due, in the trainer's thread."""
         self._stream.wait_stream(self._device.default_stream())
         with self._device.on(self._stream):
             for prefix, learner in self.learners:
@@ -206,7 +208,7 @@ class Concurrent:
         }
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Load a state. Raises ValueError for the state of another schedule."""
+        """Load the state of a concurrent schedule, or raise ValueError for the state of another schedule."""
         if state is None:
             raise ValueError("the run was begun with --schedule lockstep, so its checkpoint has no period to continue")
         self._rollouts, self._owed = state["rollouts"], list(state.get("owed", self._owed))

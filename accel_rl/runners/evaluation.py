@@ -1,4 +1,4 @@
-"""The result of an evaluation, and the selection of its episodes, which does not favour short episodes."""
+"""The result of an evaluation, and an unbiased selection of its episodes."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -10,7 +10,7 @@ from accel_rl.samplers.episodes import Episode
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Raw scores and lengths (env steps) of complete episodes, with their protocol."""
+    """Raw scores and lengths (in env steps) of complete evaluation episodes, with the evaluation protocol."""
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -37,13 +37,13 @@ class Evaluation:
 
 
 class Quota:
-    """Select the environments that continue playing.
+    """Decides which environments start further episodes of an evaluation.
 
-    By steps, each environment begins episodes until its share of steps is used, and finishes its last episode, so that
-    no episode is omitted because it is long. Sums over many evaluations are unbiased (Wald). The mean of a single
-    evaluation is biased towards long episodes by about 1 / (number of episodes); leaving out unfinished episodes would
-    bias it strongly towards short ones. By episodes, each environment plays a fixed number of episodes, which has no
-    bias.
+    In an evaluation by steps, each environment starts episodes until its share of steps is used, and finishes its last
+    episode, so that long episodes are not omitted. Sums over many evaluations by steps are unbiased (Wald). The mean of
+    a single evaluation by steps is biased towards long episodes by about 1 / (number of episodes); omitting unfinished
+    episodes would bias the mean strongly towards short episodes. In an evaluation by episodes, each environment plays a
+    fixed number of episodes, which has no bias.
     """
 
     def __init__(self, B: int, steps: int, episodes: int):
@@ -55,7 +55,7 @@ class Quota:
         self.idle = np.zeros(B, bool) if self._episodes is None else self._episodes == 0
 
     def count(self, finished: list[Episode]) -> list[Episode]:
-        """Add finished episodes, and return the episodes that count."""
+        """Add finished episodes, and return the episodes that count in the evaluation."""
         counted = []
         for e in finished:
             if self.idle[e.b]:
@@ -75,7 +75,7 @@ class Result:
     """The result of a run."""
 
     env_steps: int
-    score: float  # the online score over the last episodes
+    score: float  # mean online score of the last episodes
     evaluation: Evaluation | None
     exit_code: int  # 0 for success, or 128 + the number of the signal that stopped the run
     wall_s: float

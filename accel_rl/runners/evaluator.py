@@ -1,4 +1,4 @@
-"""The evaluator plays episodes with an agent on separate environments."""
+"""The evaluator plays evaluation episodes with an agent on separate environments."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,8 +18,8 @@ from accel_rl.samplers.episodes import Episode
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import hardware
 
-CHUNK = 16  # the evaluator checks every CHUNK steps which environments are done
-# Every environment has at least this number of steps, so a small budget uses fewer environments.
+CHUNK = 16  # number of steps after which the evaluator checks for finished environments
+# Every environment makes at least this number of steps, so an evaluation of few steps uses fewer environments.
 MIN_STEPS_PER_ENV = 500
 
 
@@ -29,7 +29,7 @@ def evaluation_env(config: Resolved) -> ResolvedEnv:
 
 
 class Evaluator:
-    """Evaluate agents of one run. The worker processes live from the first evaluation to `close`."""
+    """Evaluates agents of one run. The evaluator's worker processes live from the first evaluation to `close`."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
         self.config = config
@@ -48,10 +48,10 @@ class Evaluator:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda env_steps: None,
     ) -> Evaluation | None:
-        """Play one evaluation, which is a pure function of parameters, settings and seed. Return None if `stop()`
-        became true.
+        """Play one evaluation, which is a pure function of parameters, settings and seed. Returns None if `stop()`
+        returned True.
 
-        The network's buffers and the states of torch's generators are the same afterwards.
+        An evaluation restores the network's buffers and the states of torch's generators.
 
         After `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts.
         Each saved start is played once.
@@ -64,16 +64,15 @@ class Evaluator:
                 with own_generator(self.plan.device, seed), buffers_kept(agent.model):
                     sampler = self._fresh_sampler(B, seed)
                     result = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
-                # The environments of a replaced worker begin again at their first saved starts.
+                # The environments of a replaced worker process restart at their first saved starts.
                 if result is None or self._starts is None or not sampler.dropped:
                     return result
         except BaseException:
-            self.close()  # A rollout may still be in flight.
+            self.close()  # A rollout may still be in progress.
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:
-        """Return a sampler in the state of a new one. The last sampler is restarted if its number of environments
-        fits."""
+        """Return a sampler in its initial state, by restarting the last sampler if its number of environments fits."""
         if self._sampler is not None and self._sampler.B == B:
             self._sampler.reseed(seed)
             return self._sampler
@@ -85,7 +84,8 @@ class Evaluator:
         return self._sampler
 
     def _say_limit(self, spec: EnvSpec) -> None:
-        """Log once if a Gymnasium environment's episodes end by a time limit that is not the environment's own."""
+        """Log once if a Gymnasium environment's episodes end by a time limit that is not the environment's own
+        limit."""
         limit = self.config.evaluation_limit
         own = self.config.spec.protocol["max_episode_steps"] if not spec.is_atari else 0
         if own is None or own > limit:
@@ -114,7 +114,7 @@ class Evaluator:
         return Evaluation(tuple(x.score for x in counted), tuple(x.length for x in counted), protocol)
 
     def close(self) -> None:
-        """End the worker processes."""
+        """End the evaluator's worker processes."""
         if self._sampler is not None:
             self._sampler.close()
             self._sampler = None

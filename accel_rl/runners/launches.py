@@ -1,7 +1,7 @@
-"""A run's launches.json records the command, the machine and the versions of every launch, at the beginning and at each
-resume.
+"""A run's launches.json records the command, the machine and the versions of every launch, at the run's start and at
+each resume.
 
-A result also depends on the user's files. So their git revision is recorded, and uncommitted changes are saved in
+Because a result also depends on the user's files, a launch records their git revision, and saves uncommitted changes in
 changes-N.diff, where N is the number of the launch.
 """
 
@@ -45,8 +45,8 @@ def record(run: RunFolder, env_steps: int) -> None:
 
 
 def read(run: RunFolder) -> list[dict[str, Any]]:
-    """Return the launches of a run. The list is empty if the file is missing or damaged, because no result depends on
-    it."""
+    """Return the launches of a run, or an empty list if launches.json is missing or damaged, because no result depends
+    on this file."""
     try:
         result = json.loads((run.path / FILE).read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The learner of a run has the algorithm, flat parameters, optimizer and gradient synchronization."""
+"""The learner of a run consists of the algorithm, flat parameters, optimizer and gradient synchronization."""
 
 import logging
 from collections.abc import Callable, Generator
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Learner:
-    """A network, with its algorithm and optimizer."""
+    """A network with its algorithm and optimizer."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Learner:
         seed: int,
         exchange: Exchange | None = None,
     ):
-        """`exchange` connects this learner to other learners, or is None if there are none."""
+        """`exchange` connects this learner to the learners of other ranks, and is None for a single rank."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
@@ -76,13 +76,14 @@ class Learner:
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
     ) -> list[UpdateMetrics]:
-        """Make the updates of a phase, and return their metrics. The call does not wait for a GPU.
+        """Make the updates of a learning phase without waiting for a GPU, and return the updates' metrics.
 
-        `between` is called after each update. `pause` is called after `between`, and True ends the phase early.
+        `between` is called after each update. If `pause`, called after `between`, returns True, the learning phase ends
+        early.
         """
         all_metrics: list[UpdateMetrics] = []
-        # Switching the mode takes at least 20 microseconds. Networks that behave the same in both modes therefore stay
-        # in eval mode.
+        # Switching a network between training and eval mode takes at least 20 microseconds.
+        # Networks that behave the same in both modes therefore stay in eval mode.
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
@@ -109,7 +110,7 @@ class Learner:
                 yield UpdateMetrics.of(self.update(batch))
 
     def update(self, batch: Any) -> dict[str, Tensor]:
-        """Make one update from a batch, and return its metrics, scalars []."""
+        """Make one update from a batch, and return the update's metrics, scalars []."""
         if not self.algo.on_policy:
             self.gradient_sync.pull()
         with autocast_for(self.precision, self.algo.device):
@@ -125,12 +126,12 @@ class Learner:
 
     @property
     def learning_rate(self) -> float:
-        """Learning rate at this point of the run."""
+        """Return the current learning rate."""
         now = self.algo.now
         return self.algo.schedules(now.progress, now.env_steps)["learning_rate"]
 
     def close(self) -> None:
-        """Free the captured updates. Call this method before the process group ends."""
+        """Free the captured updates; this must be called before the process group ends."""
         if self._captured is not None:
             self._captured.close()
 
@@ -149,7 +150,8 @@ class Learner:
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state. The network is by name; the optimizer's vectors are flat, in the order of `layout`."""
+        """Return the learner's state. The state stores the network by tensor names, and the optimizer's vectors flat,
+        in the order of `layout`."""
         sync = self.gradient_sync.state_dict()
         return {
             "algo": self.algo.state_dict(),
@@ -159,16 +161,16 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state. Raises ConfigError, with a message of one line, if the state belongs to another network or
-        optimizer."""
+        """Load a learner's state. Raises ConfigError, with a message of one line, if the state belongs to another
+        network or optimizer."""
         self.load_trained(state)
         self.algo.load_state_dict(state["algo"])
         self.updates = state["updates"]
         self.algo.now.env_steps = state["env_steps"]
 
     def trained_state(self, sync: dict[str, Any]) -> dict[str, Any]:
-        """Return the state of the network and of its optimizer. sync: state of the gradient synchronization, whose
-        `parameters` [P] replace those of this process."""
+        """Return the state of the network and of its optimizer. `sync` is the state of the gradient synchronization,
+        whose `parameters` [P] replace the parameters of this process."""
         others = {name: x for name, x in sync.items() if name != "parameters"}
         return {"network": self.network(sync["parameters"]), "gradient_sync": others, "layout": self.flat.layout()}
 
@@ -185,24 +187,23 @@ class Learner:
         self.gradient_sync.load_state_dict(sync)
 
     def network(self, parameters: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the network's tensors by name. parameters [P]: values that replace this process's trained
-        parameters."""
+        """Return the network's tensors by name. `parameters` [P] replace this process's trained parameters."""
         state = network_state(self.algo.agent.model)
         return state if parameters is None else {**state, **self.flat.by_name(parameters)}
 
     def agent_state(self) -> dict[str, Any]:
-        """Return the part of the state that `load_agent` needs."""
+        """Return the part of the learner's state that `load_agent` needs."""
         return agent_state(self.algo.agent.state_dict(), self.network())
 
 
 def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
-    """Bring the optimizer's vectors [P] into another order of the parameters. Raises ValueError if the parts have made
-    different numbers of updates."""
+    """Reorder the optimizer's vectors [P] for another order of the parameters. Raises ValueError if parts of the
+    parameters have made different numbers of updates."""
     moved: dict[str, Any] = {}
     for name, x in sync.get("optimizer", {}).items():
         if isinstance(x, Tensor):
             moved[name] = x[order] if x.shape == order.shape else x
-        elif isinstance(x, list) and len(set(x)) > 1:  # The list has one entry per chunk or shard.
+        elif isinstance(x, list) and len(set(x)) > 1:  # The list has one entry per chunk or shard of the parameters.
             raise ValueError(f"the network's layers are in another order, and {name} of the optimizer is {x} by parts")
         else:
             moved[name] = x
@@ -216,7 +217,8 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
 
 
 def load_agent(config: Resolved, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
-    """Return the agent of a checkpoint, for evaluation and videos. The caller's random generators are not changed.
+    """Return the agent of a checkpoint, for evaluation and videos. Loading an agent does not change the caller's random
+    generators.
 
     Raises ConfigError, with a message of one line, if the checkpoint belongs to another network.
     """

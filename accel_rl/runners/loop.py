@@ -1,5 +1,5 @@
-"""This module has one run in one process, as straight code: what training computes, without speed, ranks, processes and
-files.
+"""A training run in one process, as plain code that computes the same as a fast run without its optimizations, ranks,
+processes and files.
 
     result = train(default_config("ppo") with a game)
 
@@ -12,8 +12,8 @@ files.
             sync.update(loss, rate)                  gradient, clipping, optimizer
             algo.after_update(batch, loss)           priorities
 
-A `Trainer` adds evaluations, rows, checkpoints, signals, workers, ranks and CUDA graphs to this, and computes the same:
-tests/runners/test_loop.py holds it to this loop bit for bit.
+A `Trainer` adds evaluations, metrics, checkpoints, signals, workers, ranks and CUDA graphs to this loop, and computes
+the same numbers bit for bit, as tests/runners/test_loop.py checks.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def train(
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step.
 
     `groups` is the number of groups of environments. The number of groups affects the result, since inference runs
-    separately for each group. `updated` is called after each update with the env steps before its rollout.
+    separately for each group. `updated` is called after each update with the env steps before the update's rollout.
     """
     config = resolve(given)
     spec = config.spec
@@ -90,7 +90,7 @@ def train(
 
 
 def build_sampler(config: Resolved, groups: int) -> Sampler:
-    """Build the serial sampler: environments are stepped one after another, and inference calls the agent directly."""
+    """Build the serial sampler, which steps the environments one after another and calls the agent directly."""
     s, seed = config.sampler, derived_seed(config.seed, Stream.SAMPLER)
     spec = config.spec
     setup = EngineSetup(

@@ -10,8 +10,7 @@ from typing import Any
 from accel_rl.config.resolved import Resolved
 from accel_rl.envs.make import ResolvedEnv
 from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.samplers.grouping import Grouping, most_workers
-from accel_rl.samplers.names_engine import NamesEngine
+from accel_rl.samplers.grouping import Grouping, NamesEngine, most_workers
 from accel_rl.samplers.workers.stepper import BUFFERS
 from accel_rl.system import hardware
 from accel_rl.system.counts import counted

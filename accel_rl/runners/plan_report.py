@@ -1,4 +1,4 @@
-"""The plan is reported in more detail than its lines: sizes of groups, and bytes on the host and on each device."""
+"""The plan report lists sizes of groups, and bytes on the host and on each device."""
 
 import math
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ from accel_rl.system.counts import counted
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Bytes of one rank. Rollouts are in host memory, with a copy on the GPU if there is one. With the device engine,
-    rollouts are only on the device."""
+    """Memory of one rank in bytes. Rollouts are in host memory, with a copy on the GPU if the rank has a GPU. With the
+    device engine, rollouts are only on the device."""
 
     rollouts: int
-    simulators: int  # largest memory of the worker processes, or memory of the device engine
+    simulators: int  # memory of the device engine, or maximum memory of the worker processes
     replay: int  # bytes of the replay, or 0 without a replay
     replay_device: str
     on_device: bool = False  # whether simulators and rollouts are only on the rank's device
 
     @classmethod
     def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":
-        """`config` has the rank's own settings."""
+        """`config` has the settings of this rank."""
         s, spec = plan.sampler, config.spec
         B, workers = s.grouping.B, 0 if s.in_process else s.grouping.workers
         layout = rollout_layout(spec, s.T, B)
@@ -43,7 +43,7 @@ class RankMemory:
         return cls(s.buffers * rollout, simulators, replay, where, s.on_device)
 
     def on(self, device: str, rank_device: str) -> int:
-        """Return the bytes on a device, "cpu" or the rank's."""
+        """Return the rank's bytes on a device, "cpu" or the rank's device."""
         replay = self.replay if self.replay_device == device else 0
         if self.on_device:
             return replay + (self.simulators + self.rollouts if device == rank_device else 0)
@@ -52,7 +52,7 @@ class RankMemory:
 
 
 def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
-    """Return (facts, warnings, problems) of a run's plan, as lines. A problem is insufficient memory."""
+    """Return (facts, warnings, problems) of a run's plan, as lines of text. A problem is insufficient memory."""
     facts: list[str] = []
     needed: dict[str, int] = {}
     for rank in plan.ranks:

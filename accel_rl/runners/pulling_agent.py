@@ -1,4 +1,4 @@
-"""An asynchronous rank pulls central parameters while it samples (Stooke & Abbeel 2018, sections 4.3 and 5.3)."""
+"""An asynchronous rank pulls central parameters while the rank samples (Stooke & Abbeel 2018, sections 4.3 and 5.3)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,10 +20,10 @@ class PullingAgent:
         self.wrapped = agent
         self._gradient_sync = gradient_sync
         self._steps = steps
-        # Maps the first environment of a group to the group's acts since the last pull
+        # Maps the first environment of a group to the group's inference calls since the last pull.
         self._acted: dict[int, int] = {}
         self._refreshed = gradient_sync.refreshed
-        self._counting = Lock()  # only the thread that holds this lock counts and pulls
+        self._counting = Lock()  # Only the thread that holds this lock counts inference calls and pulls parameters.
         self._idle = Condition()
         self._threads_acting = 0
 
@@ -31,11 +31,11 @@ class PullingAgent:
         return getattr(self.wrapped, name)
 
     def begin(self) -> None:
-        """Pull before a rollout. Local updates that were not pushed yet are pushed first."""
+        """Push the local updates that were not pushed yet, and pull the parameters before a rollout."""
         self._gradient_sync.pull_now()
 
     def before_act(self, b: slice) -> None:
-        """Count one act for the environments b, and first pull if a pull is due."""
+        """Count one inference call for the environments `b`, and before it pull the parameters if a pull is due."""
         gradient_sync, group = self._gradient_sync, b.start or 0
         with self._counting:
             if gradient_sync.refreshed != self._refreshed:
@@ -60,7 +60,7 @@ class PullingAgent:
 
     @contextmanager
     def _nothing_acting(self) -> Iterator[None]:
-        """Context manager in which no thread acts. It waits until all threads have finished, and blocks new ones."""
+        """Context manager that waits until no thread acts, and prevents threads from acting meanwhile."""
         with self._idle:
             self._idle.wait_for(lambda: self._threads_acting == 0)
             yield

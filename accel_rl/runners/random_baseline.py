@@ -1,4 +1,5 @@
-"""The random agent of normalized scores: uniform actions at 10 Hz, from the same starts as the agents."""
+"""The random agent that defines normalized scores takes uniform actions at 10 Hz from the same starts as trained
+agents."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -11,11 +12,12 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.system.errors import ConfigError
 
 FRAMES = 6
-"""Emulated frames of an action: 60 a second / 10 Hz (Nair et al. 2015, section 5.2)."""
+"""Emulated frames per action: 60 frames a second / 10 Hz (Nair et al. 2015, section 5.2)."""
 
 
 def at_10_hz(config: Resolved) -> Resolved:
-    """Return the settings with agent steps of FRAMES frames, and an unchanged time limit in frames. ConfigError."""
+    """Return the settings with agent steps of FRAMES frames and an unchanged time limit in frames; raises
+    ConfigError."""
     if not config.env.game:
         raise ConfigError(f"random play at 10 Hz is of Atari games: {config.env.id} is none")
     limit = max(1, config.evaluation_limit * config.env.rules().frame_skip // FRAMES)
@@ -24,9 +26,9 @@ def at_10_hz(config: Resolved) -> Resolved:
 
 
 def evaluate_random(config: Resolved, plan: RankPlan, *, steps: int, seed: int) -> Evaluation:
-    """Evaluate uniformly random actions at 10 Hz with a run's settings of evaluations.
+    """Evaluate uniformly random actions at 10 Hz with a run's evaluation settings.
 
-    steps: env steps after which no episode begins, unless the settings name a number of episodes or saved starts.
+    After `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts.
     """
     config = at_10_hz(config)
     agent = RandomAgent(config.spec.n_actions)

@@ -1,4 +1,4 @@
-"""Records games and draws start points from them."""
+"""Records games and draws start points from the recorded games."""
 
 import zlib
 from dataclasses import replace
@@ -12,23 +12,24 @@ from accel_rl.runners.video import Episode
 from accel_rl.system.errors import ConfigError
 
 KEEP = 0.75
-"""Sticky random play repeats its action with this probability. An action then lasts 4 steps on average, which is a
+"""Sticky random play repeats the last action with this probability. An action then lasts 4 steps on average, which is a
 quarter of a second."""
 STICKY_RANDOM = f"sticky random play: each action is kept for the next step with probability {KEEP}"
 
 
 def recorded_env(env: ResolvedEnv) -> ResolvedEnv:
-    """Return the environment in which games are recorded. It has neither no-ops nor sticky actions, so the recorded
-    actions determine the game."""
+    """Return the environment in which games are recorded. The recording environment has neither no-ops nor sticky
+    actions, so the recorded actions determine the game."""
     return replace(env, noop_max=0, repeat_action_probability=0.0)
 
 
 def record(
     config: Resolved, agent: Agent, policy: str, *, points: int, games: int, steps: int, seed: int
 ) -> StartPoints:
-    """Play `games` games of at most `steps` agent steps each, and draw start points uniformly from all their moments.
+    """Play `games` games of at most `steps` agent steps each, and draw start points uniformly from all moments of the
+    games.
 
-    `policy` describes the player. The result is a function of the arguments. ConfigError.
+    `policy` describes the player. The start points are a function of the arguments; raises ConfigError.
     """
     for name, value in (("games", games), ("steps", steps)):
         if value < 1:

@@ -1,4 +1,4 @@
-"""A run reports rows to its sinks, a progress display, evaluations and events."""
+"""The reporter of a run writes metrics to sinks, and displays progress, evaluations and events."""
 
 import time
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from accel_rl.system.counts import counted
 
 @dataclass(slots=True)
 class Counters:
-    """The env steps of the run, and those of the last evaluation, report and checkpoint."""
+    """The env steps of the run, and the env steps at the last evaluation, report and checkpoint."""
 
     env_steps: int = 0
     evaluated_at: int = 0
@@ -28,10 +28,10 @@ class Counters:
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
-        """Return whether an activity is due that was last done at `last`, every `interval` env steps (0 means only at
-        the end).
+        """Return whether an activity is due that was last done at `last` and is done every `interval` env steps (0
+        means only at the end).
 
-        `done` means that the run has all its env steps.
+        `done` is true if the run has made all its env steps.
         """
         if self.env_steps == last:
             return False
@@ -39,7 +39,7 @@ class Counters:
 
 
 class Reporter:
-    """The rows, progress and events of one rank. Only rank 0 displays progress."""
+    """Reports the metrics, progress and events of one rank. Only rank 0 displays progress."""
 
     def __init__(self, config: Resolved, run: RunFolder, context: RankContext):
         self.config = config
@@ -57,8 +57,8 @@ class Reporter:
         """Open the sinks at env_steps. `rows` is the number of valid rows of metrics.csv; later rows will be written
         again.
 
-        `updates` is the number of updates so far, in a run whose length is a number of updates. Progress then counts
-        updates.
+        If the run's length is a number of updates, `updates` is the number of updates so far, and the progress display
+        counts updates.
         """
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
@@ -81,22 +81,22 @@ class Reporter:
 
     @property
     def rows(self) -> int:
-        """Number of rows of metrics.csv so far."""
+        """Return the number of rows of metrics.csv so far."""
         return self._csv.rows if self._csv is not None else 0
 
     @property
     def wall_s(self) -> float:
-        """Wall time of the run in seconds, without the time between two of its processes."""
+        """Return the wall time of the run in seconds, without the time between two of its processes."""
         return self._wall_before + time.monotonic() - self._began
 
     def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
-        """Display the progress, and the online score of the recent episodes, (score, length). The call is cheap enough
-        after every rollout."""
+        """Display the progress, and the online score of the recent episodes, given as (score, length). Displaying the
+        progress is cheap enough to be done after every rollout."""
         assert self._progress is not None
         self._progress.update(done, episode_metrics(list(recent))["score"])
 
     def pause(self, what: str) -> None:
-        """Display an activity other than training. The time of the activity does not count in steps/s."""
+        """Display an activity other than training. The time of such an activity does not count in steps/s."""
         assert self._progress is not None
         self._progress.pause(what)
 
@@ -106,7 +106,7 @@ class Reporter:
         self._progress.resume(env_steps)
 
     def event(self, line: str) -> None:
-        """Write an unusual event to events.log, and display it."""
+        """Write an unusual event to events.log, and display the event."""
         self.run_folder.event(line)
         if self._progress is not None:
             self._progress.say(line)
@@ -114,7 +114,7 @@ class Reporter:
             print(line, flush=True)
 
     def evaluated(self, env_steps: int, evaluations: list[Evaluation]) -> None:
-        """Display evaluations: the learner's, then the secondary learner's."""
+        """Display the evaluation of the learner, then the evaluation of the secondary learner."""
         assert self._progress is not None
         for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
             self._progress.say(
@@ -139,16 +139,17 @@ class Reporter:
         self.write(at, row, evaluations, learner.gradient_sync.times)
 
     def _new_score(self, recent: list[tuple[float, int]], episodes: int) -> float:
-        """Return the mean score of the episodes that ended since the last row, or NaN if none did. With several ranks
-        the result is NaN, because their recent episodes have no common order. `recent` has at most --log.window
-        episodes."""
+        """Return the mean score of the episodes that ended since the last row, or NaN if no episode ended. With several
+        ranks the result is NaN, because the ranks' recent episodes have no common order. `recent` has at most
+        --log.window episodes."""
         new = min(episodes - self._episodes, len(recent))
         if new <= 0 or self.config.distributed.size > 1:
             return float("nan")
         return episode_metrics(recent[-new:])["score"]
 
     def write(self, at: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
-        """Write a row of `values`, with the evaluations and the clock. `times` has the seconds spent, by activity."""
+        """Write a row of `values`, with the evaluations and the clock. `times` has the seconds spent in each
+        activity."""
         evaluation = evaluations[0] if evaluations else None
         now, wall = time.monotonic(), self.wall_s
         row: Row = {

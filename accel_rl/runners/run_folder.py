@@ -1,4 +1,4 @@
-"""A run's folder, which contains all files of the run. No files are written outside it."""
+"""A run's folder contains all files of the run, and a run writes no files outside its folder."""
 
 import contextlib
 import importlib.metadata
@@ -38,8 +38,8 @@ class RunFolder:
 
     @classmethod
     def new_path(cls, config: TrainConfig) -> Path:
-        """Make an empty folder of the default name, with a number behind it if another run has the name, and return
-        it."""
+        """Create an empty folder with the run's default name, followed by a number if another run has this name, and
+        return the folder."""
         path = cls.default_path(config)
         for candidate in itertools.chain([path], (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))):
             with contextlib.suppress(FileExistsError):
@@ -64,7 +64,7 @@ class RunFolder:
     def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
         """Create the folder of a new run. The settings are written first, so that a killed run can be resumed.
 
-        Raises ConfigError if the folder contains a run, even one that begins at the same moment.
+        Raises ConfigError if the folder contains a run, even a run that begins at the same moment.
         """
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
@@ -82,8 +82,8 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> tuple["RunFolder", TrainConfig]:
-        """Open the folder of a run, and return the folder and the run's settings. Raises Raises ConfigError if the
-        folder contains no run."""
+        """Open the folder of a run, and return the folder and the run's settings. Raises ConfigError if the folder
+        contains no run."""
         values = read_file(path)
         try:
             return cls(path), TrainConfig.from_dict(values)
@@ -112,7 +112,7 @@ class RunFolder:
         return folder
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a file atomically; `name` may be in a subfolder."""
+        """Write a file atomically; `name` may include a subfolder."""
         file = self.path / name
         file.parent.mkdir(exist_ok=True)
         temporary = file.with_name(f".{file.name}.tmp")
@@ -125,8 +125,8 @@ class RunFolder:
             f.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
     def logged(self, error: RunError) -> RunError:
-        """Write an error's notes, such as a worker's traceback, to events.log, and return an error that names the
-        file."""
+        """Write an error's notes, such as a worker's traceback, to events.log, and return an error that names the file
+        events.log."""
         notes = getattr(error, "__notes__", [])
         if not notes:
             return error
@@ -136,10 +136,10 @@ class RunFolder:
 
 
 def _place(written: Path, file: Path) -> None:
-    """Move a written file to its final path, which only one of several runs can do. Raises FileExistsError for the
-    other runs."""
+    """Move a written file to its final path; if several runs do this at the same time, only one succeeds. Raises
+    FileExistsError for the other runs."""
     try:
-        os.link(written, file)  # A hard link makes the complete file appear at once.
+        os.link(written, file)  # A hard link makes the complete file appear atomically.
     except FileExistsError:
         raise
     except OSError:  # The file system has no hard links.
@@ -170,7 +170,7 @@ def versions() -> dict[str, Any]:
 def git_revision(folder: Path = SOURCE) -> str | None:
     """Return the git revision of a folder, with + if files are changed, or None outside a checkout.
 
-    `folder` is by default that of this package.
+    `folder` is by default the folder of this package.
     """
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:
@@ -179,7 +179,7 @@ def git_revision(folder: Path = SOURCE) -> str | None:
 
 
 def git(*words: str, folder: Path) -> str | None:
-    """Return the output of a git command in a folder, or None if it fails."""
+    """Return the output of a git command in a folder, or None if the command fails."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=folder, capture_output=True, text=True, errors="replace", timeout=10

@@ -17,7 +17,7 @@ from accel_rl.system.devices import Device
 
 
 class Saver:
-    """Collect the state of a rank's parts, write it, and restore it."""
+    """Collects the state of a rank's parts, writes checkpoints of the state, and restores the state."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class Saver:
         self.sampler = sampler
         self.schedule = schedule
         self.reporter = reporter
-        # Other ranks keep one more checkpoint. Rank 0 writes last, and a checkpoint counts only when rank 0 has written
-        # it.
+        # Ranks other than rank 0 keep one more checkpoint.
+        # Rank 0 writes last, and a checkpoint counts only when rank 0 has written it.
         self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep + bool(context.rank))
 
     def save(self) -> None:
@@ -51,7 +51,7 @@ class Saver:
 
     @property
     def last(self) -> int | None:
-        """Env steps of the newest checkpoint, or None if there is none."""
+        """Return the env steps of the newest checkpoint, or None without a checkpoint."""
         steps = self.checkpoints.steps()
         return steps[-1] if steps else None
 
@@ -73,7 +73,7 @@ class Saver:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a state into the rank's parts."""
+        """Load the state of a checkpoint into the rank's parts."""
         at, device = self.at, self.learner.algo.device
         at.env_steps = at.saved_at = state["env_steps"]
         at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]

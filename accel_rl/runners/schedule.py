@@ -1,4 +1,4 @@
-"""Schedules of sampling and learning."""
+"""A schedule determines when a rank samples and when it learns."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -15,14 +15,14 @@ class Schedule(Protocol):
     built like `Lockstep`."""
 
     interrupted: Callable[[], bool]
-    """A function called during a cycle, which ends early once it returns True."""
+    """A function that is called during a cycle; when it returns True, the cycle ends early."""
     sampled: Callable[[int], None]
     """A function called with the env steps of the cycle that have been sampled."""
 
     @property
     def pending(self) -> bool:
-        """Whether the last cycle ended early. The steps of that cycle are not counted yet, and the next call of `cycle`
-        continues it."""
+        """Return whether the last cycle ended early. The steps of an unfinished cycle are not counted yet, and the next
+        call of `cycle` continues the cycle."""
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
         """Sample and learn, and return the number of env steps and the updates' metrics.
@@ -38,7 +38,7 @@ class Schedule(Protocol):
 
 
 class Lockstep:
-    """Sample a rollout, learn from it, and sample the next one.
+    """The lockstep schedule samples a rollout, learns from it, and samples the next rollout.
 
     The first learner's agent acts. A second learner learns from the same rollouts, after the first learner.
     """
@@ -54,12 +54,12 @@ class Lockstep:
         secondary: Learner | None = None,
         exchange: Exchange | None = None,
     ):
-        """`exchange` connects the learner to the learners of other ranks, or is None if there are none."""
+        """`exchange` connects the learner to the learners of other ranks, and is None for a single rank."""
         self.sampler, self.learners = sampler, with_names(learner, secondary)
         self.exchange = exchange or Exchange()
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Sample one rollout and make its updates."""
+        """Sample one rollout, and make the updates of this rollout."""
         first = self.learners[0][1]
         rollout = self.sampler.collect(self.exchange.agent(first.algo.agent, first.gradient_sync))
         metrics: list[UpdateMetrics] = []
@@ -70,7 +70,7 @@ class Lockstep:
         return rollout.env_steps, metrics
 
     def state_dict(self) -> None:
-        """Return None, because there is no state between cycles."""
+        """Return None, because this schedule has no state between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None

@@ -1,4 +1,4 @@
-"""Random streams follow from a run's seed."""
+"""The seeds of all random streams follow from a run's seed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from accel_rl.system.devices import Device
 
 
 class Stream(IntEnum):
-    """Purposes of random streams. The numbers are part of every recorded run."""
+    """Purposes of random streams. The stream numbers must not change, because every recorded run depends on them."""
 
     SAMPLER = 0
     MODEL = 1
@@ -21,7 +21,7 @@ class Stream(IntEnum):
 
 
 def derived_seed(seed: int, stream: Stream, *index: int) -> int:
-    """Return the seed of a stream. `index` identifies one of several streams, such as an evaluation by its env
+    """Return the seed of a random stream. `index` identifies one of several streams, such as an evaluation by its env
     steps."""
     spawn_key = (10_000_000 + stream, *index)
     return int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0] >> 1)
@@ -31,7 +31,7 @@ def derived_seed(seed: int, stream: Stream, *index: int) -> int:
 def own_generator(device: str, seed: int) -> Iterator[None]:
     """Context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`.
 
-    Afterwards their previous states are restored, so that the random numbers of training do not change.
+    Afterwards the generators' previous states are restored, so that the random numbers of training do not change.
     """
     before = torch.get_rng_state()
     before_gpu = Device(device).random_state()

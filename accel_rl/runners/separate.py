@@ -1,4 +1,4 @@
-"""These schedules are for ranks that sample without learning, or learn without sampling. These ranks share a replay."""
+"""Schedules for ranks that sample without learning, or learn without sampling, and share a replay."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,19 +17,19 @@ from accel_rl.runners.ranks.context import Exchange
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 
-WAIT_S = 0.05  # seconds between two polls while the replay has too few transitions
+WAIT_S = 0.05  # Seconds between two polls while the replay has too few transitions.
 UPDATES_A_CYCLE = 8
 
 
 class _Part:
-    """The common base of both schedules, which have no state between cycles."""
+    """The common base class of the schedules `Sampling` and `Learning`."""
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
     sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
     pending = False
 
     def state_dict(self) -> None:
-        """Return None, because there is no state between cycles."""
+        """Return None, because this schedule has no state between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None
@@ -39,7 +39,7 @@ class _Part:
 
 
 class Sampling(_Part):
-    """Sample rollouts and store them. Other ranks learn."""
+    """Samples rollouts and stores them in the replay, while other ranks learn."""
 
     def __init__(self, sampler: RolloutSampler, learner: Learner, exchange: Exchange):
         self._sampler = sampler
@@ -57,7 +57,7 @@ class Sampling(_Part):
 
 
 class Learning(_Part):
-    """Learn from the replay, as fast as possible. Other ranks sample."""
+    """Learns from the replay as fast as possible, while other ranks sample."""
 
     def __init__(self, learner: Learner):
         self._learner = learner
@@ -75,7 +75,7 @@ class Learning(_Part):
 
 
 class NoSampler:
-    """The sampler of a rank that does not sample."""
+    """The sampler of a rank that does not sample, whose methods do nothing."""
 
     T = B = 0
     buffers = dropped = 0

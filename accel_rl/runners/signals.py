@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM request an orderly stop. A second Ctrl-C stops the process immediately."""
+"""Ctrl-C and SIGTERM request that a run stops after saving a checkpoint. A second Ctrl-C stops the process
+immediately."""
 
 import signal
 import threading
@@ -6,9 +7,9 @@ from types import FrameType, TracebackType
 
 
 class StopRequest:
-    """Usage: `with StopRequest() as stop:` ... `if stop:` finish. Outside the main thread no signal is caught.
+    """Context manager that is true after Ctrl-C or SIGTERM. Outside the main thread no signal is caught.
 
-    A nested request starts with the signal that the outer request has received.
+    A nested StopRequest starts with the signal that the outer StopRequest has received.
     """
 
     def __init__(self) -> None:

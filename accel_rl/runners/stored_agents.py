@@ -22,29 +22,31 @@ def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, 
 
 
 class BestAgent:
-    """Store the network whose evaluation had the highest mean score so far, in the folder `best` of a run.
+    """Stores the network whose evaluation had the highest mean score so far, in a run's folder `best`.
 
-    The file is written like a checkpoint: atomically, synced, and verified when it is read. Of equal scores, the first
-    is kept. The score is stored with the network. So a resumed run compares with the previous best, even if the best
-    was after the checkpoint from which the run is resumed. Only one process may write.
+    The network's file is written like a checkpoint: atomically, synced, and verified when the file is read. Of networks
+    with equal scores, the first is kept. The network's score is stored with it, so that a resumed run compares with the
+    previous best, even if the previous best is newer than the checkpoint of the resume. Only one process may write the
+    best network.
     """
 
     def __init__(self, run: Path):
-        # Numbered in order of time: the best network of a resumed run may have fewer env steps than the previous best.
+        # Numbered in order of time, since the best network of a resumed run may have fewer env steps than the previous
+        # best.
         self._kept = Checkpoints(run / "best" / "checkpoints", keep=1)
         self._score: float | None = None
 
     @property
     def score(self) -> float:
-        """Mean score of the best evaluation, or -inf before the first evaluation. Raises ConfigError if the file is
-        damaged."""
+        """Return the mean score of the best evaluation, or -inf before the first evaluation. Raises ConfigError if the
+        file of the best network is damaged."""
         if self._score is None:
             result = self.load()
             self._score = -math.inf if result is None else float(result["evaluation"]["score_mean"])
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
-        """Store a network if its evaluation is the best so far, and return whether it is.
+        """Store a network if its evaluation is the best so far, and return whether the network was stored.
 
         `state` is the result of `agent_state`. Raises RunError if the disk is full.
         """
@@ -57,17 +59,17 @@ class BestAgent:
         return True
 
     def load(self) -> dict[str, Any] | None:
-        """Read and verify the best network, with env_steps, evaluation and learner. Return None if no network is stored
-        yet.
+        """Read and verify the best network, with env_steps, evaluation and learner, or return None before a network is
+        stored.
 
-        Raises ConfigError if the file is damaged.
+        Raises ConfigError if the file of the best network is damaged.
         """
         result = self._kept.load_latest()
         return result[1] if result else None
 
 
 def check_policy(flag: str, run: str) -> None:
-    """Raise ConfigError, with the flag in the message, if the folder holds no checkpoint of a run."""
+    """Raise ConfigError, with the flag in the message, if the folder `run` contains no checkpoint of a run."""
     if not Checkpoints(Path(run).expanduser() / "checkpoints").steps():
         raise ConfigError(f"{flag} {run}: there is no checkpoint of a run in this folder")
 

@@ -1,5 +1,5 @@
-"""The trainer runs from the first step to the last, in cycles of the schedule, with evaluations, rows and checkpoints
-in between."""
+"""The trainer runs a schedule's cycles from the first step to the last, and evaluates, reports and saves between
+cycles."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,10 +33,10 @@ from accel_rl.system.errors import RunError
 
 
 class Trainer:
-    """Build the parts of a run, and run them.
+    """Builds the parts of a run, and runs them.
 
-    `config`, `plan` and `run` are those of this rank. `state` is the state of the checkpoint to continue from.
-    `context` is this rank's `RankContext`.
+    `config`, `plan` and `run` are the settings, the plan and the folder of this rank. `state` is the state of the
+    checkpoint from which the run continues. `context` is this rank's `RankContext`.
     """
 
     def __init__(
@@ -162,18 +162,18 @@ class Trainer:
             self._close()
 
     def _open(self) -> None:
-        """Restore the state of a checkpoint, if there is one, and start the sampler."""
+        """Restore the state of a checkpoint, if one was given, and start the sampler."""
         self.saver.checkpoints.clean()
         if self._state is not None:
             self.saver.restore(self._state)
         self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
-        self._state = None  # This frees the checkpoint's tensors.
+        self._state = None  # Free the checkpoint's tensors.
         self.sampler.start()
         self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)
 
     def _cycle(self) -> None:
-        """Sample and learn once."""
+        """Run one cycle of the schedule."""
         for learner in self.learners:
             learner.algo.now.progress = self.context.clock.progress(self.at.env_steps / self.config.env_steps)
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
@@ -188,12 +188,12 @@ class Trainer:
         self._show_progress()
 
     def _show_progress(self, ahead: int = 0) -> None:
-        """Display the progress. `ahead` is the number of env steps of a cycle that has not ended."""
+        """Display the progress of the run. `ahead` is the number of env steps of a cycle that has not ended."""
         self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
-        """Log the divergence, and return an error. No checkpoint is saved, because parameters since the last checkpoint
-        may be bad."""
+        """Log that training has diverged, and return an error. A diverged run saves no checkpoint, because parameters
+        since the last checkpoint may be bad."""
         last = self.saver.last
         saved = (
             f"the last good checkpoint is at {last:,} env steps" if last is not None else "there is no checkpoint yet"
@@ -207,8 +207,8 @@ class Trainer:
         return RunError(line)
 
     def _housekeeping(self, stop: StopRequest) -> None:
-        """Evaluate, report and save, as far as each is due. The method runs before every cycle, and therefore right
-        after a resume."""
+        """Evaluate, report and save a checkpoint, each if it is due. `_housekeeping` runs before every cycle, and
+        therefore immediately after a resume."""
         at, config = self.at, self.config
         done = at.env_steps >= config.env_steps
         evaluations: list[Evaluation] = []
@@ -228,14 +228,15 @@ class Trainer:
             self.saver.save()
 
     def _verify(self) -> None:
-        """Check the counts that a GPU made since the last row. RunError."""
+        """Check the number of skipped updates that a GPU counted since the last row, and raise RunError if training has
+        diverged."""
         for learner in self.learners:
             learner.gradient_sync.verify()
             if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
 
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
-        """Evaluate each learner's agent from the same starts of episodes. Return [] if the run received a request to
+        """Evaluate each learner's agent from the same starts of episodes. Returns [] if the run received a request to
         stop."""
         config, at = self.config, self.at
         steps = config.evaluation.size(config.env_steps)

@@ -16,13 +16,13 @@ from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
-FPS = 60 / 4  # An agent step of Atari holds its action for 4 frames of 1/60 s.
+FPS = 60 / 4  # An agent step of Atari repeats its action for 4 frames of 1/60 s.
 LARGE = 400  # Pictures of at most this height in pixels are enlarged.
 INSTALL = "pip install 'accel_rl[video]'"
 
 
 class Episode:
-    """Play one evaluation episode in this process, and yield its screens in colour."""
+    """Plays one evaluation episode in this process, and yields the screens in colour."""
 
     def __init__(self, config: Resolved, agent: Agent, seed: int, max_steps: int):
         self.env: AtariEnv | GymnasiumEnv
@@ -101,8 +101,7 @@ def _write_gif(pictures: Iterator[np.ndarray], path: Path, fps: float) -> int:
 
 
 def default_path(run: Path, env_steps: int) -> Path:
-    """Return the path of a new video in the run folder. The video is mp4, or gif, with a message, if ffmpeg is not
-    installed."""
+    """Return the path of a new video in the run folder: mp4, or gif, with a message, if ffmpeg is not installed."""
     try:
         import imageio_ffmpeg  # noqa: F401
 

@@ -1,6 +1,6 @@
-"""The device engine emulates games on the learner's device. Frames, rewards and resets stay on the device.
+"""The device engine emulates games on the learner's device, where frames, rewards and resets stay.
 
-On a CPU the host build of the same kernels runs, for tests and for machines without a GPU.
+On a CPU the device engine runs the host build of the same kernels, for tests and for machines without a GPU.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,9 @@ import torch
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
-from accel_rl.emulator.counter import check_noops
-from accel_rl.emulator.counter_state import CounterState
+from accel_rl.emulator.counter import CounterState, check_noops
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
-from accel_rl.emulator.device.start_table import start_table
+from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
 from accel_rl.envs.atari_games import check_game
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.emulator import EmulatorEnv
@@ -30,9 +28,10 @@ from accel_rl.system.errors import ConfigError
 
 
 class DeviceEngine:
-    """The engine steps `DeviceEnvs`. The engine's rollouts equal those of the other engines with counter randomness.
+    """An engine that steps the environments of `DeviceEnvs`. The device engine's rollouts equal those of the other
+    engines with counter randomness.
 
-    On a GPU, a released step is queued after the act that chose its actions, and the host does not wait.
+    On a GPU, a requested step is queued after the inference that chooses its actions, and the host does not wait.
     """
 
     def __init__(self, setup: EngineSetup, game: DeviceGame):
@@ -57,10 +56,10 @@ class DeviceEngine:
         return [[env_seed(self._seed, first + b) for b in range(group.start, group.stop)] for group in self._groups]
 
     def start(self, restore: bool = False) -> None:
-        """Episodes begin with the first observation, see `release`."""
+        """Do nothing, because episodes begin when `release` requests the first observation."""
 
     def join(self) -> list[int]:
-        """Return the engine's only worker at the first call, as a pool of one worker would."""
+        """Return [0] at the first call, as a pool of one worker would."""
         joined, self._joined = ([] if self._joined else [0]), True
         return joined
 
@@ -68,7 +67,7 @@ class DeviceEngine:
         return []
 
     def check(self) -> None:
-        """Do nothing, because there are no workers that could die."""
+        """Do nothing, because the device engine has no workers that could die."""
 
     @torch.no_grad()
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
@@ -82,7 +81,7 @@ class DeviceEngine:
             self._envs[group].step(action, self._outs[buffer][t][group])
 
     def _begin(self, g: int, buffer: int) -> None:
-        """Begin a group's first episodes, see `SequentialEnv.reset`."""
+        """Begin a group's first episodes, as `SequentialEnv.reset` does."""
         setup = self.setup
         envs = self._envs[g]
         seeds = self._seeds()[g]
@@ -114,12 +113,13 @@ class DeviceEngine:
         return 0
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment in the form of `SequentialEnv`, so that every engine can continue from
+        """Return the state of each environment in the format of `SequentialEnv`, so that every engine can continue from
         it."""
         return [self._packed(state) for envs in self._envs for state in envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Continue from states of any engine with counter randomness. Raises ValueError for other states."""
+        """Continue from states of any engine with counter randomness. Raises ValueError for states without counter
+        randomness."""
         result = [self._unpacked(state) for state in states]
         if len(result) != self.grouping.B:
             raise ValueError(f"states of {len(result)} environments; this sampler has {self.grouping.B}")
@@ -128,7 +128,7 @@ class DeviceEngine:
 
     def _packed(self, state: bytes) -> bytes:
         result = CounterState.from_bytes(state)
-        rng: Any = decorrelation_rng(result.seed).bit_generator.state  # the generator is not needed after the start
+        rng: Any = decorrelation_rng(result.seed).bit_generator.state  # The generator is not needed after the start.
         header = {"kind": "batch", "waiting": False, "age": result.age, "rng": rng}
         return pack(header, pack(self._kind, state))
 
@@ -147,7 +147,7 @@ class DeviceEngine:
 
 
 def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
-    """Return the cells that step t of environments b writes, see `RolloutArrays.step`."""
+    """Return the rollout's cells that step t of environments `b` writes, as in `RolloutArrays.step`."""
     return DeviceStep(
         frame=rollout.frames[rollout.stack + t, b],
         final_frame=rollout.final_frames[t, b],
@@ -161,8 +161,8 @@ def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
 
 
 def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
-    """Make the tables of an Atari game with counter randomness. With `cached`, the table has a few stored start states.
-    ConfigError."""
+    """Make the tables of an Atari game with counter randomness. With `cached`, the table stores a few start states of
+    the game. Raises ConfigError."""
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None
     rules = env.rules
@@ -180,7 +180,7 @@ def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: 
 
 
 def check(config: Any) -> None:
-    """Raise ConfigError for settings that the device engine cannot have. `config` has the `Resolved` settings of a
+    """Raise ConfigError for settings that the device engine does not support. `config` has the `Resolved` settings of a
     run."""
     env = config.env
     s = config.sampler

@@ -1,5 +1,5 @@
-"""Engines step the environments of a sampler. This module has their interface, and the arguments from which an engine
-is built."""
+"""Defines the interface of engines, which step the environments of a sampler, and the arguments from which an engine is
+built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class EngineSetup:
     """Agent steps of each environment in a rollout."""
     seed: int
     training: bool = True
-    """False for evaluations."""
+    """Whether the environments are for training; False for evaluations."""
     reset: str = "immediate"
     """See `SamplerConfig.reset`."""
     decorrelation_steps: int = 0
@@ -34,49 +34,51 @@ class EngineSetup:
     buffers: int = BUFFERS
     """Number of rollouts in memory."""
     starts_file: str = ""
-    """File of saved states in which episodes begin. With "", episodes begin with a reset."""
+    """File of saved states in which episodes begin. With an empty string, episodes begin with a reset of the
+    environment."""
 
 
 class Engine(Protocol):
-    """Step environments in groups. The classes are `WorkerPool` (worker processes) and `InProcessEngine`. A group is
-    ready when none of its environments owes a step."""
+    """An engine steps the environments of a sampler in groups. The engines are `WorkerPool` (worker processes),
+    `InProcessEngine` and `DeviceEngine`. A group is ready when all requested steps of its environments are done."""
 
     grouping: Grouping
     buffers: list[RolloutArrays]
 
     def start(self, restore: bool = False) -> None:
-        """Start all environments. With `restore` no first episode is begun, because the states are set next."""
+        """Start all environments. With `restore`, the engine begins no episodes, because the caller then sets the
+        environments' states."""
 
     def join(self) -> list[int]:
         """Include workers that became ready, and return their numbers."""
 
     def absent(self) -> list[slice]:
-        """Return the environments that were missing in the whole rollout."""
+        """Return the environments that were missing during the whole rollout."""
 
     def check(self) -> None:
         """Detect workers that died, without waiting."""
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Request the steps step_index .. step_index + n - 1 of a group, from all its workers or the given workers. See
-        `GroupStepper`."""
+        """Request the steps step_index .. step_index + n - 1 of a group, from all its workers or the given workers.
+        `GroupStepper` explains step indices."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups is ready, except for its last `ahead` steps, and return this group."""
+        """Wait until one of the groups has finished all but its last `ahead` requested steps, and return this group."""
 
     def is_ready(self, group: int) -> bool:
         """Return whether the group is ready, without waiting."""
 
     def late_resets(self) -> int:
-        """With --sampler.reset swap: number of episodes that began with an immediate reset, because no reserve was
+        """Return the number of episodes that began with an immediate reset, because --sampler.reset swap had no reserve
         ready."""
 
     def get_state(self) -> list[bytes]:
-        """Return one state per environment, in the order of b."""
+        """Return one state per environment, in the order of the environments."""
 
     def set_state(self, states: list[bytes]) -> None: ...
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments from another seed, as in a new engine. They begin new episodes, and missing
-        environments return."""
+        """Rebuild all environments from another seed, as in a new engine. The rebuilt environments begin new episodes,
+        and missing environments return."""
 
     def close(self) -> None: ...

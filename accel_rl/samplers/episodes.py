@@ -1,4 +1,4 @@
-"""Scores of whole episodes are accumulated over rollouts."""
+"""Accumulates the scores of whole episodes over rollouts."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ class Episode:
 
 
 class EpisodeTracker:
-    """The tracker has the running score and length of each environment. It also has the last `window` finished episodes
-    (paper: 100), with the numbers that environments reported at their ends.
+    """Stores the running score and length of each environment. The tracker also stores the last `window` finished
+    episodes (paper: 100), with the numbers that environments reported at the ends of these episodes.
 
-    `partial_starts` means that environments begin inside an episode (decorrelated starts). The first episode is then
-    not counted, because its beginning is missing.
+    `partial_starts` means that environments begin inside an episode (decorrelated starts), so that the first episode is
+    not counted.
     """
 
     def __init__(self, B: int, window: int = 100, partial_starts: bool = False):
@@ -70,7 +70,7 @@ class EpisodeTracker:
         self.length += valid[steps].sum(0)
 
     def means(self) -> dict[str, float]:
-        """Return the means of the numbers that environments reported with the recent episodes, by name."""
+        """Return the mean of each number that environments reported with the recent episodes, by name."""
         names = dict.fromkeys(name for numbers in self.numbers for name in numbers)
         return {name: float(np.mean([n[name] for n in self.numbers if name in n])) for name in names}
 

@@ -1,4 +1,4 @@
-"""The environments are divided into groups and workers."""
+"""The environments of a sampler are divided into groups and workers."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A division of B environments into `groups` x `workers` equal slices. The assignment of seeds does not depend on
-    the number of workers.
+    """A division of B environments into `groups` x `workers` equal slices. The assignment of seeds to environments does
+    not depend on the number of workers.
 
     With `dedicated_workers`, each group has its own workers, the same number for all groups, and groups are served in
-    order of arrival. Otherwise every worker steps a part of each group.
+    order of arrival. Without `dedicated_workers`, every worker steps a part of each group.
     """
 
     B: int
@@ -37,12 +37,12 @@ class Grouping:
 
     @property
     def n(self) -> int:
-        """Number of environments per worker and group."""
+        """Return the number of environments per worker and group."""
         return self.B // (self.workers * (1 if self.dedicated_workers else self.groups))
 
     @property
     def alternates(self) -> bool:
-        """Whether several groups are served alternately."""
+        """Return whether several groups are served alternately."""
         return self.groups > 1 and not self.dedicated_workers
 
     def groups_of(self, worker: int) -> range:
@@ -70,7 +70,7 @@ class Grouping:
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
     """Return the largest number of workers, at most one per core, that divides B environments in `groups` groups.
 
-    If no number divides them, return 1, or 0 if each group must have dedicated workers.
+    If no number of workers divides the environments, return 1, or 0 if each group must have dedicated workers.
     """
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
@@ -78,6 +78,26 @@ def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = Fals
 
 
 def env_seed(seed: int, index: int, generation: int = 0) -> int:
-    """Return the seed of environment `index` (global over ranks). A replaced worker's environments are a new
-    generation."""
+    """Return the seed of environment `index` (counted over all ranks). The environments of a replaced worker are a new
+    generation with new seeds."""
     return int(np.random.SeedSequence(seed, spawn_key=(index, generation)).generate_state(1, np.uint32)[0] >> 1)
+
+
+DEVICE_ENGINES = ("device",)
+
+
+class NamesEngine:
+    """Base class of settings and plans that contain the name of an engine."""
+
+    __slots__ = ()
+    engine: str
+
+    @property
+    def has_workers(self) -> bool:
+        """Return whether worker processes step the environments."""
+        return self.engine == "workers"
+
+    @property
+    def on_device(self) -> bool:
+        """Return whether Atari is emulated on the learner's device."""
+        return self.engine in DEVICE_ENGINES

@@ -1,4 +1,4 @@
-"""This serial reference engine steps the environments in this process, one group after another, without signals."""
+"""The serial reference engine steps the environments in the main process, one group after another, without signals."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from accel_rl.samplers.workers.stepper import GroupStepper
 
 
 class InProcessEngine:
-    """An engine with the requests and buffers of `WorkerPool` but without processes, for tests and debugging."""
+    """An engine with the interface and buffers of `WorkerPool` but without processes, for tests and debugging."""
 
     def __init__(self, setup: EngineSetup):
         grouping = setup.grouping
@@ -36,7 +36,7 @@ class InProcessEngine:
             stepper.start()
 
     def join(self) -> list[int]:
-        """Return the engine's only worker at the first call, as a pool of one worker would."""
+        """Return [0] at the first call, as a pool of one worker would."""
         joined, self._joined = ([] if self._joined else [0]), True
         return joined
 
@@ -60,7 +60,7 @@ class InProcessEngine:
         return sum(stepper.env.late_resets for stepper in self._steppers)
 
     def get_state(self) -> list[bytes]:
-        """Return one state per environment, in the order of b."""
+        """Return one state per environment, in the order of the environments."""
         return [state for stepper in self._steppers for state in stepper.env.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:

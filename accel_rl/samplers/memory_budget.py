@@ -2,7 +2,7 @@
 
 The bounds were measured with ale-py 0.12.1 on Linux (pong, breakout): 0.66 to 0.78 MB of private memory per
 environment, and 26 MB per worker without environments. The bounds include a margin for other games and allocators, and
-tests check them.
+tests check the bounds.
 """
 
 import math
@@ -39,8 +39,8 @@ class MemoryBudget:
 
 
 def bound(spec: EnvSpec, T: int, reset: str = "immediate") -> MemoryBudget:
-    """Return the bounds for an Atari game with rollouts of T steps. A third of `shared` is for `final_frames`, whose
-    pages are used only if episodes end."""
+    """Return the memory bounds of an Atari game with rollouts of T steps. A third of `shared` is for `final_frames`,
+    whose pages are used only if episodes end."""
     layout = rollout_layout(spec, T, 1)
     shared = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
     return MemoryBudget((2 if reset == "swap" else 1) * EMULATOR_BYTES, BUFFERS * shared, WORKER_BYTES)

@@ -18,10 +18,11 @@ class RolloutMemory(Protocol):
 
     rollouts: list[Rollout]
     resident: bool
-    """Whether the rollouts are on the GPU where the environments run."""
+    """Whether the rollouts are on the GPU on which the environments run."""
 
     def clear(self) -> None:
-        """Fill all cells with values that are recognised if a cell is read before it is written."""
+        """Fill all cells of the buffers with values by which tests recognise cells that are read before they are
+        written."""
 
     def arrays(self, buffer: int) -> RolloutArrays:
         """Return the cells of a finished rollout as numpy arrays, except for frames on a GPU."""
@@ -30,13 +31,13 @@ class RolloutMemory(Protocol):
         """From the next rollout on, skip the environments of the mask `idle` [B]; None steps all environments."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
-        """Replace the actions of idle environments at step t, so that they are not stepped."""
+        """Replace the actions of idle environments at step t, so that these environments are not stepped."""
 
     def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:
-        """Copy the last frames of environments b to the start of the next rollout."""
+        """Copy the last frames of environments `b` to the start of the next rollout."""
 
     def first(self, buffer: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return copies of the frames [S, B, *frame_shape] and the age [B] that a rollout begins with."""
+        """Return copies of the frames [S, B, *frame_shape] and the age [B] with which a rollout begins."""
 
     def set_first(self, buffer: int, frames: Any, age: Any) -> None:
         """Restore the values that `first` returned."""
@@ -96,8 +97,8 @@ class HostMemory:
 class ResidentMemory:
     """Rollouts on a GPU. One group's frames are drawn while another group is stepped.
 
-    stream of group A | act | step | draw | act | step | draw | ... stream of group B | act | step | draw | act | step |
-    ...
+    stream of group A   | act | step | draw | act | step | draw | ...
+    stream of group B         | act | step | draw | act | step | ...
     """
 
     resident = True
@@ -121,7 +122,7 @@ class ResidentMemory:
         def array(x: Tensor) -> Any:
             return x.numpy() if x.device.type == "cpu" else None
 
-        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report no numbers of the episode
+        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report no numbers with an episode.
         cells = {name: array(getattr(rollout, name)) for name in TENSORS}
         return RolloutArrays(**cells, info=info, stack=rollout.stack)
 

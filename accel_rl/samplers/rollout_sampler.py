@@ -1,4 +1,4 @@
-"""The interface of samplers."""
+"""Defines the interface of samplers."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -12,8 +12,8 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 
 class RolloutSampler(Protocol):
-    """A sampler collects T steps of B environments. The classes are `Sampler`, and `NoSampler` of a rank that does not
-    sample."""
+    """A sampler collects rollouts of T steps of B environments. The classes of this interface are `Sampler`, and
+    `NoSampler` for a rank that does not sample."""
 
     spec: EnvSpec
     T: int
@@ -24,16 +24,16 @@ class RolloutSampler(Protocol):
     finished: list[Episode]
     """The episodes that ended in the last rollout."""
     idle: np.ndarray | None
-    """[B] bool: environments that are not stepped, in an evaluation."""
+    """Mask [B] of environments that are not stepped, in an evaluation."""
 
     dropped: int
-    """Number of times that a lost worker's part of a rollout was invalid, since the start or the last `reseed`."""
+    """Number of rollout parts that lost workers left invalid, since the start or the last `reseed`."""
 
     def start(self) -> None:
-        """Begin the first episodes. `collect` calls this if it was not called before."""
+        """Begin the first episodes, if `collect` has not done so."""
 
     def collect(self, agent: Agent) -> Rollout:
-        """Play T steps in each environment."""
+        """Play T steps in each environment, and return the rollout."""
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
         """Yield the rollouts that `collect` would return. `fixed` means that the agent's parameters do not change."""

@@ -1,4 +1,4 @@
-"""The sampler plays T steps of B environments in alternating groups, over any engine that steps them."""
+"""The sampler plays T steps of B environments in alternating groups, with any engine."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 
 class Phase(Enum):
-    """The activity of the environments.
+    """The activity of a sampler's environments.
 
-    IDLE --begin--> RUNNING --finish--> IDLE
-                    RUNNING --begin the next--> AHEAD --finish--> RUNNING
+    | IDLE --begin--> RUNNING --finish--> IDLE
+    |                 RUNNING --begin the next--> AHEAD --finish--> RUNNING
     """
 
     IDLE = "idle"  # environments wait for the first action of a rollout
@@ -41,8 +41,8 @@ class Sampler:
     """The method `collect(agent)` returns a Rollout [T, B]. The sampler has n buffers, so a rollout is valid until n -
     1 further rollouts have been collected.
 
-    The result depends only on the seed, B, the groups and the agent. The result does not depend on the engine, the
-    number of workers or their speed.
+    The rollouts depend only on the seed, B, the groups and the agent, and not on the engine, the number of workers or
+    their speed.
     """
 
     def __init__(
@@ -62,10 +62,11 @@ class Sampler:
         threads: InferenceThreads | None = None,
         memory: RolloutMemory | None = None,
     ):
-        """With `threads`, infer for the groups in parallel, which requires dedicated workers for each group.
+        """With `threads`, the sampler infers for the groups in parallel, which requires dedicated workers for each
+        group.
 
-        `acceleration` selects the implementation of inference. `memory` has the rollouts, by default the engine's
-        `buffers` in host memory.
+        `acceleration` selects the implementation of inference. `memory` has the rollouts; by default the engine's
+        `buffers` rollouts are in host memory.
         """
         self.engine = engine
         self.spec = spec
@@ -81,9 +82,9 @@ class Sampler:
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # episodes that ended in the last rollout
-        self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped in an evaluation
+        self.idle: np.ndarray | None = None  # mask [B] of environments that are not stepped in an evaluation
         self._has_warned = False
-        self.dropped = 0  # Lost workers left this number of parts of rollouts invalid.
+        self.dropped = 0  # number of rollout parts that lost workers left invalid
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
@@ -93,7 +94,7 @@ class Sampler:
         self._is_started = self._awaits_initial = False
 
     def start(self) -> None:
-        """Start the engine with new episodes. `collect` calls this if it was not called before."""
+        """Start the engine with new episodes, if `collect` has not done so."""
         if not self._is_started:
             self.engine.start()
             self._is_started = True
@@ -101,7 +102,8 @@ class Sampler:
     # -- rollouts ------------------------------------------------------------
 
     def collect(self, agent: Agent) -> Rollout:
-        """Play T steps in each environment. The cells of a worker that died are not valid."""
+        """Play T steps in each environment, and return the rollout. The rollout's cells of a worker that died are not
+        valid."""
         self._require_idle()
         self._open()
         try:
@@ -115,11 +117,11 @@ class Sampler:
             raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that `collect` would return. Each rollout is valid until the next one is requested.
+        """Yield the rollouts that `collect` would return. Each rollout is valid until the next rollout is requested.
 
-        Environments do not pause at the end of a rollout if the agent is open-loop, or if it is `fixed` (its parameters
-        do not change) and groups have inference threads. Closing the iterator plays the running rollout to its end and
-        counts its episodes. Until then `collect` and `state_dict` raise RuntimeError.
+        Environments do not pause at the end of a rollout if the agent is open-loop, or if the agent is `fixed` (its
+        parameters do not change) and groups have inference threads. Closing the iterator plays the running rollout to
+        its end and counts its episodes. Until the iterator is closed, `collect` and `state_dict` raise RuntimeError.
         """
         while True:
             if self.phase is Phase.IDLE:
@@ -128,7 +130,7 @@ class Sampler:
                     continue
                 self._open()
                 self._begin(agent, self._buffer)
-            # The next rollout is of the same kind as the rollout in flight.
+            # Whether the next rollout is inferred in the same way as the running rollout.
             is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
             # While environments are missing, a worker may join before the next rollout, so environments pause.
@@ -148,7 +150,7 @@ class Sampler:
         return independent and not self._resets_in_pause and not self.memory.resident
 
     def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
-        """Start a rollout that this thread does not serve, because all actions are drawn before, or inference runs in
+        """Start a rollout without serving it in this thread, because all actions are drawn before or inference runs in
         threads."""
         self.phase = Phase.AHEAD if ahead else Phase.RUNNING
         self.memory.skip(self.idle)
@@ -197,7 +199,7 @@ class Sampler:
                     self._serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
 
     def _prefetch(self, buffer: int, t: int, g: int) -> None:
-        """While a GPU acts for group g at step t, begin to copy the next group's frames as soon as they are ready."""
+        """While a GPU acts for group g at step t, start to copy the next group's frames as soon as they are ready."""
         t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
         if self.grouping.alternates and 0 < t < self.T and self.engine.is_ready(g):
             self.server.prefetch(buffer, t, g)
@@ -225,7 +227,7 @@ class Sampler:
             done[g] += 1
             playing.remove(g)
             if done[g] < self.T:
-                playing.append(g)  # The group is appended behind the other groups, so that every group is served.
+                playing.append(g)  # The group moves to the end of the queue, so that every group is served.
 
     def _finish(self) -> Rollout:
         """Wait for the last step of the current buffer's rollout, and return the rollout."""
@@ -246,7 +248,8 @@ class Sampler:
         self._warn_of_nan(arrays)
         self.finished = self.episodes.add(arrays)
         self._buffer = self._next_buffer
-        if not (in_threads and is_ahead):  # Otherwise each thread has carried over its group's state.
+        # If inference runs ahead in threads, each thread has already copied its group's state.
+        if not (in_threads and is_ahead):
             self.memory.carry_over(buffer, self._buffer)
         self._reset_in_pause()
         self.phase = Phase.RUNNING if is_ahead else Phase.IDLE
@@ -275,7 +278,7 @@ class Sampler:
             self._awaits_initial = True
 
     def _drop(self, arrays: RolloutArrays, b: slice) -> None:
-        """Mark the cells of a lost worker as invalid, and remove harmful values (NaN, action -1) from them."""
+        """Mark a lost worker's cells of the rollout as invalid, and replace harmful values (NaN, action -1) in them."""
         arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)
@@ -317,8 +320,8 @@ class Sampler:
     # -- state ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the sampler between rollouts: environments, the frames that observations reach back to,
-        randomness and running scores."""
+        """Return the sampler's state between rollouts: environments, the last frames that observations stack, random
+        generators and running scores."""
         self._require_idle()
         self._open()
         frames, age = self.memory.first(self._buffer)
@@ -344,7 +347,8 @@ class Sampler:
         self.engine.join()
 
     def reseed(self, seed: int) -> None:
-        """Restart from another seed. Later rollouts are bitwise identical to those of a new sampler with that seed."""
+        """Restart from another seed, so that later rollouts are bitwise identical to those of a new sampler with that
+        seed."""
         self._require_idle()
         self.start()
         self.engine.reseed(seed)

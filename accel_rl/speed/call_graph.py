@@ -7,26 +7,26 @@ from typing import Any
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from accel_rl.kernels.call import observed
+from accel_rl.kernels.native import observed
 
 _ALLOCATIONS = ("empty", "new_empty", "empty_strided", "empty_like")
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One recorded call has the kernel's name and its arguments in the order of its C++ signature, with tensors as
-    addresses."""
+    """A recorded call has the kernel's name and the arguments in the order of the kernel's C++ signature, with tensors
+    as addresses."""
 
     kernel: str
     arguments: tuple[int, ...]
 
 
 class CallRecorder(TorchDispatchMode):
-    """Record every kernel that this thread calls through `call` while the recorder is active.
+    """Records every kernel that this thread calls through `call` while the recorder is active.
 
-    `unsupported` contains the names of torch operations that computed values in this time. Views and allocations are
-    allowed. Any other operation would be missing from the replay. Tensors that the kernels read or wrote are referenced
-    by the recorder.
+    `unsupported` contains the names of torch operations that computed values while the recorder was active. Views and
+    allocations are allowed, but any other torch operation would be missing from the replay. The recorder references the
+    tensors that the kernels read or wrote.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class CallRecorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Return False. Otherwise torch would import torch._dynamo, which takes seconds, to hide
+        """Return False, because otherwise torch would import torch._dynamo, which takes seconds, to hide
         `__torch_dispatch__`."""
         return False
 
@@ -63,7 +63,7 @@ class CallRecorder(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def graph(self, module: ModuleType) -> Any:
-        """Return the records as a C++ CallGraph (src/call_graph.h)."""
+        """Return the recorded calls as a C++ CallGraph (src/call_graph.h)."""
         graph = module.CallGraph()
         for r in self.records:
             graph.add(r.kernel, r.arguments)

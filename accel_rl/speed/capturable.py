@@ -1,9 +1,9 @@
-"""The list of agents and modules whose inference may be captured and replayed without calling Python. Classes must be
-registered explicitly.
+"""Lists the agents and modules whose inference may be captured and replayed without calling Python. Only registered
+classes are captured.
 
-A captured act repeats only the kernel calls. So during a step the agent and every module of its network must not count,
-log, or draw random numbers. The built-in classes below satisfy this. A subclass that inherits `act` or `forward` is
-captured like its parent; a subclass with its own method is captured only if it is registered.
+A captured act repeats only the kernel calls, so the agent and every module of its network must not count, log or draw
+random numbers during a step. The built-in classes in this file satisfy this condition. A subclass that inherits `act`
+or `forward` is captured like its parent; a subclass with its own method is captured only if the subclass is registered.
 """
 
 import logging
@@ -45,7 +45,8 @@ _MODULES: set[type[nn.Module]] = {
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, NormedReLU,
 }  # fmt: skip
-# For each agent class: the state that `act` depends on, other than observations, uniform numbers and parameter values.
+# Maps each agent class to the state on which `act` depends, other than observations, uniform numbers and parameter
+# values.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     CategoricalPolicyAgent: lambda agent: agent.greedy,
     RecurrentPolicyAgent: lambda agent: agent.greedy,
@@ -56,15 +57,14 @@ _AGENTS: dict[type, Callable[[Any], Hashable]] = {
 
 
 def register_module(cls: type[nn.Module]) -> type[nn.Module]:
-    """Register a module class (a decorator): its forward pass only calls kernels and depends only on input and
-    parameters."""
+    """Decorate a module class whose forward pass only calls kernels and depends only on its input and parameters."""
     _MODULES.add(cls)
     return cls
 
 
 def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda agent: None) -> type:
-    """Allow an agent class to be captured. `depends_on` returns the values that its `act` depends on, other than
-    observations, uniform numbers and parameters."""
+    """Allow an agent class to be captured. `depends_on` returns the values on which the agent's `act` depends, other
+    than observations, uniform numbers and parameters."""
     _AGENTS[cls] = depends_on
     return cls
 
@@ -76,7 +76,7 @@ def acting(agent: Agent) -> Any:
 
 
 def refusal(agent: Agent) -> str | None:
-    """Return the reason why the agent's inference is not captured, or None if it may be captured."""
+    """Return the reason why the agent's inference is not captured, or None if the agent may be captured."""
     agent = acting(agent)
     if _registered(type(agent), _AGENTS, ("act", "forward", "value")) is None:
         return f"{type(agent).__name__} is not registered as capturable"
@@ -86,7 +86,8 @@ def refusal(agent: Agent) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Return the reason why a network's forward pass is not captured while acting, or None if it may be captured."""
+    """Return the reason why a network's forward pass is not captured while acting, or None if the network may be
+    captured."""
     for name, m in model.named_modules():
         if _registered(type(m), _MODULES, ("forward", "__call__")) is None:
             return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
@@ -94,8 +95,8 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
-    """Return the nearest registered class that `cls` equals, or inherits all of `methods` from, or None if no such
-    class exists."""
+    """Return the nearest registered class that `cls` equals, or from which `cls` inherits all of `methods`, or None if
+    no such class exists."""
     base = next((c for c in cls.__mro__ if c in classes), None)
     if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
         return None
@@ -103,7 +104,8 @@ def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -
 
 
 def hook_of(model: nn.Module) -> str | None:
-    """Return a description of the first hook, since a replay would not call hooks, or None if there is no hook."""
+    """Return a description of the network's first hook, since a replay would not call hooks, or None if the network has
+    no hook."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
     for name, m in model.named_modules():
@@ -113,7 +115,7 @@ def hook_of(model: nn.Module) -> str | None:
 
 
 class Eligibility:
-    """Decide whether the current agent may be captured, and identify captures that can be reused.
+    """Decides whether the current agent may be captured, and identifies captures that can be reused.
 
     `key` identifies the state on which captured inference depends. If `key` is None, every step calls the agent. The
     reason why an agent is not captured is logged once.
@@ -128,8 +130,8 @@ class Eligibility:
         self._addresses: tuple[int, ...] = ()
 
     def use(self, agent: Agent, settings: Hashable) -> bool:
-        """Set the agent to serve, and return whether earlier captures became invalid. settings: further state that the
-        caller's captures depend on."""
+        """Set the agent to serve, and return whether earlier captures became invalid. `settings` is further state on
+        which the caller's captures depend."""
         why = self._never or refusal(agent)
         if why:
             self.refuse(why)
@@ -145,7 +147,7 @@ class Eligibility:
         return is_other
 
     def fail(self, why: str) -> None:
-        """Log that the current agent could not be captured. The capture is not tried again."""
+        """Log that the current agent could not be captured. A failed capture is not tried again."""
         self.key, self._failed = None, self.key
         self.refuse(why)
 

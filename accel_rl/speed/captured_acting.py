@@ -1,4 +1,4 @@
-"""Captured inference as an `Acceleration` of samplers."""
+"""Captured inference is an `Acceleration` of samplers."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from accel_rl.speed.cuda_graph_inference import CudaGraphInference
 
 
 class CapturedActing(Acceleration):
-    """Captures an act where its agent allows it, as kernel calls on a CPU and as CUDA graphs on a GPU."""
+    """Captures the inference of agents that allow this, as kernel calls on a CPU and as CUDA graphs on a GPU."""
 
     def __init__(self, enabled: bool = True):
         """`enabled` is False if the run has --sampler.no-capture."""

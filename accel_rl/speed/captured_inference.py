@@ -10,14 +10,15 @@ from torch import Tensor
 from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
-from accel_rl.kernels.call import call
+from accel_rl.kernels.native import call
 from accel_rl.samplers.inference.inference import Inference
 from accel_rl.speed import capturable
 from accel_rl.speed.call_graph import CallRecorder
 
 
 class _StepMemory(NamedTuple):
-    """A part of a rollout whose address depends on the step t: it starts at begin + t * step and has `bytes` bytes."""
+    """A part of a rollout whose address depends on the step t: the part starts at begin + t * step and has `bytes`
+    bytes."""
 
     begin: int
     step: int
@@ -25,14 +26,14 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """Return the memory of environments b in x [T, B, ...]. `rows` is the number of rows read per step."""
+        """Return the memory of environments `b` in x [T, B, ...]. `rows` is the number of rows read per step."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
 
 
 class _Capture(NamedTuple):
-    """The captured act of a group."""
+    """The captured inference of a group of environments."""
 
     recorder: CallRecorder
     graph: Any  # a graph of kernels/src/call_graph.h
@@ -40,12 +41,12 @@ class _Capture(NamedTuple):
 
 
 class CapturedInference(Inference):
-    """The kernel calls of one step, for each group of environments, from the group's frames to its actions.
+    """Captures the kernel calls of one step for each group of environments, from the group's frames to its actions.
 
-    The second step of a group is captured. Later steps replay the capture with the memory of their own step. The
-    results are bitwise equal to those of calling the agent. Some agents are not captured, and the reason is logged
-    once: agents and modules that are not registered (`capturable`), networks with operations other than kernels, and
-    all agents under `--sampler.no-capture`.
+    The second step of a group is captured. Later steps of the group replay the capture with the memory of their own
+    step. The results are bitwise equal to those of calling the agent. Agents and modules that are not registered
+    (`capturable`), networks with operations other than kernels, and all agents under `--sampler.no-capture` are not
+    captured, and the reason is logged once.
     """
 
     def __init__(
@@ -61,19 +62,19 @@ class CapturedInference(Inference):
         self._captures: dict[int, _Capture] = {}
         self._uncapturable: set[int] = set()  # groups whose network also has operations other than the compiled kernels
         self._served: set[int] = set()  # groups that were served since the key changed
-        # For each buffer: the rollout's number, the rollout and its uniform numbers
+        # Maps each buffer to the rollout's number, the rollout and its uniform numbers.
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
-        self._placed: dict[int, int] = {}  # for each group: the number of the rollout whose memory its graph uses
+        self._placed: dict[int, int] = {}  # maps each group to the number of the rollout whose memory its graph uses
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """Start a rollout. uniform [T, B] are the random numbers that determine its actions."""
+        """Start a rollout, whose actions are determined by the random numbers `uniform` [T, B]."""
         self._count += 1
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent that acts. `settings` are further values on which its actions depend. `state` has recurrent
-        states, which prevent a capture."""
+        """Set the agent that acts. `settings` are further values on which the agent's actions depend. `state` has
+        recurrent states, which prevent a capture."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -83,7 +84,8 @@ class CapturedInference(Inference):
         return self._eligibility.key is not None
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Act for the group at step t of the buffer's rollout, if its act was captured."""
+        """Act for the group at step t of the buffer's rollout if the group's inference was captured, and return whether
+        it was."""
         capture = self._captures.get(group)
         if capture is None:
             return False
@@ -96,8 +98,8 @@ class CapturedInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent acts for the group at step t. The act is captured from the group's second
-        step on."""
+        """Context manager in which the agent acts for the group at step t. Inference is captured from the group's
+        second step on."""
         module = native.compiled()
         if self._eligibility.key is None or module is None or group in self._uncapturable or group not in self._served:
             self._served.add(group)
@@ -123,7 +125,7 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # This is the first rollout in this memory.
+            if name not in r.recorded:  # This is the first rollout in this buffer.
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
         # Frames are passed as whole rows, and an index selects the environments.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]

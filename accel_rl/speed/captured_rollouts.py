@@ -12,8 +12,8 @@ from accel_rl.system.hardware import say_once
 
 
 class CapturedRollouts:
-    """Play rollouts on a GPU. The first rollouts run from Python. Later rollouts replay a graph that was captured for
-    the same buffer.
+    """Plays rollouts on a GPU. The first rollouts run from Python. Later rollouts replay a CUDA graph that was captured
+    for the same buffer.
 
     The reason why an agent is not captured is logged once (see `CapturedInference`).
     """
@@ -22,7 +22,7 @@ class CapturedRollouts:
         self._graphs = CudaGraphs(device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._enabled = enabled
-        # Keyed by whether all actions are drawn before the rollout, and by buffer
+        # The keys are (whether all actions are drawn before the rollout, buffer).
         self._replays: dict[tuple[bool, int], Replay] = {}
         self._played: dict[tuple[bool, int], int] = {}  # number of rollouts that were launched from Python
 
@@ -30,7 +30,7 @@ class CapturedRollouts:
         """Play a rollout into the buffer. `agent` is None if all actions are drawn before the rollout. `settings` are
         further values on which the rollout depends.
 
-        Groups run in parallel only inside a graph, because a first rollout allocates memory that all groups use.
+        Groups run in parallel only inside a CUDA graph, because a first rollout allocates memory that all groups use.
         """
         key = agent is None, buffer
         if not self._may_capture(agent, settings):

@@ -1,9 +1,9 @@
-"""Updates on a GPU are CUDA graphs. One graph is one update, replayed without Python.
+"""Each update on a GPU is one CUDA graph, which is replayed without Python.
 
     batches() in Python    draw 1 | copy | draw 2 | copy | ...      a batch is copied to memory that stays
     graph                         | update 1     | update 2 ...     loss, backward, norm, optimizer step, after_update
 
-Where the batches come from a replay on the same GPU, the draw is part of the graph.
+If the batches come from a replay on the same GPU, the draw of a batch is part of the graph.
 """
 
 import logging
@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.algos.algorithm import Algorithm
+from accel_rl.algos.algorithm import Algorithm, Schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
-from accel_rl.algos.schedules import Schedules
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.speed.capturable import hook_of
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
@@ -29,7 +28,7 @@ logger = logging.getLogger(__name__)
 Update = Callable[[Any], Mapping[str, Tensor | float]]
 """A function batch -> metrics that makes one update."""
 MOST = 16
-"""Largest number of kinds of batches that have graphs. Updates of further kinds run from Python."""
+"""Maximum number of kinds of batches that have graphs. Updates with further kinds of batches run from Python."""
 
 
 class _Graph(NamedTuple):
@@ -41,22 +40,24 @@ class _Graph(NamedTuple):
 
 
 class CapturedUpdates:
-    """Make the updates of a phase. The first updates of each kind run from Python. Later updates replay a graph.
+    """Makes the updates of a learning phase. The first updates with each kind of batch run from Python. Later updates
+    with the same kind of batch replay a CUDA graph.
 
-    The results are bitwise equal to those of the same updates from Python. Each kind of batch has one graph. A kind is
-    determined by shapes, dtypes, and which parts are None. An update is not captured if it waits for the GPU, or if it
+    The results are bitwise equal to those of the same updates from Python. Each kind of batch, which is determined by
+    shapes, dtypes, and which parts are None, has one graph. An update is not captured if it waits for the GPU, or if it
     reads Python values that change. The reason for not capturing an update is logged once.
 
     NCCL requires that either all ranks capture a collective or none, and that the ranks launch matching graphs
-    together. The kinds of batches differ between ranks, for example by their replays' pools of final frames. So before
-    each update the ranks exchange the numbers of their kinds, and each combination has one graph.
+    together. The kinds of batches differ between ranks, for example because of their replays' pools of final frames.
+    Therefore the ranks exchange the numbers of their kinds of batches before each update, and each combination has one
+    graph.
     """
 
     def __init__(self, algo: Algorithm, update: Update, enabled: bool):
         self._algo = algo
         self._update = update
         self._graphs = CudaGraphs(algo.device)
-        self._numbers: dict[Hashable, int] = {}  # numbers of this rank's kinds of updates, from 1
+        self._numbers: dict[Hashable, int] = {}  # numbers of this rank's kinds of batches, from 1
         self._captures: dict[tuple[int, ...], _Graph] = {}  # captured graphs, by `_key`
         self._warm_ups: dict[tuple[int, ...], int] = {}  # number of updates from Python before the capture, by `_key`
         self._logged: set[str] = set()
@@ -67,7 +68,7 @@ class CapturedUpdates:
             self._refuse(why)
 
     def phase(self) -> Iterator[UpdateMetrics]:
-        """Make the updates of a phase, and yield the metrics of each update. The call does not wait for the GPU."""
+        """Make the updates of a learning phase without waiting for the GPU, and yield the metrics of each update."""
         algo = self._algo
         if self.enabled and isinstance(algo, ReplayAlgorithm) and _draws_on_the_gpu(algo):
             for _ in algo.phase():
@@ -99,10 +100,10 @@ class CapturedUpdates:
         return self._warm_ups[key] > WARM_UP
 
     def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
-        """Return the numbers of the next update's kind on all ranks that share its batches, or None if the update runs
-        from Python.
+        """Return the numbers of the next update's kinds of batches on all ranks that share them, or None if the update
+        runs from Python.
 
-        `is_limited` means that the kind counts against MOST.
+        `is_limited` means that the kind of batch counts against MOST.
         """
         if not self.enabled:  # `enabled` is the same on all ranks.
             return None
@@ -124,7 +125,8 @@ class CapturedUpdates:
         return next((name for graph in self._captures.values() if (name := graph.reads.changed())), "")
 
     def _capture(self, key: tuple[int, ...], batch: Any) -> bool:
-        """Capture an update, and return whether all ranks succeeded. After a failure no rank captures updates."""
+        """Capture an update, and return whether all ranks succeeded. After a failed capture, no rank captures
+        updates."""
         why = ""
         reads = Reads(self._algo)
         try:
@@ -155,7 +157,7 @@ class CapturedUpdates:
         return _Graph(replay, captured[0].names, captured[0].sums, static, reads)
 
     def _checked(self, batch: Any) -> UpdateMetrics:
-        """Make one update from Python, and detect whether it changes a number of the agent or its network."""
+        """Make one update from Python, and detect whether the update changes a number of the agent or its network."""
         before = numbers_of(self._algo)
         metrics = self._from_python(batch)
         after = numbers_of(self._algo)
@@ -192,7 +194,7 @@ class CapturedUpdates:
 
 
 def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
-    """Return whether a graph may include the draw of the batches, which are those of `ReplayAlgorithm.batches` with a
+    """Return whether a graph may include the draw of the batches, which requires `ReplayAlgorithm.batches` with a
     replay on the learner's GPU."""
     return type(algo).batches is ReplayAlgorithm.batches and algo.replay.is_capturable
 
@@ -206,7 +208,7 @@ class ScheduledTensors(Schedules):
         self._device = device
 
     def set(self, values: Mapping[str, float]) -> None:
-        """Fill the scalars. The host does not wait."""
+        """Copy the values of the schedules to the device without waiting for it."""
         for name, value in values.items():
             if name in vars(self):
                 vars(self)[name].fill_(value)

@@ -1,4 +1,5 @@
-"""GPU operations are captured once as CUDA graphs, and replayed with one launch instead of one launch per operation."""
+"""GPU operations are captured once as a CUDA graph, and replayed with one launch instead of one launch per
+operation."""
 
 import gc
 import threading
@@ -17,7 +18,8 @@ WARM_UP = 2
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """An object that is freed during a capture could wait for the GPU, which would break the capture."""
+    """Disable garbage collection, because an object that is freed during a capture could wait for the GPU and break the
+    capture."""
     was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -32,8 +34,8 @@ _one_at_a_time = threading.Lock()  # The start of a capture waits for the GPU, w
 
 
 class CudaGraphs:
-    """Capture the operations of one device. All graphs share the memory of intermediate results, so they must be
-    replayed one after another, and results must be written to memory that was allocated before the capture."""
+    """Captures the operations of one device. All graphs share the memory of intermediate results, so graphs must be
+    replayed one after another, and their results must be written to memory that was allocated before the capture."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._runtime = device, runtime(device)
@@ -41,7 +43,7 @@ class CudaGraphs:
 
     @contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Context manager in which work runs on the capture's stream, in order with the current stream."""
+        """Context manager in which operations run on the capture's stream, in order with the current stream."""
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
         with self._runtime.stream(self._stream):
@@ -49,10 +51,10 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
     def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
-        """Capture the GPU operations of the function `work`, and return a function that replays them. `work` is called
-        once, without effect.
+        """Capture the GPU operations of the function `work`, and return a function that replays them. `capture` calls
+        `work` once, and this call has no effect.
 
-        `generators` are those from which `work` draws, in addition to the device's default generator. Raises
+        `generators` are the random generators that `work` uses in addition to the device's default generator. Raises
         RuntimeError if `work` waits for the GPU or reads from the host.
         """
         graph = self._runtime.CUDAGraph()
@@ -60,7 +62,7 @@ class CudaGraphs:
             graph.register_generator_state(generator)
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
-        # Other threads, such as the sampler's, may use the GPU during the capture.
+        # Other threads, such as the sampler's threads, may use the GPU during the capture.
         with (
             _one_at_a_time,
             _no_garbage_collection(),
@@ -71,7 +73,7 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
         def replay(used: Callable[[], None] = work) -> None:
-            """Replay the graph. The default argument keeps alive the tensors of `work`, which the graph reads."""
+            """Replay the graph. The default argument keeps the tensors of `work` alive, which the graph reads."""
             graph.replay()
 
         return replay

@@ -1,5 +1,5 @@
-"""Inference on a GPU is one CUDA graph for each group of environments, with one launch per step instead of one per
-operation."""
+"""Inference on a GPU is one CUDA graph for each group of environments, with one launch per step instead of one launch
+per operation."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from accel_rl.system.hardware import say_once
 
 
 class _Capture(NamedTuple):
-    """t [1] is the step at which `replay` acts. action [N] are the chosen actions."""
+    """`t` [1] is the step at which `replay` acts. `action` [N] are the chosen actions."""
 
     t: Tensor
     action: Tensor
@@ -26,12 +26,12 @@ class _Capture(NamedTuple):
 
 
 class CudaGraphInference(Inference):
-    """The GPU operations of one step, for each buffer and group of environments, from the group's frames to its
+    """Captures the GPU operations of one step for each buffer and group of environments, from the group's frames to its
     actions.
 
-    A group's first steps run on the capture's stream. The next step is captured as a CUDA graph, and later steps replay
-    the graph. The number of the step is a tensor of one element on the GPU. The reason why an agent is not captured is
-    logged once (see `CapturedInference`).
+    A group's first steps run on the capture's stream. The next step of the group is captured as a CUDA graph, and later
+    steps replay the graph. The number of the step is a tensor of one element on the GPU. The reason why an agent is not
+    captured is logged once (see `CapturedInference`).
     """
 
     def __init__(
@@ -49,18 +49,20 @@ class CudaGraphInference(Inference):
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
-        self._served: dict[tuple[int, int], int] = {}  # for each (buffer, group): number of steps since the key changed
+        # maps each (buffer, group) to the number of steps since the key changed
+        self._served: dict[tuple[int, int], int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent that acts. `settings` are further values on which its actions depend. state [B, Z] are
-        recurrent states."""
+        """Set the agent that acts. `settings` are further values on which the agent's actions depend. `state` [B, Z]
+        are recurrent states."""
         if self._eligibility.use(agent, (settings, None if state is None else state.data_ptr())):
             self._captures.clear()
             self._served.clear()
         self._agent, self._state = agent, state
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Act for the group at step t of the buffer's rollout, if its act was captured."""
+        """Act for the group at step t of the buffer's rollout if the group's inference was captured, and return whether
+        it was."""
         capture = self._captures.get((buffer, group))
         if capture is None and self._served.get((buffer, group), 0) >= WARM_UP and self._eligibility.key is not None:
             capture = self._capture(buffer, t, group)

@@ -1,5 +1,5 @@
-"""The Python values that an update reads are recorded here. A replayed update repeats the Python values of its capture,
-so these values must not change."""
+"""A replayed update repeats the Python values that its capture read, so this module records these values and detects
+changes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ _NUMBERS = (bool, int, float, str, type(None))
 
 
 class Reads:
-    """The attributes of an algorithm that an update has read, with their values at that time."""
+    """The attributes of an algorithm that an update has read, with their values when they were read."""
 
     def __init__(self, algo: Algorithm):
         self._algo = algo
@@ -21,7 +21,7 @@ class Reads:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Context manager in which every attribute of the instance that is read is recorded."""
+        """Context manager that records every attribute of the algorithm that is read."""
         algo = self._algo
         cls = type(self._algo)
         values = self._values
@@ -40,7 +40,7 @@ class Reads:
             algo.__class__ = cls
 
     def changed(self) -> str:
-        """Return the name of an attribute whose value has changed, or "" if none has."""
+        """Return the name of an attribute whose value has changed, or "" if no value has changed."""
         now = vars(self._algo)
         for name, value in self._values.items():
             current = now.get(name)
@@ -49,7 +49,7 @@ class Reads:
         return ""
 
     def restore(self) -> None:
-        """Restore the attributes to the values at the time they were read."""
+        """Restore the attributes to the values that were read."""
         vars(self._algo).update(self._values)
 
 

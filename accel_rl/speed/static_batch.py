@@ -1,5 +1,5 @@
 """A static batch has a fixed address. The next batch of the same kind is copied to this address, where a replayed
-update reads it."""
+update reads the batch."""
 
 import copy
 from collections.abc import Callable, Hashable
@@ -10,9 +10,9 @@ from torch import Tensor
 
 
 def kind_of(batch: Any, device: str) -> Hashable | None:
-    """Return a key of the batch. Batches with equal keys can be read by the same replayed update. The key consists of
-    types, shapes, dtypes, numbers, and which parts are None. Return None if a part is on another device or cannot be
-    copied.
+    """Return a key that identifies the kind of a batch. Batches with equal keys can be read by the same replayed
+    update. The key consists of types, shapes, dtypes, numbers, and which parts of the batch are None. Return None if a
+    part of the batch is on another device or cannot be copied.
 
     `device` is the type of the tensors' device.
     """
@@ -29,7 +29,7 @@ def kind_of(batch: Any, device: str) -> Hashable | None:
 
 
 class StaticBatch:
-    """A copy of a batch at a fixed address. The update reads `batch`, and `load` overwrites its tensors."""
+    """A copy of a batch at a fixed address. The update reads `batch`, and `load` overwrites the tensors of `batch`."""
 
     def __init__(self, batch: Any):
         self._tensors: list[Tensor] = []
@@ -40,7 +40,7 @@ class StaticBatch:
         return self._tensors[-1]
 
     def load(self, batch: Any) -> None:
-        """Copy a batch of the same kind."""
+        """Copy a batch of the same kind to the fixed address."""
         tensors: list[Tensor] = []
         _mapped(batch, lambda x: tensors.append(x) or x)  # type: ignore[func-returns-value]
         for static, x in zip(self._tensors, tensors, strict=True):

@@ -1,1 +1,1 @@
-"""A sweep is a grid of runs on slots of cores and GPUs."""
+"""A sweep runs a grid of training runs on slots, each of which has some of the machine's cores and GPUs."""

@@ -1,4 +1,5 @@
-"""The feeder starts waiting runs in free slots of their size, and restarts failed runs from their checkpoints."""
+"""The feeder starts a sweep's waiting runs in free slots of their size, and restarts failed runs from their
+checkpoints."""
 
 import logging
 import os
@@ -13,8 +14,8 @@ from accel_rl.system import child
 from accel_rl.system.placement import Slot
 
 logger = logging.getLogger(__name__)
-PATIENCE_S = 60.0  # seconds in which a run saves a checkpoint and stops
-BAD_INPUT = 2  # A run with this exit code would fail again if it were repeated.
+PATIENCE_S = 60.0  # A stopped run has this many seconds to save a checkpoint.
+BAD_INPUT = 2  # A run that exits with this code has wrong settings, so the sweep does not restart the run.
 
 
 @dataclass
@@ -25,10 +26,11 @@ class Running:
 
 
 class Feeder:
-    """Assign waiting runs to the slots.
+    """The feeder assigns the waiting runs of a sweep to the slots.
 
-    `runs` maps each name to the length in env steps. The largest runs start first, and runs of one size in this order.
-    `lock` is the file descriptor of the folder's lock, which every run inherits.
+    `runs` maps the name of each run to its length in env steps. The runs that request the most GPUs and cores start
+    first, and runs of the same size start in the order of `runs`. `lock` is the file descriptor of the sweep folder's
+    lock, which every run's process inherits.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class Feeder:
         self.running: dict[str, Running] = {}
         self._ending: dict[
             str, tuple[str, float]
-        ] = {}  # For each run that is stopping: its later status, and the time at which it is killed.
+        ] = {}  # Maps each run that is being stopped to (status after the run's end, time of SIGKILL).
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
 
@@ -63,18 +65,18 @@ class Feeder:
         return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
 
     def add(self, name: str, env_steps: int, layout: Layout) -> None:
-        """Add a run to the queue. `layout` has a slot of its size."""
+        """Add a run to the queue. `layout` must contain a slot of the run's size."""
         self.runs[name], self.layout = env_steps, layout
         self.waiting.append(name)
 
     def end(self, name: str, status: str) -> None:
-        """Stop a run before its end. The run saves a checkpoint. `status` is the later status in its record."""
+        """Let a run save a checkpoint and stop before its end, and set its status to `status`."""
         if name not in self._ending:
             self._ending[name] = status, time.monotonic() + PATIENCE_S
             self.running[name].process.terminate()
 
     def step(self) -> None:
-        """Record the runs that have ended, and start runs in the free slots."""
+        """Record the runs that have ended, and start waiting runs in the free slots."""
         for name, (_, deadline) in self._ending.items():
             if time.monotonic() > deadline:
                 self.running[name].process.kill()
@@ -90,14 +92,14 @@ class Feeder:
     def _start(self, slot: Slot, name: str) -> None:
         variables = {
             **os.environ,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # The slots use the same numbering of GPUs.
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # Slots number the GPUs by PCI bus.
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
         command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
-            # The run gets a new session, so that Ctrl-C reaches only the sweep, which then stops its runs.
+            # Each run has its own session, so Ctrl-C reaches only the sweep, which then stops the runs.
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -160,7 +162,7 @@ class Feeder:
                 running.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 logger.info(f"{running.name} did not stop within {PATIENCE_S:g} s and was killed")
-                running.process.kill()  # The run's worker processes end with the run.
+                running.process.kill()
             except KeyboardInterrupt:
                 deadline = time.monotonic()
                 running.process.kill()

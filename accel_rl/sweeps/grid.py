@@ -1,4 +1,4 @@
-"""In a grid of runs, levels are crossed, and the keys of one level change together (zipped).
+"""A grid crosses several levels, and the settings within one level change together (zipped).
 
     def sizes() -> Grid:
         return grid(
@@ -8,8 +8,9 @@
             seeds=(0, 1),
         )
 
-This grid has eight runs. The keys are settings of `TrainConfig`, as on the command line, or parameters of the first
-argument if it is a function that returns a `TrainConfig`. `@levels(...)` gives an experiment the levels of its sweep.
+The grid of this example has eight runs. The keys of a level are settings of `TrainConfig`, as on the command line. If
+the grid's first argument is a function that returns a `TrainConfig`, a key may also name a parameter of this function.
+The decorator `@levels(...)` gives an experiment the levels of its sweep.
 """
 
 import inspect
@@ -31,16 +32,16 @@ from accel_rl.system.errors import ConfigError, nearest
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
-PLAIN = ("game", "algorithm")  # Folder names omit these keys.
+PLAIN = ("game", "algorithm")  # Folder names contain only the values of these settings, not their names.
 
 
 @dataclass(frozen=True)
 class Level:
-    """Values of one key, or of several keys that change together. `names` are the names of the positions in folder
-    names.
+    """A level of a grid has the values of one setting, or of several settings that change together. `names` are the
+    labels of the level's positions in folder names.
 
-    `gpus` and `cores` are the numbers that the runs at each position request, instead of those of the configuration
-    (`Needs`). A synchronous run without `distributed.ranks` has one rank per assigned GPU.
+    `gpus` and `cores` are the numbers that the runs at each position request, instead of the numbers in the runs'
+    configurations (`Needs`). A synchronous run without `distributed.ranks` has one rank per assigned GPU.
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -49,7 +50,7 @@ class Level:
     cores: Sequence[int] = ()
 
     def positions(self) -> list["Position"]:
-        """Return the positions of the level, in order. Raises ConfigError."""
+        """Return the positions of the level in order, or raise ConfigError."""
         lengths = {key: len(values) for key, values in self.values.items()}
         if not lengths or not all(lengths.values()):
             empty = next((key for key, n in lengths.items() if not n), "{}")
@@ -76,7 +77,8 @@ class Level:
 
 @dataclass(frozen=True)
 class Position:
-    """One position of a level: the value of each key, its labels in folder names, and the requested GPUs and cores."""
+    """One position of a level stores the value of each setting, the labels in folder names, and the requested GPUs and
+    cores."""
 
     values: Mapping[str, Any]
     labels: Mapping[str, str]
@@ -89,7 +91,7 @@ def _counts(lengths: Mapping[str, int]) -> str:
 
 
 def named(value: Any) -> str:
-    """Format a value for a folder name."""
+    """Format a setting's value for a folder name."""
     if isinstance(value, float):
         text = format(value, "g")
     elif isinstance(value, tuple | list):
@@ -101,8 +103,9 @@ def named(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a grid. `labels` is {level: value}, unique in the grid. `gpus` and `cores` are the numbers that its
-    levels request; 0 means the numbers that its configuration needs."""
+    """One run of a grid. `labels` maps each level to the run's value, and no other run of the grid has the same labels.
+    `gpus` and `cores` are the numbers that the run's levels request; 0 means that the run's configuration determines
+    the number."""
 
     config: TrainConfig
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +126,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Grid:
-    """Runs with unique names. Two grids can be added. Raises ConfigError."""
+    """A grid contains training runs with unique names, and grids can be added."""
 
     members: tuple[Member, ...]
 
@@ -138,8 +141,7 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """Select the runs whose levels have one of these values. Raises Raises ConfigError for an unknown level or
-        value."""
+        """Select the runs whose levels have one of these values. Raises ConfigError for an unknown level or value."""
         members = list(self.members)
         for key, values in chosen.items():
             there = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
@@ -159,7 +161,7 @@ class Grid:
 def grid(
     base: TrainConfig | Make, *crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] | None = None
 ) -> Grid:
-    """Cross the levels and the seeds. Raises ConfigError."""
+    """Return the grid of all combinations of the levels and the seeds, or raise ConfigError."""
     stages = [x if isinstance(x, Level) else Level(x) for x in crossed]
     if seeds is not None:
         stages.append(Level({"seed": tuple(seeds)}))
@@ -202,7 +204,7 @@ def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], T
 
 
 def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] = (0, 1)) -> Callable[[M], M]:
-    """Decorate a function that returns one configuration with the levels of its sweep."""
+    """Decorate a function that returns a TrainConfig with the levels of the function's sweep."""
 
     def mark(make: M) -> M:
         make.levels, make.seeds = crossed, seeds  # type: ignore[attr-defined]
@@ -215,8 +217,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
     """Return the grid of `module:function`: the grid that the function returns, or the grid of its `@levels`, or a
     single run.
 
-    `seeds` replaces the seeds of `@levels`. A function that returns a grid receives them as its parameter `seeds`.
-    ConfigError.
+    `seeds` replaces the seeds of `@levels`. A function that returns a grid receives the seeds as its parameter `seeds`.
     """
     make = find(name)
     if not callable(make) or isinstance(make, type):
@@ -240,8 +241,8 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
 
 
 def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
-    """Apply settings, written as on the command line, to every run. Raises ConfigError."""
-    result: dict[tuple[type, str], tuple[str, Any]] = {}  # Each text is parsed once per algorithm class.
+    """Apply settings, written as on the command line, to every run of a grid. Raises ConfigError."""
+    result: dict[tuple[type, str], tuple[str, Any]] = {}  # The text of each setting is parsed once per algorithm class.
 
     def change(config: TrainConfig) -> TrainConfig:
         for key, text in changes.items():
@@ -254,14 +255,16 @@ def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     return grid.changed(change)
 
 
-FEW_STEPS = 100  # A smaller evaluation would take longer than its steps suggest, because its episodes are completed.
+# Shorter evaluations would take longer than their steps suggest, because their last episodes are completed.
+FEW_STEPS = 100
 MOST_EVALUATIONS = 10
-PERIODS = 20  # Least number of periods of a concurrent run, and of target intervals on a Gorila cluster.
+# A scaled run has at least this many periods (concurrent mode) or target-network intervals (Gorila cluster).
+PERIODS = 20
 
 
 def full_name(config: TrainConfig, key: str) -> str:
-    """Return a setting's full name, such as env.game for game. An unknown setting raises a ConfigError with similar
-    names."""
+    """Return a setting's full name, such as env.game for game. Raises a ConfigError with similar names for an unknown
+    setting."""
     try:
         return flags.full_name(config, key)
     except ConfigError as e:
@@ -277,7 +280,8 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
         words = ["--" + flag]
     else:
         words = ["--" + name, *text.split()]
-    from accel_rl.config.arguments import parse  # The parser needs tyro, which the experiments themselves do not need.
+    # The import is here because the parser needs tyro, which experiments without a command line do not need.
+    from accel_rl.config.arguments import parse
 
     value: Any = parse(TrainConfig, words, "accel-rl sweep", "", config)
     for part in name.split("."):
@@ -286,15 +290,15 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 
 
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
-    """Return the same experiment `scale` times as long, for a small machine.
+    """Return the same experiment `scale` times as long, for a test on a small machine.
 
     The length of the run, the interval and length of evaluations, the capacity of a replay and the decay of epsilon
-    are scaled. Networks, batch sizes, learning rates and target intervals stay, with these exceptions:
-    - A run on a Gorila cluster has at least PERIODS target intervals. Its numbers of bundles and shards stay.
-    - A concurrent run has at least PERIODS periods: within a single period it would learn nothing.
-    - A replay keeps room for two batches and a rollout.
-    - Evaluations of fewer than FEW_STEPS steps, or of a number of episodes, happen at most MOST_EVALUATIONS times: they
-      play complete episodes, and would take longer than the training between them.
+    are scaled. Networks, batch sizes, learning rates and target-network intervals are not scaled. Four limits apply:
+    - A run on a Gorila cluster has at least PERIODS target-network intervals, and all its bundles and shards.
+    - A concurrent run has at least PERIODS periods, because a run of a single period would not learn.
+    - A replay has room for at least two batches and a rollout.
+    - Evaluations of fewer than FEW_STEPS steps, or of a number of episodes, happen at most MOST_EVALUATIONS times,
+      because evaluations play complete episodes and would take longer than the training between them.
     """
     evaluation, env_steps = config.evaluation, max(1, round(config.env_steps * scale))
 
@@ -310,9 +314,9 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         each = config.sampler.envs * (config.sampler.horizon or 1)
         period = max(each, env_steps // PERIODS // each * each)
         algo = replace(algo, target_interval=min(algo.target_interval, period))
-        config = replace(config, algo=algo)  # The horizon follows from the period.
+        config = replace(config, algo=algo)  # The number of steps per rollout follows from the period.
     if isinstance(algo, DQNConfig):
-        ranks = config.distributed.size  # Each rank has a part of the replay.
+        ranks = config.distributed.size  # Each rank stores a part of the replay.
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
@@ -333,7 +337,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
 
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, str]:
-    """Read KEY=VALUE words. ConfigError."""
+    """Parse words of the form KEY=VALUE into a dict, or raise ConfigError."""
     result = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -346,7 +350,7 @@ def pairs(flag: str, words: Sequence[str]) -> dict[str, str]:
 
 
 def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:
-    """Scale the runs, apply the settings of --override, and check them. ConfigError."""
+    """Scale the runs of a grid, apply the settings of --override, and check the runs."""
     if not 0 < scale <= 1:
         raise ConfigError(f"--scale {scale}: must be above 0 and at most 1")
     if scale != 1:
@@ -354,7 +358,7 @@ def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:
     grid = overridden(grid, pairs("--override", override))
     for member in grid.members:
         try:
-            # Warnings about shared cores do not apply, because the slot determines the cores.
+            # Warnings about shared cores do not apply, because a sweep's slots determine the cores.
             with warnings.catch_warnings(action="ignore"):
                 RankPlan.resolve(resolve(member.config), device="cpu")
         except ConfigError as e:

@@ -1,7 +1,9 @@
-"""Sweeps can run in a machine's idle time, in the idle scheduling class, and all processes of a sweep can be paused.
+"""A sweep with --idle uses only the time in which no other program wants the cores, and all processes of a sweep can be
+paused.
 
-accel-rl sweep EXPERIMENT --idle runs only while no other program wants the cores accel-rl sweep --pause FOLDER stops
-every process of the sweep at once (SIGSTOP), with its memory accel-rl sweep --unpause FOLDER continues them
+`accel-rl sweep EXPERIMENT --idle` runs only while no other program wants the cores. `accel-rl sweep --pause FOLDER`
+stops every process of the sweep (SIGSTOP) without freeing its memory. `accel-rl sweep --unpause FOLDER` continues the
+stopped processes.
 """
 
 import contextlib
@@ -21,20 +23,21 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
 TIMEOUT_S = 3600.0
-"""Least timeout of workers and ranks, because other programs may keep all cores busy for minutes."""
+"""Minimum timeout, in seconds, of workers and ranks in idle time, because other programs may use all cores for
+minutes."""
 PAUSED = "paused.json"
-"""File of a sweep's folder with [process id, creation time] of each stopped process."""
+"""This file of a paused sweep's folder lists [process id, creation time] of each stopped process."""
 
 
 def patient(config: TrainConfig) -> TrainConfig:
-    """Return the settings with timeouts that a process without a core does not exceed."""
+    """Return the settings of a run with timeouts for a process that may get no CPU time for minutes."""
     sampler = replace(config.sampler, timeout_s=max(config.sampler.timeout_s, TIMEOUT_S))
     distributed = replace(config.distributed, timeout_s=max(config.distributed.timeout_s, TIMEOUT_S))
     return replace(config, sampler=sampler, distributed=distributed)
 
 
 def use_idle_time() -> None:
-    """Put this process, and the processes that it starts, into the idle scheduling class, or else set nice 19."""
+    """Put this process and its future children into the idle scheduling class; if that is impossible, set nice 19."""
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         return
@@ -43,7 +46,7 @@ def use_idle_time() -> None:
 
 
 def pause(folder: SweepFolder) -> str:
-    """Stop every process of the sweep that is running in a folder, and return a line about it. ConfigError."""
+    """Stop every process of the sweep that is running in a folder, and return a message for the user."""
     if (holder := folder.holder()) is None:
         raise ConfigError(f"--pause {folder.path}: no sweep is running there; resume one with --resume {folder.path}")
     try:
@@ -52,7 +55,8 @@ def pause(folder: SweepFolder) -> str:
         raise ConfigError(
             f"--pause {folder.path}: its sweep was killed; continue it with --resume {folder.path}"
         ) from None
-    # The sweep is stopped first, since it would start further processes. Its processes that started meanwhile follow.
+    # The sweep's own process is stopped first, because the sweep process would start further runs.
+    # Runs that have started in the meantime are stopped next.
     stopped: dict[int, float] = {}
     while result := [p for p in [sweep, *sweep.children(recursive=True)] if p.pid not in stopped]:
         for process in result:
@@ -64,11 +68,11 @@ def pause(folder: SweepFolder) -> str:
 
 
 def unpause(folder: SweepFolder) -> str:
-    """Continue the processes that `pause` has stopped, and return a line about it. ConfigError."""
+    """Continue the processes that `pause` has stopped, and return a message for the user."""
     paused = _paused(folder.path)
     if not paused:
         raise ConfigError(f"--unpause {folder.path}: no sweep is paused there")
-    for process in reversed(paused):  # The sweep continues last.
+    for process in reversed(paused):  # The sweep's own process, the first in the list, continues last.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()
     (folder.path / PAUSED).unlink(missing_ok=True)
@@ -76,7 +80,7 @@ def unpause(folder: SweepFolder) -> str:
 
 
 def release(folder: SweepFolder) -> None:
-    """Let the stopped runs of a sweep that was killed during a pause save and end, so that it can be resumed."""
+    """Continue the paused runs of a sweep that has been killed, so that the runs save checkpoints and end."""
     paused = _paused(folder.path)
     (folder.path / PAUSED).unlink(missing_ok=True)
     if not paused or (holder := folder.holder()) is None or psutil.pid_exists(holder):
@@ -91,7 +95,7 @@ def release(folder: SweepFolder) -> None:
 
 
 def _paused(path: Path) -> Sequence[psutil.Process]:
-    """Return the processes that `pause` stopped and that still exist, with the sweep first."""
+    """Return the processes that `pause` stopped and that still exist; the sweep's own process is the first."""
     try:
         entries = json.loads((path / PAUSED).read_text())
     except (OSError, ValueError):

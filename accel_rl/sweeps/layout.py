@@ -1,5 +1,4 @@
-"""The layout of a sweep has the resources that its runs request, and the division of the machine into slots of these
-sizes."""
+"""A layout divides the machine into slots whose sizes match the GPUs and cores that the sweep's runs request."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +17,11 @@ from accel_rl.system.placement import Slot, chosen_gpus, describe_slots, describ
 
 @dataclass(frozen=True)
 class Needs:
-    """Numbers of GPUs and cores that a run requests. On a smaller machine, the run gets all that the machine has.
-    `cores` is used without GPUs. `gpus` may be 0, and then the run gets only cores on any machine.
+    """Numbers of GPUs and cores that a training run requests. A run that requests more than the machine has gets all of
+    the machine. `cores` applies only to runs without GPUs. A run with `gpus` = 0 gets only cores on any machine.
 
-    `shared` is the number of environments that the number of GPUs must divide, if the number of GPUs determines the
-    number of ranks, and otherwise 0.
+    If the number of GPUs determines the number of ranks, the GPUs must divide the number of environments, `shared`;
+    otherwise `shared` is 0.
     """
 
     gpus: int
@@ -30,7 +29,7 @@ class Needs:
     shared: int = field(default=0, compare=False)
 
     def gpus_of(self, there: int) -> int:
-        """Return the largest number of the available GPUs that the run can use."""
+        """Return the largest number of GPUs, at most `there`, that the run can use."""
         n = min(self.gpus, there)
         while n and self.shared % n:
             n -= 1
@@ -39,7 +38,7 @@ class Needs:
 
 @dataclass(frozen=True, order=True)
 class Size:
-    """The size of a slot is `gpus`, each with its share of the cores of its NUMA node, or `cores` without GPUs."""
+    """A slot has `gpus` GPUs, each with its share of the cores of its NUMA node, or `cores` cores without GPUs."""
 
     gpus: int
     cores: int = 0
@@ -49,11 +48,12 @@ class Size:
 
 
 def needs_of(config: TrainConfig) -> Needs:
-    """Return the needs of a run: one GPU per rank, and one core per worker of --sampler.workers or otherwise per rank.
+    """Return the GPUs and cores that a run requests: one GPU per rank, and one core per worker of --sampler.workers or
+    otherwise per rank.
 
-    A Gorila run that starts Ray on this machine needs --gorila.bundle-cpus per member (0 means one core), and
-    --gorila.bundle-gpus (0 means one GPU) unless --device is cpu. On a running cluster (--address) only its driver runs
-    on this machine, on one core.
+    A Gorila run that starts Ray on this machine requests --gorila.bundle-cpus cores per member (0 means one core).
+    Unless --device is cpu, a Gorila run also requests --gorila.bundle-gpus GPUs per member (0 means one GPU). If a
+    Gorila run uses a running Ray cluster (--address), only the run's driver process is on this machine, on one core.
     """
     if config.cluster == "gorila":
         g = config.gorila
@@ -75,27 +75,29 @@ def named_members(config: TrainConfig) -> str:
 
 @dataclass(frozen=True)
 class Placing:
-    """Options of placement, stored in the sweep's folder for --resume."""
+    """Options that place a sweep's runs on the machine, stored in the sweep's folder for --resume."""
 
     gpus: str = "all"
-    """GPUs to use, such as 0-7 or 0,2, or all, or none. Without GPUs a slot consists of cores."""
+    """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With none, the slots consist of cores only."""
     gpus_per_run: OptionalCount = None
-    """Number of GPUs of every run. The default is the number that each run requests (one per rank), at most all
-    GPUs."""
+    """Number of GPUs that every run gets. The default is the number of GPUs that each run requests (one per rank), at
+    most all GPUs."""
     runs_per_gpu: Count = 1
-    """Number of runs that share a GPU. Each run has its own cores."""
+    """Number of runs that share a GPU. Runs that share a GPU have separate cores."""
     cores: str = ""
-    """Logical processors to use, such as 0-19. The default is those that the affinity mask and the cgroup allow."""
+    """Logical processors that the runs use, such as 0-19. The default is all logical processors that the affinity mask
+    and the cgroup allow."""
     cores_per_run: OptionalCount = None
-    """Number of physical cores of every run without GPUs. The default is one per worker of --sampler.workers, otherwise
-    one per rank, and at most all cores."""
+    """Number of physical cores that every run without GPUs gets. The default is one core per worker of
+    --sampler.workers, otherwise one core per rank, and at most all cores."""
 
     idle: bool = False
-    """Run in the machine's idle time, in the idle scheduling class, and by default one run at a time on all cores."""
+    """Run the sweep in the machine's idle time (idle scheduling class), by default with one run at a time on all
+    cores."""
 
     @property
     def gpu_list(self) -> list[int] | None:
-        """Return the GPUs to use; None means all. ConfigError."""
+        """Return the list of GPUs that the runs use, or None for all GPUs."""
         return None if self.gpus == "all" else [] if self.gpus == "none" else numbers(self.gpus)
 
 
@@ -104,7 +106,7 @@ def placing(o: Placing) -> dict[str, Any]:
 
 
 def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
-    """Return the size of a run's slot on a machine with `gpus` GPUs and `cores` cores. ConfigError."""
+    """Return the size of a run's slot on a machine with `gpus` GPUs and `cores` cores."""
     for flag, value in (("--gpus-per-run", o.gpus_per_run), ("--cores-per-run", o.cores_per_run)):
         if value is not None and value < 1:
             raise ConfigError(f"{flag} {value}: must be at least 1")
@@ -114,11 +116,11 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
 
 
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
-    """Return the configuration of a run on n GPUs, which the run sees as GPUs 0 to n - 1.
+    """Return the configuration of a run on n GPUs, which the run's processes see as GPUs 0 to n - 1.
 
-    Each GPU has one rank, unless the configuration names GPUs or more ranks, which then share the GPUs. Raises
-    ConfigError if the batch or the environments cannot be divided among the ranks. In a Gorila run, Ray assigns the
-    GPUs.
+    Each GPU has one rank, unless the configuration names GPUs, or requests more ranks than GPUs, which then share the
+    GPUs. Raises ConfigError if the batch or the environments cannot be divided among the ranks. In a Gorila run, Ray
+    assigns the GPUs to the members.
     """
     group = config.distributed
     ranks = max(group.ranks or 1, n)
@@ -132,15 +134,15 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
-    """Return the needs of a run that has begun: the GPUs in its configuration, and the cores with which it began.
+    """Return what a started run requests: the GPUs in its configuration, and the cores with which the run began.
 
-    `size` is the run's entry in sweep.json.
+    `size` is the run's entry in the file sweep.json.
     """
     return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 
 
 def check_begun(config: TrainConfig, size: Size) -> None:
-    """Raise ConfigError if a run that has begun would get a different number of GPUs than its configuration names."""
+    """Raise ConfigError if a resumed run would get a different number of GPUs than its configuration names."""
     names = _named(config)
     if size.gpus != (len(names) or 1) and (size.gpus or names):
         got = counted(size.gpus, "GPU") if size.gpus else "none"
@@ -153,18 +155,19 @@ def _named(config: TrainConfig) -> list[str]:
 
 @dataclass(frozen=True)
 class Layout:
-    """`sizes` is {run: size}. `slots` is {size: all slots of that size}. Slots of different sizes overlap."""
+    """`sizes` maps each run to the size of its slot. `slots` maps each size to all slots of that size. Slots of
+    different sizes overlap."""
 
     machine: Machine
     sizes: Mapping[str, Size]
     slots: Mapping[Size, Sequence[Slot]]
 
     def cores(self, size: Size) -> int:
-        """Number of physical cores of a slot of this size."""
+        """Return the number of physical cores of a slot of this size."""
         return self.machine.cores_of(self.slots[size][0].held)
 
     def describe(self) -> list[str]:
-        """Describe the machine and the slots of each size, the largest first, as lines."""
+        """Describe the machine and the slots of each size, the largest first, as lines of text."""
         lines = [self.machine.describe()]
         for size in sorted(self.slots, reverse=True):
             here = self.slots[size]
@@ -176,7 +179,7 @@ class Layout:
 
 
 def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
-    """Build the slots for runs with these needs, on this machine or on a machine described by a file. ConfigError."""
+    """Divide this machine, or a machine described by a file, into slots for runs with these requests."""
     machine = read_machine(Path(file)) if file else this_machine()
     if o.cores:
         machine = machine.restricted(numbers(o.cores))
@@ -189,7 +192,8 @@ def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
 
 
 def in_order(waiting: Iterable[str], sizes: Mapping[str, Size]) -> list[str]:
-    """Order runs by size, with the largest first. Runs of one size keep their order."""
+    """Order runs by the size of their slots, with the largest first. Runs with slots of the same size keep their
+    order."""
     return sorted(waiting, key=lambda name: sizes[name], reverse=True)
 
 
@@ -198,13 +202,13 @@ def starts(
 ) -> list[tuple[str, Slot]]:
     """Return the runs that can start now, each with the first free slot of its size.
 
-    If no slot of its size is free, a run claims the slot with the fewest processors in use. Smaller runs later in the
-    queue may use unclaimed slots only. So smaller runs never delay a larger run, and processors that the larger run
-    cannot use are not idle.
+    If no slot of a run's size is free, the run claims the slot in which the fewest processors are in use. Smaller runs
+    later in the queue may use unclaimed slots only. The claims prevent smaller runs from delaying a larger run, without
+    leaving processors idle that the larger run cannot use.
     """
     used = {p for slot in in_use for p in slot.held}
     claimed: set[int] = set()
-    exhausted: set[Size] = set()  # sizes for which no unclaimed slot is left
+    exhausted: set[Size] = set()  # These sizes have no unclaimed slot left.
     result = []
     for name in in_order(waiting, sizes):
         size = sizes[name]
@@ -214,7 +218,6 @@ def starts(
         if not unclaimed:
             exhausted.add(size)
             continue
-        # Min returns the first of equal slots.
         best = min(unclaimed, key=lambda slot: len(used.intersection(slot.held)))
         if used.isdisjoint(best.held):
             result.append((name, best))

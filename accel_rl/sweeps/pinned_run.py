@@ -1,8 +1,8 @@
-"""The process of a slot pins itself to the slot's cores, ensures that it ends with the sweep, and executes `accel-rl
-resume`.
+"""A sweep starts this module in a slot: the process pins itself to the slot's cores, arranges to end with the sweep,
+and executes `accel-rl resume`.
 
-Its arguments are PARENT CORES RUN. A run without a checkpoint begins from its config.json. Ranks use the cores in the
-order of CORES.
+The command-line arguments are PARENT CORES RUN. A run without a checkpoint begins from its config.json. The run's ranks
+use the cores in the order of CORES.
 """
 
 import ctypes
@@ -18,14 +18,29 @@ _PR_SET_PDEATHSIG = 1
 def main(argv: list[str]) -> None:
     parent, cores, run = argv
     if sys.platform == "linux":
-        # The setting survives exec. SIGTERM makes the run save a checkpoint and stop.
+        # This setting persists after exec: SIGTERM lets the run save a checkpoint and stop when the sweep dies.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)
     listed = cores.split(",")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, [int(c) for c in listed])
+    if hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE:
+        _lower_session()
     os.execve(sys.executable, command("accel_rl", "resume", run, "--cores", *listed), environment())
+
+
+def _lower_session() -> None:
+    """Give the session of this run the lowest share of the cores.
+
+    Linux may group processes by session (autogroup, sched(7)). It then applies the idle scheduling class only within a
+    session, and divides the cores evenly among the sessions, unless a session has a nice value of its own.
+    """
+    try:
+        with open("/proc/self/autogroup", "w") as file:
+            file.write("19")
+    except OSError:
+        pass  # The kernel does not group processes by session, so the idle class applies to all processes.
 
 
 if __name__ == "__main__":

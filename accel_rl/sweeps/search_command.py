@@ -1,15 +1,15 @@
-"""A search for good settings uses Optuna. Each trial is a run, on the slots of this machine.
+"""The command `accel-rl search` searches for good settings with Optuna. Each trial is a training run in a slot of this
+machine.
 
     accel-rl search my_spaces:pong_ppo --trials 50
     accel-rl search my_spaces.py:pong_ppo --trials 50 --gpus 0-7 --override env-steps=1e6
     accel-rl search --resume FOLDER --trials 100
 
-A space is a function of an `optuna.Trial` that returns the settings of a run; experiments/spaces.py has some. A run
-whose online score is below the median of the other runs at the same number of env steps is pruned, which means that it
-ends early.
+A search space is a function of an `optuna.Trial` that returns the settings of a run; experiments/spaces.py has
+examples. A run is pruned (ended early) if its online score is below the median of the other runs at the same number of
+env steps.
 
-The exit code is 0 if all trials have ended, 1 if none has a score, 2 for bad input (no run was started), and 130 after
-Ctrl-C.
+The exit code is 0 if all trials have ended, 1 if no trial has a score, 2 for wrong settings, and 130 after Ctrl-C.
 """
 
 import contextlib
@@ -43,23 +43,24 @@ CHANGEABLE = ("out", "resume", "trials", "retries")
 @dataclass(frozen=True)
 class SearchOptions(Placing):
     out: str = ""
-    """Folder of the search, which is created. Default: runs/NAME-TIME."""
+    """Folder that the search creates, by default runs/NAME-TIME."""
     trials: OptionalCount = None
-    """Number of trials in all. Default: 20."""
+    """Total number of trials, by default 20."""
     objective: Literal["evaluation", "online"] = "evaluation"
-    """The score to maximize. `evaluation` is the score of a run's last evaluation, and `online` is the mean score of
-    its last 100 training episodes."""
+    """The score that the search maximizes. `evaluation` is the score of a run's last evaluation, and `online` is the
+    mean score of a run's last 100 training episodes."""
     pruner: Pruner = "median"
-    """With `median`, end runs whose online score is below the median. With `none`, run all trials to their end."""
+    """`median` ends runs whose online score is below the median of the other runs. `none` lets all trials run to their
+    end."""
     sampler: Sampler = "tpe"
-    """Sampler of settings. `tpe` suggests settings from the scores of earlier trials (tree-structured Parzen
-    estimator). `random` draws them independently."""
+    """`tpe` suggests the settings of a trial from the scores of earlier trials (tree-structured Parzen estimator).
+    `random` draws the settings of each trial independently."""
     sampler_seed: Count = 0
-    """Seed of the sampler."""
+    """Seed of the Optuna sampler that draws the settings."""
     override: tuple[str, ...] = ()
     """Settings of every run, as on the command line of accel-rl train, such as env-steps=20000 sampler.envs=8."""
     scale: float = 1.0
-    """Scale of each run's length, intervals, replay and epsilon schedule."""
+    """Factor by which each run's length, intervals, replay and epsilon schedule are multiplied."""
     retries: Count = 2
     """Number of times that a failed run is restarted from its checkpoint."""
     resume: str = ""
@@ -75,12 +76,13 @@ class SearchOptions(Placing):
             raise ConfigError(f"--trials {self.trials}: must be at least 1")
 
     def stored(self) -> dict[str, Any]:
-        """Return the contents of search.json, for --resume."""
+        """Return the contents of search.json, which --resume reads."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*placing(self), *CHANGEABLE)}
         return {**values, "override": list(self.override), "trials": self.number}
 
     def resumed(self, stored: dict[str, Any], placed: dict[str, Any]) -> "SearchOptions":
-        """Return the options of a search that was begun with others. Raises ConfigError for one that cannot change."""
+        """Return the options of a resumed search. Raises ConfigError if a changed option cannot change during a
+        search."""
         default = SearchOptions()
         for name in stored:
             if name not in CHANGEABLE and getattr(self, name) != getattr(default, name):
@@ -92,11 +94,11 @@ class SearchOptions(Placing):
 
 logger = logging.getLogger(__name__)
 COMPARE_S = 2.0
-"""Seconds between two comparisons of a run's score."""
+"""Seconds between two comparisons of a run's online score with other runs."""
 
 
 def name_of(number: int) -> str:
-    """Name of a trial's run."""
+    """Return the name of a trial's run."""
     return f"trial={number:03d}"
 
 
@@ -108,7 +110,7 @@ def check(space: Space, o: SearchOptions) -> None:
 
 
 def as_member(number: int, config: TrainConfig, o: SearchOptions) -> Member:
-    """Return a trial's run with --scale and --override. ConfigError."""
+    """Return a trial's run after --scale and --override are applied."""
     grid = prepared(Grid((Member(config, {"trial": f"{number:03d}"}),)), o.scale, o.override)
     (member,) = grid.members
     if o.objective == "evaluation" and not member.config.evaluation.interval:
@@ -125,7 +127,7 @@ class Trials:
         self._space = space
         self._o = o
         self._trials = {name_of(t.number): t for t in study.unfinished()}
-        # These trials were killed before their run was written.
+        # These trials were killed before the files of their runs were written.
         for name in [n for n in self._trials if n not in folder.names]:
             study.failed(self._trials.pop(name))
         self._needs = {n: Member(folder.config(n)).needs for n in self._trials}
@@ -144,7 +146,7 @@ class Trials:
         return len(self._study.trials) < self._o.number
 
     def step(self) -> None:
-        """Start and end runs, and prune some."""
+        """Start waiting trials, record ended trials, and prune trials with low scores."""
         if self._wanted and self._feeder.has_room:
             self._ask()
         self._feeder.step()
@@ -153,7 +155,7 @@ class Trials:
         self.display.update()
 
     def stop(self) -> None:
-        """Stop all runs; each saves a checkpoint, from which --resume continues it."""
+        """Stop the runs of all trials; each run saves a checkpoint, from which --resume continues the run."""
         if self._feeder.running:
             self.display.say(f"stopping {counted(len(self._feeder.running), 'run')}, each with a checkpoint")
             self._feeder.stop()
@@ -208,7 +210,7 @@ SHOWN = 5
 
 
 def begun(words: list[str], o: SearchOptions) -> tuple[SweepFolder, str, SearchOptions]:
-    """Return the folder, the space and the options of a new search, or of the search to resume. ConfigError."""
+    """Return the folder, the search space and the options of a new search, or of a search to resume."""
     if not o.resume:
         default = Path("runs") / f"{words[0].rpartition(':')[2]}-{time.strftime('%Y%m%d-%H%M%S')}"
         folder = SweepFolder(Path(o.out).expanduser() if o.out else default)
@@ -243,7 +245,7 @@ def search(argv: list[str]) -> int:
 
 
 def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
-    """Run the requested number of trials, and return the exit code."""
+    """Run the requested number of trials, and return the exit code of the search."""
     study = Study(folder.path, o.sampler, o.pruner, o.sampler_seed)
     trials = Trials(folder, study, space, o, lock)
     with trials.display as display, StopRequest() as stop, events.written(display.event, display.event):
@@ -251,7 +253,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
             while not (trials.over or stop):
                 trials.step()
                 time.sleep(LOOK_S)
-        finally:  # No run outlives the search.
+        finally:  # Stop all runs when the search ends.
             trials.stop()
             with contextlib.suppress(OSError):
                 display.update(force=True)
@@ -269,7 +271,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 done, 1 no trial has a score, 2 bad input, 130 stopped."""
+    """Return the exit code: 0 done, 1 no trial has a score, 2 wrong settings, 130 stopped by Ctrl-C."""
     return ended("accel-rl search", search, argv)
 
 

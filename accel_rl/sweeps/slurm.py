@@ -1,4 +1,5 @@
-"""Sweeps on a Slurm cluster, by submitit: one job per run, requeued if it is interrupted. Extra: slurm."""
+"""Sweeps on a Slurm cluster use submitit (extra: slurm): each run is one job, which is requeued if Slurm interrupts
+it."""
 
 import os
 import subprocess
@@ -19,18 +20,16 @@ INSTALL = "pip install 'accel_rl[slurm]'"
 
 
 class Job:
-    """One run, continued from its checkpoint. Pickled by submitit and called on the node.
-
-    The class is pickled by value: submitit's process on the node has no need to find this module.
-    """
+    """A Slurm job resumes one run from its checkpoint. Submitit pickles this class by value and calls it on the node,
+    where submitit's process need not find this module."""
 
     def __init__(self, run: str, retries: int, command: list[str], variables: dict[str, str]):
-        """command: resumes the run. variables: added to the environment of its process."""
+        """`command` resumes the run. `variables` are added to the environment variables of the run's process."""
         self.run, self.retries = run, retries
         self._command, self._variables = command, variables
 
     def __call__(self) -> int:
-        """Run, and return the exit code 0. RuntimeError if all attempts fail."""
+        """Run the command, and return the exit code 0. Raises RuntimeError if all attempts fail."""
         code = 0
         for _ in range(1 + self.retries):
             code = subprocess.run(self._command, env={**os.environ, **self._variables}).returncode
@@ -41,14 +40,14 @@ class Job:
         return code
 
     def checkpoint(self) -> Any:
-        """Requeue the job. Called when Slurm is about to end it (time limit, preemption)."""
+        """Requeue the job when Slurm is about to end the job (time limit or preemption)."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
 
 
 def check(cluster: str = "slurm") -> None:
-    """Raise ConfigError if jobs cannot be submitted from this machine."""
+    """Raise ConfigError if this machine cannot submit Slurm jobs."""
     import shutil
 
     try:
@@ -60,7 +59,8 @@ def check(cluster: str = "slurm") -> None:
 
 
 def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
-    """Return the GPUs and cores that each job requests. o: options of the sweep; its --gpus lists a node's GPUs."""
+    """Return the GPUs and cores that each run's Slurm job requests. `o` holds the options of the sweep, whose --gpus
+    lists a node's GPUs."""
     gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
     result = {}
     for name, n in needs.items():
@@ -73,14 +73,14 @@ def _asked(size: Size) -> str:
 
 
 def describe(runs: Mapping[str, Run]) -> list[str]:
-    """Describe each job in a line."""
+    """Describe each Slurm job in a line of text."""
     jobs = [f"  {n:<40}  {r.config.env_steps:>13,} env steps  {_asked(r.size)}" for n, r in runs.items()]
     return [f"{counted(len(runs), 'job')}, each asking Slurm for:", *jobs]
 
 
 def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
-    """Submit these runs; runs of one size form a job array. o: options of the sweep. cluster: name of a cluster in
-    submitit."""
+    """Submit the runs to Slurm, where runs of the same size form a job array. `o` holds the options of the sweep.
+    `cluster` is the name of a cluster in submitit."""
     for size in sorted(set(sizes.values()), reverse=True):
         names = [n for n in sizes if sizes[n] == size]
         executor = _executor(folder, size, o, cluster)

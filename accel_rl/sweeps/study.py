@@ -1,4 +1,5 @@
-"""The study of a search (Optuna): which settings come next, which runs are pruned, how trials have ended."""
+"""The Optuna study of a search draws each trial's settings, decides which runs are pruned, and stores how trials have
+ended."""
 
 import csv
 import importlib
@@ -13,22 +14,23 @@ from accel_rl.metrics.plot import read_columns
 from accel_rl.system.errors import ConfigError
 
 Space = Callable[[Any], TrainConfig]
-"""A function that returns the settings of a run, with values from the `suggest_...` methods of an `optuna.Trial`."""
+"""A search space is a function that returns the settings of a run, with values from the `suggest_...` methods of an
+`optuna.Trial`."""
 Pruner = Literal["median", "none"]
 Sampler = Literal["tpe", "random"]
 SCORES = {"evaluation": "eval_score", "online": "score"}
-"""The column of metrics.csv that each objective is read from."""
+"""Maps each objective of a search to the column of metrics.csv that contains the score."""
 PERIODS = 20
-"""Number of times per run that its online score is compared with the scores of other runs at the same number of
+"""Number of times per run that a run's online score is compared with the scores of other runs at the same number of env
 steps."""
 WARM_UP = 4
-"""Number of periods at the start of a run in which it is not pruned."""
+"""A run is not pruned during this many comparison periods at its start."""
 FIRST_TRIALS = 5
-"""Number of ended runs before any is pruned."""
+"""No run is pruned before this many runs have ended."""
 
 
 def optuna() -> ModuleType:
-    """Import Optuna. Raises ConfigError if it is not installed."""
+    """Import Optuna, or raise ConfigError if Optuna is not installed."""
     if importlib.util.find_spec("optuna") is None:
         raise ConfigError("Optuna is not installed: pip install 'accel_rl[search]'")
     module = importlib.import_module("optuna")
@@ -37,9 +39,9 @@ def optuna() -> ModuleType:
 
 
 class Study:
-    """An Optuna study in a folder. study.log has all trials; trials.csv has the trials that have ended.
+    """An Optuna study, stored in a folder: study.log has all trials, and trials.csv has the trials that have ended.
 
-    Each trial is a run. Higher scores are better. seed: seed of the sampler.
+    Each trial is a training run, and higher scores are better. `seed` is the seed of Optuna's sampler of settings.
     """
 
     def __init__(self, folder: Path, sampler: Sampler, pruner: Pruner, seed: int):
@@ -47,7 +49,7 @@ class Study:
         journal = importlib.import_module("optuna.storages.journal")
         samplers, pruners = self._optuna.samplers, self._optuna.pruners
         chosen = {
-            # With constant_liar, the settings of running trials are not suggested again.
+            # With constant_liar, Optuna does not suggest the settings of running trials again.
             "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
             "random": lambda: samplers.RandomSampler(seed),
             "median": lambda: pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
@@ -64,7 +66,7 @@ class Study:
 
     @property
     def trials(self) -> list[Any]:
-        """All trials, as `optuna.trial.FrozenTrial`."""
+        """Return all trials, as `optuna.trial.FrozenTrial`."""
         return list(self._study.trials)
 
     def ask(self) -> Any:
@@ -73,8 +75,8 @@ class Study:
 
     @staticmethod
     def settings(space: Space, trial: Any) -> TrainConfig:
-        """Return the settings that the space returns for a trial. Raises ConfigError if they are not the settings of a
-        run."""
+        """Return the settings that the search space returns for a trial. Raises ConfigError if they are not valid
+        settings of a run."""
         try:
             config = space(trial)
         except ValueError as e:
@@ -89,10 +91,10 @@ class Study:
         return [self._optuna.trial.Trial(self._study, t._trial_id) for t in self.trials if t.state == running]
 
     def prunes(self, trial: Any, run: Path, length: int) -> bool:
-        """Report a run's online score. Return whether the run should end: its best score is below the median of the
-        other runs' scores at the same number of env steps.
+        """Report a run's online score to Optuna, and return whether the run should end early. A run ends early if its
+        best score is below the median of the other runs' scores at the same number of env steps.
 
-        length: length of the run in env steps.
+        `length` is the run's length in env steps.
         """
         steps, scores = read_columns(run, "env_steps", ("score",))["score"]
         known, new = self.trials[trial.number].intermediate_values, False
@@ -104,7 +106,8 @@ class Study:
         return new and bool(trial.should_prune())
 
     def ended(self, trial: Any, run: Path, objective: str) -> str:
-        """End a trial with its run's last score, and return it as text. Without a score the trial has failed."""
+        """End a trial with the last score of its run, and return the score as text. A trial without a score has
+        failed."""
         _, scores = read_columns(run, "env_steps", (SCORES[objective],))[SCORES[objective]]
         if not scores.size:
             self.failed(trial)
@@ -122,7 +125,7 @@ class Study:
         self._write()
 
     def best(self, n: int) -> list[Any]:
-        """Return up to n complete trials, the best first."""
+        """Return up to n complete trials, ordered by score with the best first."""
         complete = [t for t in self.trials if t.state == self._optuna.trial.TrialState.COMPLETE]
         return sorted(complete, key=lambda t: t.value, reverse=True)[:n]
 

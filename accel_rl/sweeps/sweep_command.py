@@ -1,4 +1,5 @@
-"""Run a grid of runs on the slots of a machine, queued until all are finished.
+"""The command `accel-rl sweep` runs a grid of training runs on the slots of a machine, and queues the runs that wait
+for a slot.
 
     accel-rl sweep stooke:a2c_scaling --gpus 0-7 --runs-per-gpu 1
     accel-rl sweep stooke:table_2 --dry-run --machine FILE
@@ -6,7 +7,8 @@
     accel-rl sweep --resume FOLDER
     accel-rl status FOLDER
 
-Exit codes: 0 all runs are done, 1 some failed, 2 bad input (nothing was started), 130 stopped by Ctrl-C.
+The exit code is 0 if all runs are done, 1 if a run failed, 2 for wrong settings (no run was started), and 130 after
+Ctrl-C.
 """
 
 import contextlib
@@ -36,40 +38,41 @@ LOOK_S = 0.2
 @dataclass(frozen=True)
 class Options(Placing):
     out: str = ""
-    """Folder of the sweep, which is created. Default: runs/NAME-TIME."""
+    """Folder that the sweep creates, by default runs/NAME-TIME."""
     only: tuple[str, ...] = ()
-    """Run only the runs with these values of a level: game=pong,breakout envs=16."""
+    """Run only the runs whose levels have these values, such as game=pong,breakout envs=16."""
     seeds: tuple[int, ...] = ()
-    """Seeds to use instead of the experiment's. A function that returns a grid receives them as its parameter
-    `seeds`."""
+    """Seeds of the runs, which replace the experiment's seeds. A function that returns a grid receives the seeds as its
+    parameter `seeds`."""
     override: tuple[str, ...] = ()
-    """Settings of every run, as on the command line of accel-rl train: env-steps=20000 sampler.envs=8."""
+    """Settings of every run, as on the command line of accel-rl train, such as env-steps=20000 sampler.envs=8."""
     scale: float = 1.0
-    """Scale of each run's length, intervals, replay and epsilon schedule."""
+    """Factor by which each run's length, intervals, replay and epsilon schedule are multiplied."""
     retries: Count = 2
     """Number of times that a failed run is restarted from its checkpoint."""
     resume: str = ""
-    """Resume the sweep in this folder. With an experiment and no folder: resume the sweep in --out, by default
-    runs/MODULE-NAME, or start it there."""
+    """Resume the sweep in this folder. If an experiment but no folder is given, --resume continues the sweep in --out
+    (by default runs/MODULE-NAME), or starts the sweep if this folder does not exist."""
     pause: str = ""
-    """Stop all processes of the sweep in this folder at once, until --unpause."""
+    """Stop all processes of the sweep in this folder until --unpause."""
     unpause: str = ""
     """Continue the sweep in this folder after --pause."""
     dry_run: bool = False
-    """Print the plan without starting runs."""
+    """Print the plan of the sweep without starting runs."""
     machine: str = ""
     """JSON file that describes another machine (with --dry-run)."""
     slurm: bool = False
-    """Submit each run to Slurm, with the GPUs and cores that it requests, or with --gpus-per-run and --cores-per-run.
-    --gpus 0-7 means that a node has 8 GPUs; --gpus none means no GPUs. Requires the extra slurm."""
+    """Submit each run to Slurm, with the GPUs and cores that the run requests, or with --gpus-per-run and
+    --cores-per-run. With --gpus 0-7 a node has 8 GPUs, and with --gpus none the jobs request no GPUs. Requires the
+    extra slurm."""
     slurm_partition: str = ""
-    """Slurm partition to submit to."""
+    """Slurm partition to which the jobs are submitted."""
     slurm_hours: float = 24.0
-    """Time limit of a job, in hours. An interrupted job is requeued and continues from its checkpoint."""
+    """Time limit of a Slurm job, in hours. An interrupted Slurm job is requeued and continues from its checkpoint."""
 
 
 def make_grid(experiment: str, o: Options) -> Grid:
-    """Build and check the runs of an experiment with the given options. ConfigError."""
+    """Build and check the runs of an experiment with the given options."""
     grid = find_grid(experiment, o.seeds)
     grid = grid.only({key: value.split(",") for key, value in pairs("--only", o.only).items()})
     if not grid.members:
@@ -84,7 +87,7 @@ def show(lines: Sequence[str]) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 done, 1 a run failed, 2 bad input, 130 stopped."""
+    """Return the exit code: 0 done, 1 a run failed, 2 wrong settings, 130 stopped by Ctrl-C."""
     return ended("accel-rl sweep", sweep, argv)
 
 
@@ -136,8 +139,8 @@ def sweep(argv: list[str]) -> int:
 
 
 def with_default_folder(argv: list[str]) -> list[str]:
-    """Replace `EXPERIMENT --resume`, without a folder, by the options that resume the sweep in its default folder, or
-    that start it there if the folder does not exist."""
+    """Replace `EXPERIMENT --resume`, without a folder, by options that resume the sweep in its default folder. If this
+    folder does not exist, the options start the sweep there."""
     if "--resume" not in argv:
         return argv
     i = argv.index("--resume")
@@ -157,7 +160,7 @@ def with_default_folder(argv: list[str]) -> list[str]:
 
 
 def resume(o: Options) -> int:
-    """Resume the sweep in a folder (--resume), with its options of placement unless new ones are given."""
+    """Resume the sweep in a folder (--resume), with the stored options of placement unless new options are given."""
     folder = SweepFolder(Path(o.resume).expanduser())
     idle.release(folder)
     if "search" in folder.plan:
@@ -192,7 +195,7 @@ def resume(o: Options) -> int:
 
 
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
-    """Run all runs of a folder to their end, and return the exit code."""
+    """Run all runs of a sweep's folder to their end, and return the exit code."""
     view = View(folder)
     with Display(view) as display, StopRequest() as stop, events.written(display.event, display.event):
         for line in notes:
@@ -203,7 +206,7 @@ def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int,
                 feeder.step()
                 display.update()
                 time.sleep(LOOK_S)
-        finally:  # No run outlives the sweep.
+        finally:  # Stop all runs when the sweep ends.
             if feeder.running:
                 display.say(f"stopping {counted(len(feeder.running), 'run')}, each with a checkpoint")
                 feeder.stop()

@@ -1,4 +1,5 @@
-"""The display of a sweep: a table of its runs, or a summary line; also from another terminal (accel-rl status)."""
+"""A sweep displays a table of its runs or a summary line, and `accel-rl status` displays the same in another
+terminal."""
 
 import math
 import sys
@@ -24,7 +25,7 @@ MOST_ROWS = 40
 
 
 class View:
-    """Reads the progress of a sweep's runs from their folders."""
+    """Reads the progress of a sweep's runs from the runs' folders."""
 
     def __init__(self, folder: SweepFolder):
         self.folder = folder
@@ -39,7 +40,8 @@ class View:
         return self._stamps[name][1]
 
     def left_s(self, records: Mapping[str, Record]) -> float:
-        """Estimate the seconds until all runs are done, from the speed of the current runs; NaN if it is unknown."""
+        """Estimate the seconds until all runs are done, from the speed of the current runs; the estimate is NaN if no
+        speed is known."""
         now = {n: self.progress(n) for n in self.lengths}
         rates = [now[n].steps_per_s for n, r in records.items() if r.status == "running"]
         rate = sum(x for x in rates if math.isfinite(x))
@@ -62,7 +64,7 @@ class View:
         table = Table(title=str(self.folder.path), caption=self.summary(records), title_justify="left")
         for column in ("run", "state", "slot", "env steps", "steps/s", "score", "left", "tries"):
             left = column in ("run", "state", "slot")
-            # On a narrow terminal, names are wrapped and numbers are not.
+            # On a narrow terminal, the names of the runs are wrapped and the numbers are not.
             table.add_column(column, justify="left" if left else "right", no_wrap=column != "run", overflow="fold")
         rows = sorted(records, key=lambda n: ORDER.index(records[n].status))
         for name in rows[:MOST_ROWS]:
@@ -88,9 +90,10 @@ class View:
 
 
 class Display:
-    """A context manager that displays a live table on a terminal, or prints a line at intervals to stderr.
+    """A context manager that displays a live table of runs on a terminal; without a terminal, it prints a line at
+    intervals to stderr.
 
-    It starts no thread, because a child's PR_SET_PDEATHSIG refers to the thread that started the child.
+    The display starts no thread, because a run's PR_SET_PDEATHSIG refers to the thread that started the run.
     """
 
     def __init__(self, view: View):
@@ -120,7 +123,7 @@ class Display:
             self._shown = now
 
     def event(self, line: str) -> None:
-        """Write an event of the sweep to its events.log, and print it."""
+        """Write an event of the sweep to its events.log, and print the event."""
         self.view.folder.event(line)
         self.say(line)
 
@@ -131,14 +134,14 @@ class Display:
 @dataclass(frozen=True)
 class Options:
     watch: bool = False
-    """Refresh every two seconds until Ctrl-C."""
+    """Refresh the display every two seconds until Ctrl-C."""
 
 
 def records(folder: SweepFolder, view: View) -> dict[str, Record]:
-    """Return the sweep's records, corrected if no sweep is running.
+    """Return the record of each run of a sweep.
 
-    If no sweep is running, runs recorded as running count as stopped. Slurm runs have no records; finished ones are
-    recognised by their folders.
+    If no sweep is running, runs recorded as running count as stopped. Slurm runs have no records, so finished Slurm
+    runs are recognised by their folders.
     """
     result = folder.load_records()
     alive = folder.holder() is not None
@@ -167,7 +170,7 @@ def status(argv: list[str]) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 shown, 2 bad input, 130 stopped."""
+    """Return the exit code: 0 displayed, 2 wrong settings, 130 stopped by Ctrl-C."""
     return ended("accel-rl status", status, argv)
 
 

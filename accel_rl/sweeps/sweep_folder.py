@@ -1,8 +1,8 @@
-"""A sweep's folder: its plan, the state of its runs, and the lock of the sweep that is running.
+"""A sweep's folder stores the sweep's plan, the state of its runs, and the lock of the running sweep.
 
-sweep.json       the grid, the options of placement, and the resources that each run asks for and gets
-state.json       each run: waiting, running, done, failed, pruned or stopped; attempts; exit code
-NAME/            the folder of a run, as of `accel-rl train`, with its output in log.txt
+`sweep.json` contains the grid, the options of placement, and the resources that each run requests and gets.
+`state.json` contains each run's status (waiting, running, done, failed, pruned or stopped), attempts and exit code.
+`NAME/` is a run's folder, as written by `accel-rl train`, with the run's output in log.txt.
 """
 
 import csv
@@ -28,12 +28,13 @@ from accel_rl.system.errors import ConfigError
 
 PRUNED = "pruned"
 """Status of a run that a search has ended early."""
-LOCK_PATIENCE_S = 0.5  # the command `status` holds the lock for less than this time
+LOCK_PATIENCE_S = 0.5  # The command `accel-rl status` holds the lock of a sweep's folder for a shorter time than this.
 
 
 @dataclass(frozen=True)
 class Record:
-    """The sweep's record of one run. `slot`: its GPUs or cores. Times are in seconds since the epoch."""
+    """A sweep's record of one run. `slot` names the GPUs or cores of the run's slot. Times are in seconds since the
+    epoch."""
 
     status: str = "waiting"
     attempts: int = 0
@@ -53,7 +54,7 @@ class SweepFolder:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Read sweep.json. Raises ConfigError if the file does not exist."""
+        """Return the contents of sweep.json. Raises ConfigError if sweep.json does not exist."""
         try:
             return dict(json.loads((self.path / "sweep.json").read_text()))
         except FileNotFoundError as e:
@@ -72,22 +73,22 @@ class SweepFolder:
         return self.path / name / "log.txt"
 
     def config(self, name: str) -> TrainConfig:
-        """Read the configuration that the run was started with."""
+        """Return the configuration with which the run was started."""
         return RunFolder.open(self.run(name))[1]
 
     def env_steps(self, name: str) -> int:
-        """The run's length in env steps."""
+        """Return the run's length in env steps."""
         return self.config(name).env_steps
 
     def left(self) -> dict[str, TrainConfig]:
-        """Return {name: configuration} of the unfinished runs."""
+        """Return the configurations of the unfinished runs by name."""
         configs = {name: self.config(name) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
-        """Whether the run's last checkpoint exists, which is written after the last row.
+        """Return whether the run's last checkpoint exists, which is written after the last row of metrics.csv.
 
-        A run whose length is a number of updates is finished if the last row has this number.
+        A run whose length is a number of updates is finished if the last row of metrics.csv has this number of updates.
         """
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
         if not steps:
@@ -107,7 +108,7 @@ class SweepFolder:
         RunFolder.check_new(self.path)
 
     def check_unwritten(self) -> None:
-        """Raise ConfigError if the folder holds a sweep."""
+        """Raise ConfigError if the folder contains a sweep."""
         if (self.path / "sweep.json").exists():
             raise ConfigError(
                 f"{self.path} already holds a sweep; go on with it: accel-rl sweep --resume {self.path}, or "
@@ -127,7 +128,7 @@ class SweepFolder:
     ) -> None:
         """Write the configuration of every run before any run starts, so that a killed sweep can be resumed.
 
-        labels: labels of each run in its grid.
+        `labels` maps each run to its labels in the grid.
         """
         sizes = {name: self._begun(name, run) for name, run in runs.items()}
         named = {name: dict(labels[name]) for name in runs}
@@ -142,7 +143,7 @@ class SweepFolder:
         self._save()
 
     def _begun(self, name: str, run: Run) -> dict[str, Any]:
-        """Write a run's configuration, and return its entry among the sizes of sweep.json."""
+        """Write a run's configuration, and return the run's entry of sweep.json."""
         path = self.run(name)
         RunFolder.create(path, replace(fill_in(run.config), run_dir=str(path)))
         return {"asks": {"gpus": run.needs.gpus, "cores": run.needs.cores}, "gets": asdict(run.size)}
@@ -156,7 +157,7 @@ class SweepFolder:
         return self.records
 
     def begin(self, waiting: Sequence[str]) -> None:
-        """Reset the records for a new or resumed sweep: the runs in `waiting` wait, all others have ended."""
+        """Reset the records of a new or resumed sweep: the runs in `waiting` wait, and all other runs have ended."""
         for name, record in self.load_records().items():
             ended = record.status if record.status in (PRUNED, "failed") else "done"
             status = "waiting" if name in waiting else ended
@@ -164,7 +165,7 @@ class SweepFolder:
         self._save()
 
     def note(self, name: str, **changes: Any) -> None:
-        """Change a run's record, on disk too."""
+        """Change a run's record in memory and on disk."""
         self.records[name] = replace(self.records[name], **changes)
         self._save()
 
@@ -181,8 +182,8 @@ class SweepFolder:
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Lock the folder. The sweep's runs inherit the descriptor; the kernel releases the lock when the last of these
-        processes exits. Raises ConfigError if another process holds the lock."""
+        """Lock the sweep's folder. The sweep's runs inherit the lock's descriptor, and the kernel releases the lock
+        when the last of these processes exits. Raises ConfigError if another process holds the lock."""
         self.path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -216,12 +217,12 @@ class SweepFolder:
             os.close(descriptor)
 
 
-TAIL = 8_192  # bytes read from the end of a file, more than one row has
+TAIL = 8_192  # Bytes that are read from the end of metrics.csv, which suffice for one row.
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run. score: NaN before the first finished episode."""
+    """Progress of a run. `score` is NaN before the first finished episode."""
 
     env_steps: int = 0
     score: float = math.nan
@@ -230,7 +231,7 @@ class Progress:
 
 
 def read_progress(run: Path) -> Progress:
-    """Read the progress from a run's folder; zeros before the first complete row."""
+    """Read a run's progress from its folder; before the first complete row of metrics.csv, all numbers are zero."""
     try:
         with open(run / "metrics.csv", "rb") as f:
             header = f.readline().decode()
@@ -251,7 +252,7 @@ def read_progress(run: Path) -> Progress:
             int(row.get("updates") or 0),
         )
     except (KeyError, ValueError):
-        return Progress()  # The file is being rewritten with a new column.
+        return Progress()  # The run is rewriting metrics.csv with a new column.
 
 
 def _number(text: str | None) -> float:

@@ -1,4 +1,4 @@
-"""The plan of a sweep: its runs with their requested and assigned resources, and the machines of Gorila runs."""
+"""The plan of a sweep lists the runs with their requested and assigned resources, and the machines of Gorila runs."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ from accel_rl.system.machine import Machine
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a plan. config: its configuration, with the assigned GPUs."""
+    """One run of a sweep's plan. `config` is the run's configuration with the assigned GPUs."""
 
     config: TrainConfig
     needs: Needs
@@ -30,7 +30,8 @@ class Run:
 
     @property
     def shortage(self) -> tuple[str, str, str] | None:
-        """If the run gets less than it requests: (requested, assigned, sharing among its ranks); otherwise None."""
+        """Return (requested, assigned, division among the ranks) if the run gets less than the run requests, otherwise
+        None."""
         if self.needs.gpus > max(1, self.size.gpus):
             asked, got = counted(self.needs.gpus, "GPU"), str(self.size.gpus or "none")
         elif not self.size.gpus and self.needs.cores > self.size.cores:
@@ -44,7 +45,7 @@ class Run:
 
 
 def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """Plan the runs of a grid in slots of these sizes. ConfigError."""
+    """Plan the runs of a grid in slots of these sizes."""
     result = {}
     for m in grid.members:
         with _of_run(m.name):
@@ -53,7 +54,7 @@ def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
 
 
 def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """Plan to resume started runs in slots of these sizes. ConfigError."""
+    """Plan to resume started runs in slots of these sizes."""
     for name, config in configs.items():
         with _of_run(name):
             check_begun(config, sizes[name])
@@ -62,7 +63,7 @@ def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes:
 
 @contextmanager
 def _of_run(name: str) -> Iterator[None]:
-    """Add the run's name to a ConfigError."""
+    """Context manager that adds the run's name to the text of a ConfigError."""
     try:
         yield
     except ConfigError as e:
@@ -70,7 +71,7 @@ def _of_run(name: str) -> Iterator[None]:
 
 
 def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
-    """Describe the machine, the slots of each size, and the runs in the order of their start, as lines."""
+    """Describe the machine, the slots of each size, and the runs in the order of their start, as lines of text."""
     names = in_order(runs, layout.sizes)
     rows = [("run", "env steps", "asks for", "gets")]
     rows += [(n, f"{runs[n].config.env_steps:,}", _asked(runs[n].needs), _got(layout, runs[n])) for n in names]
@@ -88,7 +89,7 @@ def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
 
 
 def shortages(runs: Iterable[Run]) -> list[str]:
-    """Return a line for each kind of run that gets less than it requests."""
+    """Return one line of text for each kind of run that gets less than the run requests."""
     lines = []
     for (asked, got, sharing), n in Counter(run.shortage for run in runs if run.shortage).items():
         line = f"1 run asks for {asked} and gets {got}" if n == 1 else f"{n} runs ask for {asked} each and get {got}"
@@ -109,15 +110,17 @@ def _got(layout: Layout, run: Run) -> str:
 
 
 GIB = 2**30
-SHARE_OF_MEMORY = 0.95  # A run's replays may use this share of the free memory.
+SHARE_OF_MEMORY = 0.95  # A run's replays may use at most this share of the free memory.
 
 
 @dataclass(frozen=True)
 class ClusterNeeds:
-    """Resources that a Gorila run needs on all of its machines together. The processes' own memory is not counted.
+    """Resources that a Gorila run needs on all of its machines together. The memory of the processes themselves is not
+    counted.
 
-    cores: cores of each member. replay: bytes of each bundle's replay. shared: bytes of the single global replay.
-    is_local: whether Ray is started on the sweep's machine for this run.
+    `cores` is the number of cores of each member. `replay` is the size in bytes of each bundle's replay. `shared` is
+    the size in bytes of the single global replay.
+    `is_local` is true if Ray is started on the sweep's machine for this run.
     """
 
     members: int
@@ -129,7 +132,7 @@ class ClusterNeeds:
     is_local: bool
 
     def here(self, machine: Machine) -> int:
-        """Return the number of members that one machine holds, at most all. Local members share its cores."""
+        """Return the number of the run's members that one machine holds. Local members share the machine's cores."""
         memory = None if machine.memory is None else SHARE_OF_MEMORY * machine.memory
         by_cores = self.members if self.is_local else min(self.members, math.floor(machine.cores / self.cores))
         if memory is None or not self.replay:
@@ -137,7 +140,8 @@ class ClusterNeeds:
         return min(by_cores, math.floor(memory / self.replay))
 
     def describe(self, runs: int, machine: Machine) -> list[str]:
-        """Describe, as lines, the resources that the runs need, and whether machines of this kind have them."""
+        """Describe, as lines of text, the resources that the runs need, and whether machines of this kind have these
+        resources."""
         each = [] if self.is_local else [counted(self.cores, "core")]
         each += [f"a replay of {self.replay / GIB:.2f} GiB"] * bool(self.replay)
         parts = [self.named + f" with {' and '.join(each)} each" * bool(each), counted(self.shards, "shard")]
@@ -173,7 +177,7 @@ class ClusterNeeds:
 
 
 def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
-    """Return the resources that a run needs on its cluster, or None if it is not a Gorila run."""
+    """Return the resources that a Gorila run needs on its cluster, or None for other runs."""
     if config.cluster != "gorila":
         return None
     g, replay = config.gorila, 0.0
@@ -194,13 +198,13 @@ def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
 
 
 def describe_clusters(configs: Iterable[TrainConfig], machine: Machine, at_once: int) -> list[str]:
-    """Describe, as lines, the resources that the Gorila runs need. at_once: number of runs that start at the same
-    time."""
+    """Describe, as lines of text, the resources that the Gorila runs need. `at_once` is the number of runs that start
+    at the same time."""
     known: dict[Hashable, ClusterNeeds | None] = {}
     result: Counter[ClusterNeeds] = Counter()
     for config in configs:
         kind = replace(config, env=replace(config.env, game="pong" if config.env.game else ""), seed=0)
-        if kind not in known:  # Runs that differ only by the game need the same resources.
+        if kind not in known:  # Runs that differ only in the game need the same resources.
             known[kind] = cluster_needs(config, machine)
         if (needs := known[kind]) is not None:
             result[needs] += 1

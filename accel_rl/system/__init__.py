@@ -1,1 +1,1 @@
-"""The machine and the process: cores, GPUs, errors, counts, timeouts."""
+"""This package contains the machine (cores, GPUs), child processes, errors, counts and timeouts."""

@@ -1,4 +1,4 @@
-"""Import a module as soon as another one is imported."""
+"""Imports a module as soon as another module is imported."""
 
 import importlib
 import sys
@@ -17,7 +17,8 @@ def after_import(name: str, then: str) -> None:
 
 
 class _AfterImport(MetaPathFinder):
-    """A finder that delegates to the other finders. The loader of the found module imports `then` after the module."""
+    """An import finder that delegates to the other finders. The loader of the module `name` then also imports the
+    module `then`."""
 
     def __init__(self, name: str, then: str) -> None:
         self._name, self._then = name, then
@@ -35,7 +36,7 @@ class _AfterImport(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             load(module)
-            if self in sys.meta_path:  # If the finder is missing, a second spec was loaded, or the module was reloaded.
+            if self in sys.meta_path:  # The finder is already removed if the module is reloaded or loaded twice.
                 sys.meta_path.remove(self)
                 importlib.import_module(self._then)
 

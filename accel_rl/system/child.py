@@ -1,11 +1,11 @@
-"""Python processes that import the same packages as the process that starts them.
+"""A child process imports accel_rl and its dependencies from the same folders as the parent process.
 
     subprocess.Popen(command("accel_rl.samplers.workers.worker", "7"), env=environment())
 
-`python -m` searches the current folder first, so a child of an installed accel_rl that is started in a checkout would
-import the checkout. A child started as above imports the parent's accel_rl, and searches the same folders in the same
-order, whatever its current folder, PYTHONPATH and flags are. The child runs this file, which therefore imports only the
-standard library.
+`python -m` searches the current folder first, so a child process in a checkout would import the checkout instead of the
+installed accel_rl. A child process started with `command` imports the parent's accel_rl and searches the same folders
+in the same order, whatever its current folder, PYTHONPATH and flags are. The child process runs this file, so this file
+imports only the standard library.
 """
 
 import importlib.machinery
@@ -20,25 +20,25 @@ from pathlib import Path
 from types import ModuleType
 
 VARIABLE = "ACCEL_RL_IMPORTS"
-"""Environment variable with the search path and the packages' folders. The child removes it."""
+"""The environment variable with the search path and the packages' folders, which the child process removes."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module as `python -m` does, with this interpreter and its flags.
 
-    It must be started with the variables of `environment`.
+    The command must be started with the variables that `environment` returns.
     """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
     safe = (
         [] if sys.flags.safe_path else ["-P"]
-    )  # The modules in this file's folder must not hide modules of the same name.
+    )  # The modules in this file's folder must not hide top-level modules of the same name.
     return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
 
 
 def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[str] = ()) -> dict[str, str]:
     """Return environment variables with which `command` imports the same packages as this process.
 
-    variables: variables to extend. packages: packages that the child imports from the same folders as this process, in
+    `variables` are the variables to extend. `packages` are imported from the same folders as in this process, in
     addition to accel_rl.
     """
     bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
@@ -47,8 +47,8 @@ def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[st
 
 
 def linked(folder: str) -> str:
-    """Create a folder that contains only a link to this accel_rl, for PYTHONPATH of processes started by other
-    programs, and return it."""
+    """Create a folder that contains only a link to this accel_rl, and return the folder, for PYTHONPATH of processes
+    that other programs start."""
     alone = Path(folder) / "python"
     alone.mkdir(exist_ok=True)
     package = alone / "accel_rl"

@@ -1,4 +1,4 @@
-"""The exit code of a command, and its one line on stderr if it fails."""
+"""A command returns an exit code, and prints one line on stderr if the command fails."""
 
 import errno
 import os
@@ -13,8 +13,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 
 def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command. Return the command's exit code; 2 for a ConfigError, 1 for a RunError or a disk that cannot be
-    written, 130 for Ctrl-C. An error is printed as one line that begins with `name`."""
+    """Run a command, and return its exit code: 2 for a ConfigError, 1 for a RunError or a disk that cannot be written,
+    130 for Ctrl-C. An error is printed as one line that begins with `name`."""
     before_torch()
     warnings.showwarning = show_warning
     try:

@@ -1,5 +1,5 @@
-"""Whole numbers as users write them: 20000, 1_000_000 or 1e6 on the command line; and numbers with a noun: 1 core, 2
-cores."""
+"""Parses and formats counts: users write whole numbers as 20000, 1_000_000 or 1e6, and messages contain numbers with a
+noun, such as 2 cores."""
 
 import math
 
@@ -8,7 +8,7 @@ OptionalCount = int | None
 
 
 def parse_count(text: str) -> int:
-    """Return a whole number, which may be written 20000, 1_000_000 or 1e6. ValueError."""
+    """Parse a whole number written as 20000, 1_000_000 or 1e6; raises ValueError."""
     value = float(text)
     if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{text!r} is no whole number")
@@ -16,6 +16,6 @@ def parse_count(text: str) -> int:
 
 
 def counted(n: float, thing: str) -> str:
-    """Format a number of things: 1 core, 2 cores, 0.5 cores, 1,000 cores."""
+    """Format a number with a noun, such as 1 core, 2 cores, 0.5 cores or 1,000 cores."""
     number = f"{n:,.0f}" if n == int(n) else f"{n:g}"
     return f"{number} {thing}{'s' * (n != 1)}"

@@ -1,4 +1,4 @@
-"""Access to CPUs and GPUs alike: the accelerator that torch finds, and its module of streams, events and graphs."""
+"""Unified access to CPUs and GPUs: the accelerator that torch finds, and its module of streams, events and graphs."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -26,20 +26,20 @@ def runtime(device: "torch.device | str") -> Any:
 
 
 class HostStream:
-    """A stream of the CPU, on which the host does all work in order."""
+    """A stream of the CPU, whose operations run in order on the host."""
 
     def wait_stream(self, other: object) -> None:
-        """Do nothing, because the work of the other stream is done."""
+        """Return immediately, because operations on the CPU are complete when they return."""
 
     def synchronize(self) -> None:
-        """Return at once."""
+        """Return immediately."""
 
 
 class Device(str):
-    """The name of a device, `cpu` or `cuda:0`, with its methods for streams, events and memory. The plan creates it.
+    """The name of a device, `cpu` or `cuda:0`, with methods for the device's streams, events and memory.
 
-    On a GPU, work is queued: the host continues while the GPU computes, until the host waits for a result. On the CPU
-    these methods have no effect.
+    GPU operations are queued: the host continues while the GPU computes, until the host waits for a result. On the CPU
+    the methods for streams and events have no effect.
     """
 
     def __new__(cls, name: "torch.device | str") -> "Device":
@@ -47,16 +47,17 @@ class Device(str):
 
     @property
     def queues_work(self) -> bool:
-        """Whether operations are queued, so that the host continues before they are done."""
+        """Return whether the device queues operations, so that the host continues before they are done."""
         return self != "cpu"
 
     @property
     def runtime(self) -> Any:
-        """Module of the device's streams, events, graphs and memory."""
+        """Return the module of the device's streams, events, graphs and memory."""
         return runtime(self)
 
     def use(self) -> None:
-        """Make this the current device, so that tensors without a named device use no memory of another GPU."""
+        """Select this device as the current device, so that tensors without a named device use no memory of another
+        GPU."""
         if self.queues_work:
             self.runtime.set_device(self)
 
@@ -65,18 +66,18 @@ class Device(str):
         return self.runtime.Stream(self) if self.queues_work else HostStream()
 
     def default_stream(self) -> Any:
-        """Return the stream on which work is queued where no other is chosen."""
+        """Return the device's default stream."""
         return self.runtime.default_stream(self) if self.queues_work else HostStream()
 
     def on(self, stream: Any) -> AbstractContextManager[Any]:
-        """Return a context in which work is queued on a stream."""
+        """Return a context in which operations are queued on a stream."""
         return self.runtime.stream(stream) if self.queues_work else nullcontext()
 
     def random_state(self) -> "torch.Tensor | None":
-        """Return the state of the GPU's default generator; None on the CPU."""
+        """Return the state of the GPU's default random generator, or None on the CPU."""
         return self.runtime.get_rng_state(self) if self.queues_work else None
 
     def set_random_state(self, state: "torch.Tensor | None") -> None:
-        """Set the state of the GPU's default generator; without effect on the CPU."""
+        """Set the state of the GPU's default random generator; the method has no effect on the CPU."""
         if self.queues_work:
             self.runtime.set_rng_state(state, self)

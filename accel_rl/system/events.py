@@ -1,8 +1,6 @@
-"""Events of a run or a sweep: modules log them, and one handler writes them to events.log.
+"""Modules log the events of a run or a sweep, and one handler writes the events to events.log.
 
-logger = logging.getLogger(__name__)
-logger.warning("the evaluator died: the evaluation is played again")   # to events.log and to the display
-logger.info("inference is not captured: ...")                           # to events.log
+`logger.warning` writes a message to events.log and to the display, and `logger.info` writes only to events.log.
 """
 
 import logging
@@ -11,7 +9,8 @@ from contextlib import contextmanager
 
 
 class EventHandler(logging.Handler):
-    """Passes each message of this package's loggers, as one line, to `write`, or to `warn` if it is a warning."""
+    """A logging handler that passes each message of accel_rl's loggers, as one line, to `write`, or to `warn` if the
+    message is a warning."""
 
     def __init__(self, write: Callable[[str], None], warn: Callable[[str], None]):
         super().__init__(logging.INFO)
@@ -25,9 +24,9 @@ class EventHandler(logging.Handler):
 
 @contextmanager
 def written(write: Callable[[str], None], warn: Callable[[str], None]) -> Iterator[None]:
-    """Context manager in which the package's log messages are written: warnings by `warn`, to events.log and the
-    display; other messages by `write`, to events.log. Outside of this context, Python prints warnings to stderr and
-    drops other messages."""
+    """Context manager in which `warn` writes accel_rl's log warnings (to events.log and the display), and `write`
+    writes its other log messages (to events.log). Outside of this context, Python prints log warnings to stderr and
+    drops other log messages."""
     logger, handler = logging.getLogger("accel_rl"), EventHandler(write, warn)
     level = logger.level
     logger.addHandler(handler)

@@ -1,4 +1,4 @@
-"""Explanations of why a compiled extension of accel_rl cannot be imported, with remedies."""
+"""Explains why a compiled extension of accel_rl cannot be imported, and how to fix the installation."""
 
 import importlib.metadata
 import json
@@ -12,8 +12,8 @@ COMPILER = "install a C++17 compiler (g++ or clang++)"
 
 
 def remedy(name: str, error: ImportError) -> str:
-    """Explain in one line why an extension such as "emulator/_core" is missing, and how to build it. error: the
-    ImportError."""
+    """Explain in one line why an extension such as "emulator/_core" is missing, and how to build the extension. `error`
+    is the ImportError."""
     if _compiled(PACKAGE, name):
         return f"{PACKAGE / name} cannot be loaded ({error}); reinstall accel_rl with pip"
     is_source = (PACKAGE.parent / "setup.py").is_file()
@@ -33,7 +33,7 @@ def _compiled(package: Path, name: str) -> bool:
 
 
 def _installed_with(name: str) -> Path | None:
-    """Return the folder of another accel_rl that this Python could import and that has the extension."""
+    """Return the folder of another accel_rl that this Python could import and that contains the compiled extension."""
     for folder in (*map(Path, sys.path), *_editable()):
         package = (folder / "accel_rl").absolute()
         if package != PACKAGE and _compiled(package, name):
@@ -42,7 +42,7 @@ def _installed_with(name: str) -> Path | None:
 
 
 def _editable() -> list[Path]:
-    """Return the source trees that are installed in place."""
+    """Return the source trees of packages that are installed in editable mode."""
     trees = []
     for distribution in importlib.metadata.distributions(name="accel_rl"):
         origin = json.loads(distribution.read_text("direct_url.json") or "{}")

@@ -1,7 +1,7 @@
-"""Resources that this process may use: allowed cores, cgroup limits, memory and GPUs.
+"""Detects the resources that this process may use: allowed cores, cgroup limits, memory and GPUs.
 
-The number of cores is limited by the affinity mask and the cgroup's quota, which `os.cpu_count` ignores. Within
-`described` the resources are those of a described machine.
+The affinity mask and the cgroup's quota limit the number of cores, but `os.cpu_count` ignores both limits. In the
+context `described`, the functions return the resources of a described machine.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ _described: ContextVar[tuple[Machine, list[str]] | None] = ContextVar("described
 
 @contextlib.contextmanager
 def described(machine: Machine) -> Iterator[list[str]]:
-    """Context manager in which this process plans for a described machine. Yields the list of messages that `say_once`
-    collects."""
+    """Context manager in which this process plans runs for a described machine. Yields the list of messages that
+    `say_once` collects."""
     messages: list[str] = []
     token = _described.set((machine, messages))
     try:
@@ -34,7 +34,7 @@ def described(machine: Machine) -> Iterator[list[str]]:
 
 
 def _machine() -> Machine | None:
-    """Return the described machine, or None if plans are for this machine."""
+    """Return the described machine, or None if runs are planned for this machine."""
     result = _described.get()
     return None if result is None else result[0]
 
@@ -60,7 +60,7 @@ def allowed_cores() -> list[int]:
 
 
 def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[Path]:
-    """Return the folders with a controller's limits, of this process's cgroup (v2 or v1) and its ancestors."""
+    """Return the cgroup folders (v1 or v2) with a controller's limits on this process: its cgroup and the ancestors."""
     root = Path(root)
     try:
         lines = Path(proc).read_text().splitlines()
@@ -70,7 +70,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
-            continue  # In cgroup v1, this line belongs to another controller's hierarchy.
+            continue  # In cgroup v1, this line describes another controller's hierarchy.
         bases = [root / controllers, root / controller] if controllers else [root]
         for base in bases:
             folder = base / path.lstrip("/")
@@ -79,8 +79,8 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
 
 
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
-    """Return the CPU limit of the cgroup (v2 or v1) in cores, the smallest of its ancestors' limits, or None without a
-    limit."""
+    """Return the CPU limit in cores, the minimum over the process's cgroup (v1 or v2) and its ancestors, or None
+    without a limit."""
     if (machine := _machine()) is not None:
         return machine.quota
     limits = []
@@ -101,19 +101,20 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
 
 
 def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
-    """Return the free bytes below the cgroup's (v2 or v1) limit, the smallest of its ancestors' values, or None without
-    a limit."""
+    """Return the free bytes below the memory limit, the minimum over the process's cgroup (v1 or v2) and its ancestors,
+    or None without a limit."""
     names = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
     left = []
     for folder in _cgroup_folders("memory", root, proc):
         for limit, usage in names:
-            with contextlib.suppress(OSError, ValueError):  # The file does not exist, or contains "max".
+            # The cgroup has no limit if the limit file does not exist or contains "max".
+            with contextlib.suppress(OSError, ValueError):
                 left.append(max(0, int((folder / limit).read_text()) - int((folder / usage).read_text())))
     return min(left) if left else None
 
 
 def free_memory(device: str = "cpu") -> int:
-    """Return the bytes of free memory, on the host (within the cgroup's limit) or on a GPU."""
+    """Return the bytes of free memory on the host (within the cgroup's limit) or on a GPU."""
     if (machine := _machine()) is not None:
         return (machine.memory or 0) if device == "cpu" else machine.gpu_memory
     if device != "cpu":
@@ -126,7 +127,7 @@ def free_memory(device: str = "cpu") -> int:
 
 
 def _available_memory() -> int:
-    """Return the host's free memory in bytes, including memory that caches would release."""
+    """Return the host's free memory in bytes, including caches that the kernel can free."""
     try:
         with open("/proc/meminfo") as f:
             return next(1024 * int(line.split()[1]) for line in f if line.startswith("MemAvailable:"))
@@ -175,7 +176,7 @@ def gpu_name(index: int = 0) -> str:
 
 
 def available_device(device: str, flag: str) -> str:
-    """Check a device that a setting names. ConfigError, naming the flag, if it is not available."""
+    """Return a device that a setting names. Raises ConfigError, naming the flag, if the device is not available."""
     n = gpu_count()
     allowed = ["cpu", *([gpu_name().split(":")[0]] if n else []), *(gpu_name(i) for i in range(n))]
     if device not in allowed:
@@ -184,7 +185,7 @@ def available_device(device: str, flag: str) -> str:
 
 
 def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
-    """Return the requested cores, or by default as many as the affinity mask and the cgroup's quota allow. Raises
+    """Return the requested cores, or by default as many cores as the affinity mask and the cgroup's quota allow. Raises
     ConfigError for a core that is not allowed."""
     allowed = allowed_cores()
     if cores is not None:
@@ -192,17 +193,21 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
         if outside or not cores:
             raise ConfigError(f"--sampler.cores {list(cores)}: core {outside} is not allowed; allowed: {allowed}")
         return list(dict.fromkeys(cores))
+    return allowed if (granted := _granted()) is None else allowed[:granted]
+
+
+def _granted() -> int | None:
+    """Return the number of allowed cores that the cgroup grants, or None if it grants all."""
     quota = cgroup_cpus()
-    if quota is not None and quota < len(allowed):
-        return allowed[: max(1, int(quota + 0.5))]
-    return allowed
+    return max(1, int(quota + 0.5)) if quota is not None and quota < len(allowed_cores()) else None
 
 
 def pin(cores: Sequence[int]) -> list[int]:
-    """Pin the calling thread, and threads that it starts, to `cores`, and return the cores that were set, read back
-    from the kernel.
+    """Pin the calling thread, and threads that it starts later, to `cores`; return the affinity mask, read back from
+    the kernel.
 
-    The kernel silently drops cores that the machine lacks, so only reading the mask back shows the result.
+    The kernel silently drops cores that the machine lacks, so only the mask that is read back contains the actual
+    cores.
     """
     try:
         os.sched_setaffinity(0, cores)
@@ -216,12 +221,10 @@ def pin(cores: Sequence[int]) -> list[int]:
 
 
 def this_machine(sys_folder: str = SYS) -> Machine:
-    """Read this machine: the cores that the affinity mask and the cgroup allow, and the GPUs visible to CUDA."""
-    allowed = allowed_cores()
-    quota = cgroup_cpus()
-    if quota is not None and quota < len(allowed):
-        say_once(f"the cgroup grants {quota:g} of {len(allowed)} cores")
-        allowed = allowed[: max(1, int(quota + 0.5))]
+    """Return this machine: cores that the affinity mask and the cgroup allow, and GPUs visible to CUDA."""
+    allowed = usable_cores()
+    if _granted() is not None:
+        say_once(f"the cgroup grants {cgroup_cpus():g} of {len(allowed_cores())} cores")
     nodes: dict[int, list[tuple[int, ...]]] = {}
     for siblings, node in sorted({_place(sys_folder, c) for c in allowed}):
         nodes.setdefault(node, []).append(tuple(t for t in siblings if t in allowed))
@@ -237,15 +240,16 @@ def this_machine(sys_folder: str = SYS) -> Machine:
 
 
 def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
-    """Return (hyperthreads of the core, its NUMA node); only the core and node 0 if the system does not report them."""
+    """Return (hyperthreads of the core, its NUMA node), or the core alone and node 0 if the system does not report
+    them."""
     cpus = Path(sys_folder) / "cpu"
     node = next((int(p.name[4:]) for p in (cpus / f"cpu{core}").glob("node[0-9]*")), 0)
     return hyperthreads(core, cpus), node
 
 
 def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
-    """Return all logical processors of this processor's physical core; only this one if the system does not report
-    them."""
+    """Return all logical processors of this processor's physical core, or only this processor if the system does not
+    report the others."""
     try:
         return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):
@@ -253,7 +257,7 @@ def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
 
 
 def _gpu_nodes() -> dict[int, int]:
-    """Return {GPU: NUMA node}; GPUs are numbered by PCI bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    """Return the NUMA node of each GPU; GPUs are numbered by PCI bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
     try:
         query = ["nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"]
         lines = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()

@@ -1,13 +1,13 @@
-"""A machine: the cores, with their hyperthreads, and the GPUs of each NUMA node, and its memory.
+"""A machine description lists the cores (with their hyperthreads) and the GPUs of each NUMA node, and the memory.
 
-A file describes another machine, for plans on paper, in TOML or JSON: by the number of its cores,
+A file in TOML or JSON describes another machine, for which runs can be planned. The first form has the number of cores:
 
     cores = 16                    # their number, or a list such as [0, 1, 2]
     quota = 12.5                  # cores that the cgroup grants; none: no limit
     memory = "128 GiB"            # bytes, or text with a unit
     gpus = {number = 1, memory = "80 GiB"}
 
-by its equal NUMA nodes, numbered as by Linux,
+The second form has equal NUMA nodes, numbered as by Linux:
 
     nodes = 2
     cores_per_node = 20
@@ -15,8 +15,8 @@ by its equal NUMA nodes, numbered as by Linux,
     gpus_per_node = 4
     gpu_memory = "80 GiB"
 
-or by a list of them, {"nodes": [{"cores": [[0, 40], [1, 41]], "gpus": [0]}, ...]}. `memory` (or `memory_gib`) and
-`machines`, the number of such machines in a cluster, may be in all of them.
+The third form lists the NUMA nodes: {"nodes": [{"cores": [[0, 40], [1, 41]], "gpus": [0]}, ...]}. All forms may contain
+`memory` (or `memory_gib`) and `machines`, the number of such machines in a cluster.
 """
 
 import json
@@ -38,7 +38,8 @@ IN_ALL = ("memory", "memory_gib", "machines")
 
 @dataclass(frozen=True)
 class Node:
-    """A NUMA node, usually a socket. cores: logical processors (hyperthreads) of each core. gpus: indices."""
+    """A NUMA node, usually a socket. `cores` lists the logical processors (hyperthreads) of each core. `gpus` lists the
+    indices of the GPUs."""
 
     cores: tuple[tuple[int, ...], ...]
     gpus: tuple[int, ...] = ()
@@ -46,11 +47,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, as read from a file or measured.
+    """A machine, as described in a file or measured.
 
-    quota: number of cores that the cgroup grants; None means no limit. memory: bytes, None if unknown; for this
-    machine, the free bytes. gpu_memory: bytes of each GPU; 0 means unknown. machines: number of such machines in the
-    cluster, including this one.
+    `quota` is the number of cores that the cgroup grants; None means no limit. `memory` is in bytes, or None if
+    unknown; for this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes; 0 means
+    unknown. `machines` is the number of such machines in the cluster, including this machine.
     """
 
     nodes: tuple[Node, ...]
@@ -71,12 +72,12 @@ class Machine:
 
     @property
     def cores(self) -> int:
-        """Number of physical cores."""
+        """Return the number of physical cores."""
         return sum(len(n.cores) for n in self.nodes)
 
     @property
     def processors(self) -> tuple[int, ...]:
-        """All logical processors."""
+        """Return all logical processors."""
         return tuple(t for n in self.nodes for c in n.cores for t in c)
 
     def cores_of(self, processors: Sequence[int]) -> int:
@@ -84,7 +85,7 @@ class Machine:
         return sum(not set(c).isdisjoint(processors) for n in self.nodes for c in n.cores)
 
     def describe(self) -> str:
-        """machine: 2 NUMA nodes, 40 cores (80 logical processors), GPUs 0-7"""
+        """Return a description such as "machine: 2 NUMA nodes, 40 cores (80 logical processors), GPUs 0-7"."""
         gpus = f"GPU{'s' * (len(self.gpus) > 1)} {ranges(self.gpus)}" if self.gpus else "no GPU"
         processors = counted(len(self.processors), "logical processor")
         others = f"; {self.machines} such machines" if self.machines > 1 else ""
@@ -92,7 +93,7 @@ class Machine:
         return f"machine: {nodes}, {counted(self.cores, 'core')} ({processors}), {gpus}{others}"
 
     def resources(self) -> str:
-        """16 cores, of which the cgroup grants 12.5, 128 GiB of memory, 1 GPU of 80 GiB"""
+        """Return a text such as "16 cores, of which the cgroup grants 12.5, 128 GiB of memory, 1 GPU of 80 GiB"."""
         quota = f", of which the cgroup grants {self.quota:g}" if self.quota else ""
         gpus = counted(len(self.gpus), "GPU") if self.gpus else "no GPU"
         each = f" of {self.gpu_memory / 2**30:.0f} GiB" if self.gpus and self.gpu_memory else ""
@@ -100,8 +101,8 @@ class Machine:
         return f"{len(self.processors)} cores{quota}, {memory} of memory, {gpus}{each}"
 
     def restricted(self, processors: Sequence[int]) -> "Machine":
-        """Return the machine with only these logical processors. Raises ConfigError for a processor that it does not
-        have."""
+        """Return the machine with only these logical processors. Raises ConfigError for a processor that the machine
+        does not have."""
         if outside := sorted(set(processors) - set(self.processors)):
             raise ConfigError(f"--cores: core {outside} is not allowed; allowed: {ranges(sorted(self.processors))}")
         nodes = []
@@ -114,13 +115,13 @@ class Machine:
 def of_cores(
     cores: Sequence[int], quota: float | None = None, memory: int | None = None, gpus: int = 0, gpu_memory: int = 0
 ) -> Machine:
-    """Return a machine of one node with these single-threaded cores. gpus: their number."""
+    """Return a machine with one NUMA node and these single-threaded cores. `gpus` is the number of GPUs."""
     node = Node(tuple((c,) for c in cores), tuple(range(gpus)))
     return Machine((node,), memory, quota=quota, gpu_memory=gpu_memory)
 
 
 def read_machine(path: str | Path) -> Machine:
-    """Read the description in a file. Raises ConfigError, with a message of one line."""
+    """Return the machine that a file describes. Raises ConfigError, with a message of one line."""
     kind = "JSON" if Path(path).suffix == ".json" else "TOML"
     try:
         text = Path(path).read_text()
@@ -138,7 +139,7 @@ def read_machine(path: str | Path) -> Machine:
 
 
 def _machine(values: dict[str, Any]) -> Machine:
-    """Raises ValueError or ConfigError."""
+    """Return the machine for the values of a file, or raise ValueError or ConfigError."""
     by_nodes = "nodes" in values
     _check_keys(
         values, (*(BY_NODES if by_nodes else BY_CORES), *IN_ALL), ("nodes",) if by_nodes else ("cores", "memory")
@@ -177,8 +178,8 @@ def _of_cores(values: dict[str, Any]) -> Machine:
 
 
 def _even(values: dict[str, int]) -> Machine:
-    """Return a machine of equal nodes, numbered as by Linux: the first threads of all cores, then the second
-    threads."""
+    """Return a machine of equal NUMA nodes, with processors numbered as by Linux: first one hyperthread of each core,
+    then the second hyperthreads."""
     for key in BY_NODES[:2]:
         if key not in values:
             raise ValueError(f"{key} is missing")
@@ -247,7 +248,7 @@ def _is_number(value: Any) -> bool:
 
 
 def numbers(text: str) -> list[int]:
-    """0-3,8 -> [0, 1, 2, 3, 8]. ConfigError."""
+    """Parse a list of numbers, such as "0-3,8" into [0, 1, 2, 3, 8]."""
     result: list[int] = []
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
@@ -260,7 +261,7 @@ def numbers(text: str) -> list[int]:
 
 
 def ranges(values: Sequence[int]) -> str:
-    """[0, 1, 2, 8] -> 0-2,8."""
+    """Format a list of numbers, such as [0, 1, 2, 8] as "0-2,8"."""
     parts: list[list[int]] = []
     for v in sorted(values):
         if parts and v == parts[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""Timeouts that do not count time in which the process itself was stopped."""
+"""Timeouts in this module do not count time in which the waiting process itself was stopped."""
 
 import time
 from collections.abc import Callable
@@ -10,17 +10,17 @@ Found = TypeVar("Found")
 
 
 class Patience:
-    """A budget of seconds for waiting.
+    """A budget of seconds for waiting for another process.
 
-    A process that is stopped (Ctrl-Z, a debugger, a scheduler that suspends jobs) does not wait, and the awaited
-    processes were most likely stopped at the same time. So each wait counts for at most a second.
+    While a process is stopped (by Ctrl-Z, a debugger or a job scheduler), the other process was most likely stopped
+    too. A time limit therefore counts each call of `spend` for at most SLICE_S seconds.
     """
 
     def __init__(self, seconds: float):
         self.left = seconds
 
     def spend(self, wait: Callable[[float], Found]) -> Found:
-        """Call wait(seconds), with at most SLICE_S seconds, and return its result."""
+        """Call wait(seconds), with at most SLICE_S seconds, and return the result of `wait`."""
         began = time.monotonic()
         result = wait(max(0.0, min(self.left, SLICE_S)))
         self.left -= min(time.monotonic() - began, SLICE_S)

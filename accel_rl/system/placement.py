@@ -1,9 +1,10 @@
-"""Division of a machine among runs (slots), of a run's cores among its ranks, of a rank's cores among its processes.
+"""This module divides a machine's cores and GPUs among runs (slots), a run's cores among its ranks, and a rank's cores
+among its processes.
 
-Slots of one size do not share cores; --runs-per-gpu of them share a GPU. Slots of different sizes overlap: a sweep's
-runs in overlapping slots take turns. The cores of a GPU are of its own NUMA node, divided evenly among the node's GPUs.
-The first core of each share is reserved for the process that drives the GPU (Stooke & Abbeel 2018, section 4.1). The
-hyperthreads of a core stay together.
+Slots of the same size do not share cores; --runs-per-gpu slots share a GPU. Slots of different sizes overlap, so runs
+of a sweep in overlapping slots run one after the other. A GPU's cores belong to the GPU's NUMA node, whose cores are
+divided evenly among its GPUs. The first core of each GPU's share is reserved for the process that uses the GPU (Stooke
+& Abbeel 2018, section 4.1). The hyperthreads of a core belong to the same slot.
 """
 
 import os
@@ -21,16 +22,19 @@ Core = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Cores and threads of one rank. One worker process for each core."""
+    """Cores and threads of one rank, with one worker process for each core."""
 
-    worker_cores: tuple[int | None, ...]  # one core per worker process, or None for a worker that is not pinned
+    # one core per worker process, or None for a worker that is not pinned to a core
+    worker_cores: tuple[int | None, ...]
     server_cores: tuple[int, ...]  # cores of the action server and the learner
-    torch_threads: int  # number of threads of one operation during learning
+    torch_threads: int  # threads per operation during learning
     device: str
-    # Number of threads of one operation during acting. If workers share the cores, inference uses half of the cores,
-    # because workers have twice as much to compute.
+    # Number of threads per operation during inference.
+    # If workers share the cores with inference, inference uses half of the cores, because workers compute twice as
+    # long.
     act_threads: int = 1
-    learner_cores: tuple[int, ...] = ()  # cores of a concurrent trainer; other trainers run on server_cores
+    # A concurrent trainer runs on these cores, and other trainers run on server_cores.
+    learner_cores: tuple[int, ...] = ()
 
     @property
     def workers(self) -> int:
@@ -44,11 +48,12 @@ def place_processes(
     torch_threads: int | None = None,
     concurrent: bool = False,
 ) -> Placement:
-    """Assign each usable core a worker process; with a GPU, reserve the first core for the process that drives the GPU.
+    """Assign each usable core a worker process; with a GPU, reserve the first core for the process that uses the GPU.
 
-    workers, cores: with None, as many as the affinity mask and the cgroup's quota allow. More workers than cores share
-    the cores, with a warning. concurrent: half of the cores learn while the others step and act; with a GPU, two cores
-    drive the GPU. Raises ConfigError for a core that is not allowed and for a count below 1.
+    By default, `workers` and `cores` are as many as the affinity mask and the cgroup's quota allow. If there are more
+    workers than cores, workers share cores and a warning is printed. If `concurrent`, half of the cores learn while the
+    other cores step environments and act; with a GPU, two cores are reserved for the GPU. Raises ConfigError for a core
+    that is not allowed and for a count below 1.
     """
     usable = hardware.usable_cores(cores)
     if workers is not None and workers < 1:
@@ -74,23 +79,24 @@ def place_processes(
         server_cores=tuple(server),
         torch_threads=threads,
         device=device,
-        # A concurrent run uses the learner's number, since BLAS has one number of threads for all threads of a process.
+        # A concurrent run acts with the learner's number, since BLAS has one number of threads for the whole process.
         act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
         learner_cores=tuple(learning) if pinned else (),
     )
 
 
 def gpu_of_rank(rank: int, ranks: int, gpus: int) -> int:
-    """Return the index of a rank's GPU. If there are more ranks than GPUs, they share the GPUs evenly: 0 0 1 1 for 4 on
-    2."""
+    """Return the index of a rank's GPU. If there are more ranks than GPUs, the ranks share the GPUs evenly: 4 ranks on
+    2 GPUs use the GPUs 0 0 1 1."""
     return rank * gpus // max(ranks, gpus)
 
 
 def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -> tuple[int, ...]:
-    """Return a rank's even share of neighbouring cores. If there are more ranks than cores, each rank gets one core.
+    """Return a rank's even share of the cores, which are neighbours in `cores`. If there are more ranks than cores,
+    each rank gets one core.
 
-    gpus: number of GPUs. If ranks share GPUs, each GPU gets an even share of the cores, which are listed GPU by GPU,
-    and its ranks divide that share.
+    `gpus` is the number of GPUs. If ranks share GPUs, each GPU gets an even share of the cores, listed GPU by GPU, and
+    the ranks of the GPU divide its share.
     """
     n = len(cores)
     if 0 < gpus < ranks:
@@ -104,9 +110,9 @@ def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -
 
 @dataclass(frozen=True)
 class Slot:
-    """cores: logical processors that the run may use, GPU by GPU. reserved: the first processor of each GPU's share,
-    for the process that drives the GPU. idle: the other hyperthreads of these cores, which stay unused so that the
-    cores are fast."""
+    """A slot for one run. `cores` are the logical processors that the run may use, ordered by GPU. `reserved` is the
+    first processor of each GPU's share, for the process that uses the GPU. `idle` are the other hyperthreads of these
+    cores, which stay unused so that the cores are fast."""
 
     cores: tuple[int, ...]
     gpus: tuple[int, ...] = ()
@@ -116,7 +122,8 @@ class Slot:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """All logical processors of the slot, including idle ones. No other run may use them at the same time."""
+        """Return all logical processors of the slot, including idle ones. No other run may use the slot's processors at
+        the same time."""
         return self.cores + self.idle
 
     def __str__(self) -> str:
@@ -131,10 +138,10 @@ def slots_of(
     runs_per_gpu: int = 1,
     cores_per_run: int = 1,
 ) -> list[Slot]:
-    """Divide the machine into slots of one size. Raises ConfigError if it does not have the GPUs or cores.
+    """Divide the machine into slots of one size. Raises ConfigError if the machine does not have enough GPUs or cores.
 
-    gpus: GPUs to use; None means all, and an empty sequence means slots of cores only. cores_per_run: used without
-    GPUs.
+    `gpus` are the GPUs to use; None means all, and an empty sequence means slots of cores only. `cores_per_run` applies
+    only without GPUs.
     """
     for flag, value in (
         ("--gpus-per-run", gpus_per_run),
@@ -152,7 +159,8 @@ def slots_of(
 
 
 def chosen_gpus(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
-    """Return the GPUs to use; None means all. Raises ConfigError for a GPU that the machine does not have."""
+    """Return the GPUs to use, where None means all GPUs. Raises ConfigError for a GPU that the machine does not
+    have."""
     there = machine.gpus
     use = list(there if gpus is None else gpus)
     if outside := [g for g in use if g not in there]:
@@ -200,14 +208,15 @@ def _of_gpus(machine: Machine, chosen: Sequence[int], gpus_per_run: int, runs_pe
 
 
 def _groups(by_node: Sequence[Sequence[X]], n: int) -> list[list[X]]:
-    """Form groups of n within a node, or across nodes if no node has n. Remaining elements are left out."""
+    """Form groups of n elements within a NUMA node, or across nodes if no node has n elements left. Elements that do
+    not fill a group are left out."""
     if all(len(things) < n for things in by_node):
         by_node = [[x for things in by_node for x in things]]
     return [list(things[i : i + n]) for things in by_node for i in range(0, len(things) // n * n, n)]
 
 
 def describe_slots(slots: Sequence[Slot]) -> list[str]:
-    """Describe each slot in a line."""
+    """Describe each slot in a line of text."""
     rows = [("slot", "GPUs", "node", "drive GPUs", "cores")]
     for i, s in enumerate(slots):
         others = ranges([c for c in s.cores if c not in s.reserved])
@@ -218,7 +227,7 @@ def describe_slots(slots: Sequence[Slot]) -> list[str]:
 
 
 def describe_unused(machine: Machine, slots: Sequence[Slot]) -> list[str]:
-    """Describe the unused cores and the unused GPUs, in a line each."""
+    """Describe the unused cores and the unused GPUs, each in a line of text."""
     used = {t for s in slots for t in s.held}
     lines = []
     if cores := [t for n in machine.nodes for c in n.cores for t in c if t not in used]:

@@ -1,4 +1,4 @@
-"""Process-wide settings for the speed of torch on a CPU. Call `before_torch` before importing torch."""
+"""Sets process-wide options that make torch fast on a CPU. Call `before_torch` before importing torch."""
 
 import ctypes
 import os
@@ -12,30 +12,31 @@ _M_MMAP_THRESHOLD = -3
 
 
 def before_torch() -> None:
-    """Set two environment variables before torch is loaded: waiting OpenMP threads spin only briefly, and freed memory
-    is kept.
+    """Set two environment variables before torch is loaded: one limits how long waiting OpenMP threads spin, and one
+    lets glibc reuse freed memory.
 
-    Spinning: the action server shares its cores with the workers. A thread that spins at a barrier for a long time
-    keeps a worker, or the thread that it waits for, off the core. A thread that sleeps immediately must be woken for
-    every operation of a network, which makes two threads slower than one at a batch of 32. Memory: by default glibc
-    maps and unmaps every large activation, and the page faults take longer than the small convolutions.
+    The action server shares its cores with the workers, so a thread that spins at a barrier for a long time keeps a
+    worker off its core. A thread that sleeps immediately must be woken for every operation of a network, which makes
+    two threads slower than one at a batch of 32. By default glibc maps and unmaps memory for every large activation,
+    and the page faults take longer than the small convolutions.
     """
     if "torch" not in sys.modules:
-        # Threads spin for about 0.1 ms, the time between two operations.
+        # OpenMP threads spin for about 0.1 ms, the time between two operations.
         os.environ.setdefault("GOMP_SPINCOUNT", "6000")
     if os.environ.get("LD_PRELOAD", "").find("malloc") >= 0:
-        return  # Another allocator is in use.
+        return  # The process uses another allocator than glibc's.
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # Windows raises TypeError, because it has no library of all symbols.
-        return  # The C library is not glibc. The setting only affects speed.
+    # Windows has no library of all symbols, so this call raises TypeError.
+    except (AttributeError, OSError, TypeError):
+        return  # The C library is not glibc. A failure affects only the speed.
     mallopt(_M_MMAP_THRESHOLD, 2**30)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_M_TOP_PAD, 64 * 2**20)
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """The kernel kills this process when its parent dies; if that has happened already, leave now."""
+    """Let the kernel kill this process when its parent dies, and exit now if the parent has died already."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
@@ -49,12 +50,12 @@ VECTOR_FUNCTIONS = (
 
 
 def tune_torch(threads: int) -> None:
-    """Set the number of intra-op threads, treat denormal numbers as zero (they take a hundred times as long), and call
+    """Set the number of intra-op threads, flush denormal numbers to zero (they take a hundred times as long), and call
     every vector function once in a single thread.
 
-    MKL chooses the kernel of a function at its first call. If several threads make this call at the same time, one of
-    them may use a kernel with half of the digits (pytorch/pytorch issue 188792), and a run then begins with other noise
-    than its repetitions.
+    MKL chooses the implementation of a vector function at the function's first call. If several threads make the first
+    call at the same time, one thread may use an implementation with half of the digits (pytorch/pytorch issue 188792),
+    and runs are then not reproducible.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Modules of a user's, in which algorithms, environments and functions are named `module:attribute`."""
+"""Users name algorithms, environments and functions of their own modules as `module:attribute`."""
 
 import importlib
 import os
@@ -7,16 +7,16 @@ from types import ModuleType
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Import a module; the current folder is searched first, as by `python -m`. ImportError.
+    """Import a user's module, searching the current folder first as `python -m` does; raises ImportError.
 
-    name: name of a module, or path of its file (`grids/sizes.py`), whose folder is then searched first.
+    `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
-    The search path is changed only here. Otherwise a file random.py in the current folder would be imported in place of
-    Python's own module.
+    Only this function adds the current folder to the search path. Otherwise a file random.py in the current folder
+    would be imported in place of Python's own module.
     """
     try:
         folder = os.getcwd()
-    except FileNotFoundError:  # The file has been removed.
+    except FileNotFoundError:  # The current folder has been removed.
         folder = ""
     if name.endswith(".py"):
         folder, name = os.path.split(os.path.abspath(name))

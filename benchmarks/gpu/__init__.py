@@ -1,1 +1,1 @@
-"""Qualifies a GPU: one command that runs its tests and measures acting, training and replays on it."""
+"""Qualifies a GPU: one command runs the GPU's tests and measures acting, training and replays on the GPU."""

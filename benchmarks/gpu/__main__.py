@@ -1,10 +1,10 @@
-"""One command that qualifies a GPU: its tests, acting, training, replays, kernels, and Pong.
+"""One command qualifies a GPU by its tests, acting, training, replays, kernels, and Pong.
 
     python -m benchmarks.gpu                            # all parts, each in a process of its own
     python -m benchmarks.gpu --minutes 9 --rest         # where a command may take 10 minutes: repeat it
     python -m benchmarks.gpu --simulated --tiny         # tries the command itself, without a GPU
 
-It needs torch, numpy and ale-py, and writes gpu-NAME.json and gpu-NAME.md.
+The command needs torch, numpy and ale-py, and writes gpu-NAME.json and gpu-NAME.md.
 """
 
 import subprocess
@@ -25,7 +25,7 @@ from benchmarks.gpu.sizes import FULL, TINY
 
 
 def measure(o: Options, name: str, results: Results) -> None:
-    """Measure a part in this process and add it to the results; a failure is recorded as one line."""
+    """Measure a part of the benchmark in this process, and add its result; a failure is recorded as one line."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(o.device, TINY if o.tiny else FULL, Path(folder), o.seconds_of(name))
@@ -38,7 +38,7 @@ def measure(o: Options, name: str, results: Results) -> None:
 
 
 def measure_apart(o: Options, name: str, results: Results) -> None:
-    """Measure a part in a separate process, so that a crash or a GPU's error ends only that part."""
+    """Measure a part of the benchmark in a separate process, so that a crash or a GPU's error ends only this part."""
     results.drop(name)
     given = ["--part", name, "--processes", "one", "--out", str(o.out)]
     given += ["--simulated"] if o.simulated else ["--device", o.device]
@@ -59,7 +59,7 @@ def measure_apart(o: Options, name: str, results: Results) -> None:
 
 
 def run(o: Options) -> int:
-    """Run the parts, and return the exit code, which is 1 if any part failed."""
+    """Run the parts of the benchmark, and return the exit code, which is 1 if any part failed."""
     if o.build:
         build_extensions()
     if not o.is_child and (line := missing_extensions()):

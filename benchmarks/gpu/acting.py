@@ -1,4 +1,5 @@
-"""Sampling without a learner, by network, number of environments and capture; random play is the ceiling."""
+"""Measures sampling without a learner, by network, number of environments and capture; random play is the upper
+bound."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from benchmarks.harness.sampling import Sampling
 from benchmarks.harness.turns import Measure, synchronize
 
 WARM_UP = 4
-"""Rollouts until acting is captured, for each of the sampler's two buffers."""
+"""Number of rollouts until acting is captured, for each of the sampler's two buffers."""
 WAITS = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy")
 
 
@@ -29,7 +30,7 @@ def measure(bench: Bench) -> Result:
 
 
 def case(bench: Bench, envs: int, notes: list[str], stack: ExitStack) -> Case:
-    """Build a sampler that captures acting and one that does not, and count the host's waits for the GPU."""
+    """Build a sampler that captures acting and a sampler that does not, and count the host's waits for the GPU."""
     stack.enter_context(events.written(notes.append, notes.append))
     variants: dict[str, Measure] = {}
     waits: dict[str, float] = {}

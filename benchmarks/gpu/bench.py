@@ -1,4 +1,4 @@
-"""The arguments of every part of the GPU's qualification, and its result."""
+"""The arguments and the result of each part of the GPU's qualification."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from benchmarks.harness.program import Build, rates
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal for a figure. at_least: whether the figure must be at least the bound; otherwise at most."""
+    """A goal for a measured number. `at_least` tells whether the number must be at least the bound, or at most."""
 
     what: str
     value: float
@@ -27,7 +27,7 @@ class Goal:
 
 @dataclass
 class Result:
-    """A part's table, goals and notes. cases: all alternating measurements."""
+    """A part's table, goals and notes. `cases` has all alternating measurements."""
 
     columns: Sequence[str]
     rows: list[list[Any]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Bench:
 
     @property
     def left(self) -> float:
-        """Seconds that are left of the part's time."""
+        """Return the seconds that are left of the part's time."""
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
     def run(self, builds: Sequence[Build], unit: str = "env steps/s") -> Result:

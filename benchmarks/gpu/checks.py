@@ -1,4 +1,4 @@
-"""The tests that need a GPU (pytest -m gpu) in a separate process, and the C++ extensions."""
+"""Runs the tests that need a GPU (pytest -m gpu) in a separate process, and checks the C++ extensions."""
 
 import importlib.util
 import re
@@ -19,7 +19,7 @@ EXTENSIONS = {
 
 
 def files() -> list[str]:
-    """Return the test files with tests that need a GPU. Others may import packages that are not installed."""
+    """Return the test files with tests that need a GPU. Other test files may import packages that are not installed."""
     return sorted(
         str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py") if "mark.gpu" in path.read_text()
     )
@@ -42,19 +42,19 @@ def measure(bench: Bench) -> Result:
 
 
 def counted(line: str) -> dict[str, int]:
-    """Return the numbers of pytest's last line: {"passed": 3, "skipped": 1}."""
+    """Return the numbers of pytest's last line, such as {"passed": 3, "skipped": 1}."""
     found = re.findall(r"(\d+) ([a-z]+)", line)
     return {outcome: int(n) for n, outcome in found if outcome in OUTCOMES}
 
 
 def missing_extensions() -> str:
-    """Return one line that names the extensions that are not built; "" if there are none."""
+    """Return one line that names the extensions that are not compiled, or "" if all are compiled."""
     found = [f"{name} ({instead})" for name, instead in EXTENSIONS.items() if importlib.util.find_spec(name) is None]
     return f"not built: {', '.join(found)}; --build needs a C++17 compiler and pybind11" if found else ""
 
 
 def build_extensions() -> None:
-    """Build them in this checkout. Raises RunError, with a message of one line, if that fails."""
+    """Build the extensions in this checkout, or raise RunError with a message of one line."""
     command = [sys.executable, "setup.py", "build_ext", "--inplace"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""Atari on the GPU compared with CPU cores: emulation, inference and training by number of environments."""
+"""Measures Atari on the GPU compared with CPU cores: emulation, inference and training by number of environments."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -8,12 +8,12 @@ from benchmarks.gpu.bench import Bench, Goal, Result
 from benchmarks.harness.program import Case
 
 GOALS = {("emulation", 8_192): 1e6, ("emulation", 65_536): 1e7, ("training", 8_192): 5e5}
-"""Emulated frames a second on the GPU. Dalton & Frosio 2020: emulation 41 to 155 thousand at 4,096 environments,
-training 68 thousand on one GPU."""
+"""Goals for the emulated frames per second on the GPU. Dalton & Frosio 2020 report 41 to 155 thousand frames/s of
+emulation with 4,096 environments, and 68 thousand frames/s of training on one GPU."""
 
 
 def measure(bench: Bench) -> Result:
-    """Measure every number of environments, and 400 steps of Ms. Pac-Man from one start state."""
+    """Measure every number of environments, and 400 steps of ms_pacman from one start state."""
     sizes = bench.sizes
     result = bench.run([partial(case, bench, envs) for envs in sizes.emulated_envs], "frames/s")
     medians = {(name, r["environments"]): rate for r in result.cases for name, rate in r["median"].items()}
@@ -28,7 +28,7 @@ def measure(bench: Bench) -> Result:
 
 
 def case(bench: Bench, envs: int, stack: ExitStack) -> Case:
-    """Build everything with a number of environments."""
+    """Build all loads and engines with a number of environments."""
     sizes, variants, memory = bench.sizes, {}, {}
     wanted = [("emulation", "device"), ("inference", "device")]
     wanted += [("training", "device")] if envs <= sizes.trained_envs else []

@@ -1,4 +1,4 @@
-"""Options of the command line, parsed by argparse, because the GPU's machine may lack tyro."""
+"""The options of the command line are parsed by argparse, because the GPU's machine may lack tyro."""
 
 import argparse
 import tempfile
@@ -12,8 +12,8 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 class Options(argparse.Namespace):
-    """The checked options. seconds: time of each part; None means the part's default. minutes: time of all parts; None
-    means no limit."""
+    """The checked options. `seconds` is the time of each part; None means the part's default. `minutes` is the time of
+    all parts; None means no limit."""
 
     parts: tuple[str, ...]  # parts of the benchmark in their order
     device: str
@@ -28,14 +28,14 @@ class Options(argparse.Namespace):
     out: Path
 
     def command(self, name: str) -> str:
-        """Return the command that repeats a part."""
+        """Return the command that repeats a part of the benchmark."""
         flags = ["--simulated"] * self.simulated + ["--tiny"] * self.tiny
         if self.seconds not in (None, PARTS[name].seconds):
             flags.append(f"--seconds {self.seconds:g}")
         return " ".join(["python -m benchmarks.gpu --part", name, *flags])
 
     def seconds_of(self, name: str) -> float:
-        """Return the time of a part."""
+        """Return the time of a part in seconds."""
         part = PARTS[name]
         return self.seconds if self.seconds is not None else part.tiny if self.tiny else part.seconds
 
@@ -63,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: list[str]) -> Options | None:
-    """Return the options; None after --list. Raises ConfigError, with a message of one line, for impossible ones."""
+    """Return the options, or None after --list. Raises ConfigError, with a message of one line, for impossible
+    options."""
     o = parser().parse_args(argv, Options())
     if o.list:
         print("\n".join(f"{name:<9}{part.seconds:>5.0f} s  {part.does}" for name, part in PARTS.items()))
@@ -87,7 +88,7 @@ def parse(argv: list[str]) -> Options | None:
 
 
 def _device(device: str, simulated: bool) -> str:
-    """Return the GPU's name. Raises ConfigError if there is none."""
+    """Return the GPU's device name, or raise ConfigError without a GPU."""
     if simulated:
         if device != "auto":
             raise ConfigError(f"--device {device}: not with --simulated, whose device is sim:0")

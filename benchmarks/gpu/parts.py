@@ -10,7 +10,8 @@ from benchmarks.gpu.bench import Bench, Result
 
 @dataclass(frozen=True)
 class Part:
-    """seconds: time of the part, including its start. tiny: the same with `--tiny`."""
+    """One part of the benchmark. `seconds` is the part's time, including its start, and `tiny` the time with
+    `--tiny`."""
 
     does: str
     measure: Callable[[Bench], Result]

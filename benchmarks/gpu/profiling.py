@@ -1,4 +1,5 @@
-"""Where the time of updates and of acting goes: GPU kernels, the GPU's share of busy time, the host's time."""
+"""Profiles updates and acting: the time of GPU kernels, the share of time in which the GPU is busy, and the host's
+time."""
 
 import contextlib
 import time
@@ -32,12 +33,13 @@ def measure(bench: Bench) -> Result:
 
 
 def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, result: Result) -> None:
-    """Add the time on the host, in all, and of the longest kernels. of_call: updates or served groups of one call."""
+    """Add the time on the host, the total time, and the time of the longest kernels. `of_call` is the number of updates
+    or served groups of one call."""
     calls, on_cuda = -(-bench.sizes.profiled // of_call), bench.device.startswith("cuda")
     n = calls * of_call
 
     def work() -> tuple[float, float]:
-        """Return the seconds until the host has queued all work, and until the device has done it."""
+        """Return the seconds until the host has queued all operations, and until the device has completed them."""
         synchronize(bench.device)
         begin = time.perf_counter()
         for _ in range(calls):

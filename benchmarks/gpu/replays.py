@@ -1,5 +1,5 @@
-"""Replays on the device and on the host: draws against the memory bandwidth of a plain copy on the device, and train
-steps (Parr 2017, table 1)."""
+"""Measures replays on the device and on the host: draws relative to the memory bandwidth of a plain copy on the device,
+and train steps (Parr 2017, table 1)."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,7 +23,7 @@ from benchmarks.replay import PICTURES, VECTORS, Ours, drawing, made_up
 COPY = "a plain copy, bytes"
 T, B = Ours.T, 8
 AT_ONCE = 8
-"""Draws of one CUDA graph, as in training."""
+"""Number of draws in one CUDA graph, as in training."""
 
 
 def measure(bench: Bench) -> Result:
@@ -46,7 +46,7 @@ def case(bench: Bench, stack: ExitStack) -> Case:
         kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
             appended, drawn = (Ours(bench.sizes.capacity, B, 1, prioritized, where, device) for _ in range(2))
-            # The replay is appended to another replay, so that captured draws stay valid.
+            # Appends go to another replay, so that captured draws stay valid.
             parts[f"{kind}, {where}, append"] = appended.append
             for N in bench.sizes.draws:
                 size = size or _bytes(drawn.replay, N)
@@ -100,9 +100,11 @@ def _captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], i
 
 
 def parr(bench: Bench) -> Result:
-    """Measure the speed-up of a train step of dueling DQN by a replay on the device, over a replay on the host.
+    """Measure how much faster a train step of dueling DQN is with a replay on the device than with a replay on the
+    host.
 
-    A train step draws a batch, computes loss and gradient and makes the optimizer's step."""
+    A train step draws a batch, computes loss and gradient and makes the optimizer's step.
+    """
     sizes = [(spec, N) for spec in (PICTURES, VECTORS) for N in bench.sizes.parr_batches]
     result = bench.run([partial(parr_case, bench, spec, N) for spec, N in sizes], "train steps/s")
     result.notes.append("a replay on the host cannot be drawn from within a CUDA graph")
@@ -122,7 +124,7 @@ def parr_case(bench: Bench, spec: EnvSpec, N: int, stack: ExitStack) -> Case:
 
 
 def _train_step(bench: Bench, spec: EnvSpec, N: int, where: str, capture: bool) -> Callable[[float], float]:
-    """Return a measurement of train steps/s with a replay on `where`."""
+    """Return a measurement of train steps/s with a replay on the device `where`."""
     network = {"network": bench.sizes.daley_network} if spec.is_image else {"hidden": 512}
     config = settings(bench, "dqn", B, T, batch_size=N, dueling=True, **network)
     algo: Any = config.algo

@@ -1,4 +1,4 @@
-"""The file of results, to which every part adds its own, and its page."""
+"""Every part of the benchmark adds its results to one file, from which a page is written."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands are kept."""
+    """The files gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands stay in these files."""
 
     def __init__(self, folder: Path, device: str):
         folder.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ class Results:
             return {}
 
     def put(self, name: str, result: dict[str, Any], seconds: float, command: str) -> None:
-        """Add or replace a part, and write both files."""
+        """Add or replace the result of a part, and write both files."""
         about = {"seconds": round(seconds, 1), "command": command, "date": time.strftime("%Y-%m-%d")}
         self._write(self.parts() | {name: result | about | {"git": git_revision()}})
 
@@ -47,12 +47,12 @@ class Results:
 
 
 def slug(name: str) -> str:
-    """Return a GPU's name as a part of a file's name: "NVIDIA H200" -> "nvidia-h200"."""
+    """Return a GPU's name as a part of a file's name, such as "nvidia-h200" for "NVIDIA H200"."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def describe(device: str) -> dict[str, Any]:
-    """Return the GPU's name, memory, compute capability and software, or None where the device is simulated."""
+    """Return the GPU's name, memory, compute capability and software, or None if the device is simulated."""
     import torch
 
     names = ("memory_gib", "capability", "cuda", "cudnn")
@@ -64,7 +64,7 @@ def describe(device: str) -> dict[str, Any]:
 
 
 def page(content: dict[str, Any]) -> str:
-    """Return the page in Markdown: machine, and a section for each part."""
+    """Return the page in Markdown, with the machine and a section for each part."""
     gpu, host, parts = content["gpu"], content["machine"], content["parts"]
     facts = {
         "GPU": gpu["name"],

@@ -1,4 +1,4 @@
-"""Sizes of the measurements: for a real GPU, and tiny ones with which the simulated device takes seconds."""
+"""The sizes of the measurements on a real GPU, and tiny sizes with which the simulated device takes seconds."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,17 @@ from accel_rl.models.precision import Precision
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of environments are nearest multiples that use every core."""
+    """Each number of environments is changed to the nearest multiple that uses every core."""
 
     acting_envs: tuple[int, ...] = (256, 1_024)
     acting_horizon: int = 20
     emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # numbers of environments of the emulator on the GPU
-    trained_envs: int = 8_192  # largest number of environments in the training of A2C on games emulated on the GPU
-    emulated_steps: int = 400  # steps from one start state
-    policy_envs: int = 1_024  # environments of A2C and PPO
-    q_envs: int = 256  # environments of DQN, C51 and Rainbow
+    trained_envs: int = 8_192  # maximum number of environments in the training of A2C on games emulated on the GPU
+    emulated_steps: int = 400  # number of steps from one start state
+    policy_envs: int = 1_024  # numbers of environments of A2C and PPO
+    q_envs: int = 256  # numbers of environments of DQN, C51 and Rainbow
     ppo_horizon: int = 16
-    ppo_minibatch: int = 512  # size in the published code of Stooke & Abbeel 2018
+    ppo_minibatch: int = 512  # minibatch in the published code of Stooke & Abbeel 2018
     batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
     q_network: str = "dqn"  # network of Stooke & Abbeel 2018
     at_once: int = 8  # number of updates per call
@@ -35,11 +35,11 @@ class Sizes:
     copied_bytes: int = 2**30
     profiled: int = 50  # number of profiled updates and served groups
     precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")  # precisions in addition to float32
-    rounds: int = 3  # number of turns of interleaved measurements
-    shortest: float = 0.5  # shortest duration of a measurement in seconds
+    rounds: int = 3  # number of turns of alternating measurements
+    shortest: float = 0.5  # minimum duration of a measurement in seconds
     warm_cycles: int = 12
     decorrelation_steps: int = 300
-    in_process: bool = False  # environments without worker processes
+    in_process: bool = False  # whether environments are stepped without worker processes
 
 
 FULL = Sizes()

@@ -1,4 +1,5 @@
-"""Training of every algorithm: captured or not, in several precisions, with both schedules; Daley's variants."""
+"""Measures training of every algorithm, captured or not, in several precisions and with both schedules, and the
+variants of Daley & Amato 2021."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,10 +18,10 @@ from benchmarks.harness.turns import Measure, Measurements, medians
 GROUPS = 2
 CAPTURED, FROM_PYTHON, CONCURRENT = "captured updates", "updates from Python", "concurrent schedule"
 LEAST = {"a2c": 100_000.0, "ppo": 50_000.0, "dqn": 16_700.0, "c51": 15_400.0}
-"""Env steps/s that the best variant is to reach."""
+"""Goals in env steps/s for the fastest variant of each algorithm."""
 STEPS = 50_000_000
 DALEY_BOTH = 1_543.0
-"""Env steps/s of the fastest variant of Daley & Amato 2021: 8 samplers, both features."""
+"""Env steps/s of the fastest variant of Daley & Amato 2021: 8 samplers, with both features."""
 
 
 def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
@@ -30,7 +31,7 @@ def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
 
 
 def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None, **algo: Any) -> TrainConfig:
-    """Return an algorithm's default settings for a measurement. algo: its settings that differ."""
+    """Return an algorithm's default settings for a measurement. `algo` has settings that differ from the defaults."""
     base = default_config(algorithm)
     sampler = replace(
         base.sampler, envs=envs, groups=GROUPS, horizon=horizon or base.sampler.horizon,
@@ -44,7 +45,7 @@ def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None
 
 
 def build(bench: Bench, name: str, config: TrainConfig) -> Training:
-    """Build a warm run."""
+    """Build a run and warm it up."""
     folder = bench.folder / name.replace(" ", "-")
     return Training(config, folder, bench.sizes.warm_cycles, bench.sizes.at_once)
 
@@ -81,7 +82,7 @@ def q_learning(bench: Bench, algorithm: str) -> Result:
 
 
 def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainConfig] | None = None) -> Result:
-    """Measure the variants of a configuration, and `more`, in turns."""
+    """Measure the variants of a configuration, and the configurations `more`, in turns."""
     configs = {CAPTURED: config, FROM_PYTHON: replace(config, capture_updates=False)}
     configs |= {precision: replace(config, precision=precision) for precision in bench.sizes.precisions}
     configs |= more or {}
@@ -101,7 +102,7 @@ def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainC
 
 
 def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[str], stack: ExitStack) -> Case:
-    """Build the variants: whole training, updates alone, and for the first also sampling and learning alone."""
+    """Build whole training and updates of each variant, and sampling and learning separately of the first variant."""
     variants: dict[str, Measure] = {}
     built: dict[str, Training] = {}
     updates_per_s: dict[str, list[float]] = {f"{variant}, env steps": [] for variant in configs}

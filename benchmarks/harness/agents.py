@@ -1,4 +1,4 @@
-"""Agents of the benchmarks: random actions, A3C-Net or DQN-Net."""
+"""The agents of the benchmarks act by random actions, A3C-Net or DQN-Net."""
 
 import torch
 
@@ -18,7 +18,7 @@ NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}
 def make_agent(net: str, spec: EnvSpec, device: str = "cpu", policy: str = "") -> Agent:
     """Make an agent with untrained weights, the same each time, or with the weights of the run in the folder `policy`.
 
-    net: of NETS. Raises ConfigError for a run of another network.
+    `net` is one of NETS. Raises ConfigError for a run of another network.
     """
     torch.manual_seed(0)
     if net == "none":

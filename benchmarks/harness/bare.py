@@ -1,7 +1,8 @@
-"""The sampler's environments without a sampler, a process on each core: the upper bound of sampling.
+"""Steps the sampler's environments without a sampler, in one process per core, which gives the upper bound of sampling.
 
-They emulate, read screens, preprocess and reset. `python -m benchmarks.harness.bare CONFIG_JSON` is one such process,
-see benchmarks/harness/served.py. A request is a number of seconds; the answer is [agent steps, seconds].
+The environments emulate, read screens, preprocess and reset. `python -m benchmarks.harness.bare CONFIG_JSON` is one
+such process, see benchmarks/harness/served.py. A request to the process is a number of seconds, and the answer is
+[agent steps, seconds].
 """
 
 import json
@@ -38,7 +39,7 @@ def serve(config: dict[str, Any]) -> None:
 
 
 class Bare:
-    """A process on each core, started once and measured any number of times."""
+    """One process per core, started once and measured any number of times."""
 
     def __init__(self, env: dict[str, Any], cores: Sequence[int], envs_per_core: int = 4):
         self.cores = len(cores)

@@ -1,10 +1,10 @@
-"""Games by name, for the programs about the emulator."""
+"""Selects Atari games by name for the benchmarks of the emulator."""
 
 from accel_rl.emulator import games
 from accel_rl.emulator.atari import rom_path
 from accel_rl.system.errors import ConfigError, nearest
 
-# ale-py contains the ROMs of these games, but does not load them
+# ale-py contains the ROMs of these games, but does not load them.
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 
 

@@ -1,7 +1,7 @@
-"""Batched Atari environments of other packages, behind one interface.
+"""Batched Atari environments of other packages, with a common interface.
 
-Frame skip 4, a stack of 4 grayscale frames, up to 30 no-ops, no sticky actions, raw rewards, whole games; pictures of
-104x80 (resized by area; 84x84 is the size that most of them are known by).
+All environments have frame skip 4, a stack of 4 grayscale frames of 104x80 (resized by area), up to 30 no-ops, no
+sticky actions, raw rewards and whole games.
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 Act = Callable[[np.ndarray], np.ndarray]
-"""Stacks [N, 4, H, W] uint8 -> actions [N]."""
+"""A function that maps stacks [N, 4, H, W] uint8 to actions [N]."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,14 @@ class Shape:
 
 
 class Peer:
-    """One peer. `begin` builds and resets it; `step` plays a batch and writes the next stacks to `self.obs`."""
+    """A vector environment of another package. `begin` builds and resets the environment, and `step` plays a batch and
+    writes the next stacks to `self.obs`."""
 
     name = ""
     package = ""  # name of the module to import
     install = ""  # name of the package for pip
-    # True if one object steps `envs` environments. False if each of `process_envs` environments has a process.
+    # Whether one object steps all `envs` environments.
+    # Otherwise each of `process_envs` environments has a process.
     batched = True
 
     def __init__(self, shape: Shape):
@@ -62,7 +64,7 @@ class Peer:
         return self.obs
 
     def measure(self, act: Act | None, seconds: float) -> float:
-        """Measure env steps/s. act None: random actions, drawn beforehand."""
+        """Measure env steps/s; without `act`, random actions are drawn beforehand."""
         n, begin = 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < seconds:
             self.step(act(self.stacks()) if act else self._random[n // self.batch % 256])
@@ -78,7 +80,7 @@ def camel(game: str) -> str:
 
 
 class AleVector(Peer):
-    """ale-py's own vector environment, all environments in each step."""
+    """ale-py's own vector environment, which steps all environments together."""
 
     name, package, install = "AtariVectorEnv", "ale_py.vector_env", "ale-py"
     halves = 1
@@ -95,7 +97,8 @@ class AleVector(Peer):
 
 
 class AleVectorAsync(AleVector):
-    """AtariVectorEnv with send and recv: acts for the half that is ready first, while the other half steps."""
+    """AtariVectorEnv with send and recv acts for the half of the environments that is ready first, while the other half
+    steps."""
 
     name, halves = "AtariVectorEnv send/recv", 2
 
@@ -105,7 +108,7 @@ class AleVectorAsync(AleVector):
 
 
 class EnvPool(Peer):
-    """EnvPool, all environments in each step."""
+    """EnvPool, which steps all environments together."""
 
     name, package, install = "EnvPool", "envpool", "envpool"
     halves = 1
@@ -129,7 +132,7 @@ class EnvPool(Peer):
 
 
 class EnvPoolAsync(EnvPool):
-    """EnvPool, asynchronous: acts for the half that is ready first."""
+    """Asynchronous EnvPool acts for the half of the environments that is ready first."""
 
     name, halves = "EnvPool async", 2
 
@@ -144,7 +147,8 @@ class EnvPoolAsync(EnvPool):
 
 @dataclass(frozen=True)
 class MakeOne:
-    """A picklable function that builds one preprocessed environment [H, W, 1], for peers that want one for each."""
+    """A picklable function that builds one preprocessed environment [H, W, 1], for peers that need a function per
+    environment."""
 
     shape: Shape
     stacked: bool
@@ -165,7 +169,7 @@ class MakeOne:
 
 
 class GymnasiumAsync(Peer):
-    """Gymnasium AsyncVectorEnv: a process for each environment, over shared memory."""
+    """Gymnasium's AsyncVectorEnv has a process for each environment, over shared memory."""
 
     name, package, install, batched = "Gymnasium AsyncVectorEnv", "gymnasium", "gymnasium", False
 
@@ -179,7 +183,7 @@ class GymnasiumAsync(Peer):
 
 
 class SB3Subproc(Peer):
-    """SB3 SubprocVecEnv: a process for each environment, over pipes."""
+    """SB3's SubprocVecEnv has a process for each environment, over pipes."""
 
     name, package, install, batched = "SB3 SubprocVecEnv", "stable_baselines3", "stable-baselines3", False
 

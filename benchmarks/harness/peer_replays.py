@@ -1,7 +1,7 @@
-"""Replays of other packages behind one interface, each set up as its manual describes.
+"""Replays of other packages with a common interface, each set up as its manual describes.
 
-All are filled with pictures of 84x84 in stacks of four from `B` simulators; each peer stores frames as compactly as it
-can. A replay has `bytes_each`, the bytes of a transition, and
+All replays are filled with pictures of 84x84 in stacks of four from `B` simulators, and each package stores frames as
+compactly as it can. A replay has the number `bytes_each`, the bytes of a transition, and these methods:
 
     append() -> number of transitions      one step of every simulator
     sample(N)                              observations before and after, actions, rewards, ends
@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 H, W, STACK = 84, 84, 4
-EPISODE = 500  # steps
+EPISODE = 500  # number of steps of an episode
 
 
 @functools.cache
 def priorities(N: int) -> np.ndarray:
-    """Draw new priorities [N] for N transitions. They are drawn beforehand, so that this is not measured."""
+    """Draw new priorities [N] for N transitions. Priorities are drawn beforehand, so that their draw is not
+    measured."""
     return np.random.default_rng(0).random(N)
 
 
 class SB3:
-    """stable_baselines3.common.buffers.ReplayBuffer with optimize_memory_usage: complete stacks, each stored once."""
+    """stable_baselines3.common.buffers.ReplayBuffer with optimize_memory_usage stores complete stacks, each once."""
 
     package, kinds = "stable_baselines3", ("uniform",)
 
@@ -51,7 +52,8 @@ class SB3:
 
 
 class Tianshou:
-    """tianshou.data.ReplayBuffer, stack_num=4, only the newest frame stored; PrioritizedReplayBuffer."""
+    """tianshou.data.ReplayBuffer (or PrioritizedReplayBuffer) with stack_num=4 stores only the newest frame of a
+    stack."""
 
     package, kinds = "tianshou", ("uniform", "prioritized")
 
@@ -84,7 +86,7 @@ class Tianshou:
 
 
 class CPPRB:
-    """cpprb.ReplayBuffer with next_of and stack_compress; PrioritizedReplayBuffer."""
+    """cpprb.ReplayBuffer (or PrioritizedReplayBuffer) with next_of and stack_compress."""
 
     package, kinds = "cpprb", ("uniform", "prioritized")
 
@@ -105,7 +107,8 @@ class CPPRB:
         while self.buffer.get_stored_size() < capacity - EPISODE:
             self.buffer.add(obs=self._stacks[:-1], act=ones, rew=ones, next_obs=self._stacks[1:], done=done)
             self.buffer.on_episode_end()
-        # A cell has one frame and three floats. The library does not expose its arrays.
+        # A cell has one frame and three floats.
+        # The library cpprb does not expose its arrays.
         self.bytes_each = H * W + 3 * 4
 
     def append(self) -> int:
@@ -124,7 +127,7 @@ class CPPRB:
 
 
 class TorchRL:
-    """torchrl.data.TensorDictReplayBuffer over LazyTensorStorage: both stacks of every transition."""
+    """torchrl.data.TensorDictReplayBuffer over LazyTensorStorage stores both stacks of every transition."""
 
     package, kinds = "torchrl", ("uniform", "prioritized")
 

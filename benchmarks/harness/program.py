@@ -1,4 +1,4 @@
-"""The command of a benchmark: parse and check options, measure, print a table, write JSON.
+"""The command of a benchmark parses and checks options, measures, prints a table, and writes JSON.
 
     Benchmark.main(argv) --> Options --> cases --> for each case: build its variants, measure them in turns, close them
                                                --> medians, ratios to the subject, derived figures --> table, JSON
@@ -26,16 +26,16 @@ from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, r
 
 @dataclass(frozen=True)
 class Options:
-    """Options of every benchmark with alternating measurements. TINY: defaults with --tiny."""
+    """Options of every benchmark with alternating measurements. TINY has the defaults with --tiny."""
 
     seconds: float = 2.0
-    """Minimum length of one measurement."""
+    """Minimum length of one measurement in seconds."""
     repeats: Count = 5
-    """Number of measurements of each variant, made alternately; medians are reported."""
+    """Number of measurements of each variant, made in turns; medians are reported."""
     tiny: bool = False
     """Use the smallest sizes and one short turn, to try the command itself."""
     json: str = ""
-    """Also write everything to this file."""
+    """Also write all results to this JSON file."""
 
     TINY: ClassVar[dict[str, Any]] = {}
 
@@ -68,26 +68,27 @@ Chosen = TypeVar("Chosen", bound=Options)
 
 CaseResult = dict[str, Any]
 Columns = dict[str, dict[str, Any]]
-"""{column of the table: {variant: value}}"""
+"""Further columns of the table, {column: {variant: value}}."""
 
 
 @dataclass
 class Case:
-    """Variants that are measured alternately."""
+    """Variants that are measured in turns."""
 
     labels: dict[str, Any]
-    """Labels that distinguish the case from others, such as {"game": "pong"}. They are columns of the table."""
+    """Labels that distinguish the case from other cases, such as {"game": "pong"}. The labels are columns of the
+    table."""
     variants: dict[str, Measure]
     subject: str = ""
-    """Variant whose ratios to the others are reported. Default: the first one."""
+    """Variant whose ratios to the other variants are reported, by default the first variant."""
     compared: bool = True
     """Whether ratios between the variants are meaningful."""
     derive: Callable[[Measurements], Measurements] = lambda found: {}
-    """Further series computed from the measurements, such as a bound: one value for each turn."""
+    """Returns further series computed from the measurements, such as a bound, with one value for each turn."""
     columns: Callable[[Measurements], Columns] = lambda found: {}
-    """Further columns of the table."""
+    """Returns further columns of the table."""
     figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
-    """Further results of the case."""
+    """Returns further results of the case."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Variants that could not be built, with the reason."""
 
@@ -114,12 +115,13 @@ class Case:
 
 
 Build = Callable[[ExitStack], Case]
-"""A function that builds a case and warms it up. Resources to close are added to the stack."""
+"""A function that builds a case and warms it up. The function adds resources that must be closed to the stack."""
 
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Chosen]):
-    """A benchmark in turns. name: of its module. cases: builds cases, one after the other. lines: after the table."""
+    """A benchmark whose variants are measured in turns. `name` is the name of its module. `cases` builds the cases one
+    after another. `lines` returns the text after the table."""
 
     name: str
     doc: str | None
@@ -135,7 +137,7 @@ class Benchmark(Generic[Chosen]):
         )
 
     def measure(self, o: Chosen) -> dict[str, Any]:
-        """Measure all cases. A case that raises RunError is recorded as wrong, and the others continue."""
+        """Measure all cases. A case that raises RunError is recorded as wrong, and the other cases continue."""
         results, wrong, builds = [], [], self.cases(o)
         for i, build in enumerate(builds):
             try:
@@ -147,7 +149,7 @@ class Benchmark(Generic[Chosen]):
         return {"results": results, "wrong": wrong}
 
     def report(self, o: Chosen, result: dict[str, Any]) -> list[str]:
-        """Return machine and table, for people."""
+        """Return a description of the machine and the table of results, as lines of text."""
         m = machine()
         head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; medians of {o.repeats} turns"
         wrong = [f"wrong: {line}" for line in result["wrong"]]
@@ -155,7 +157,8 @@ class Benchmark(Generic[Chosen]):
 
 
 def rates(results: list[CaseResult], unit: str) -> tuple[list[str], list[list[Any]]]:
-    """Return (columns, rows) with a row for each variant of each case: median, the subject's ratio to it, and more."""
+    """Return (columns, rows) with a row for each variant of each case: median, the subject's ratio to the variant, and
+    further columns."""
     labels = list(dict.fromkeys(label for r in results for label in r["labels"]))
     more = list(dict.fromkeys(column for r in results for column in r["columns"]))
     subjects = list(dict.fromkeys(r["subject"] for r in results if r["ratios"]))
@@ -183,7 +186,8 @@ def program(
     measure: Callable[[Settings], dict[str, Any]],
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
-    """Run a program. name: of its module. options: a dataclass with `json`, the file of the result, or "".
+    """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with `json`, the file of the
+    result, or "".
 
     Return the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a RunError or a result
     with entries in `wrong`.

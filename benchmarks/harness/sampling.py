@@ -1,4 +1,4 @@
-"""A sampler that is measured repeatedly, with different agents."""
+"""A sampler can be measured repeatedly, with different agents."""
 
 import time
 from dataclasses import replace
@@ -36,8 +36,8 @@ def sampling_config(
     device: str = "cpu",
     **sampler: Any,
 ) -> TrainConfig:
-    """Return A2C's settings with this sampler. workers None: one per usable core. Raises ConfigError for an unknown
-    reset."""
+    """Return A2C's settings with this sampler. If `workers` is None, each usable core has one worker. Raises
+    ConfigError for an unknown reset."""
     if reset not in RESETS:
         raise ConfigError(f"--reset {reset}: must be one of {', '.join(RESETS)}{nearest(reset, RESETS)}")
     base, n = default_config("a2c"), workers or default_workers(device)
@@ -82,7 +82,7 @@ class Sampling:
             self.sampler.collect(agent)
 
     def rate(self, agent: Agent, seconds: float, warm_up: int = 0) -> float:
-        """Measure env steps/s of `collect`: all workers wait at the end of a rollout, as before an update."""
+        """Measure env steps/s of `collect`, in which all workers wait at the end of a rollout, as before an update."""
         self.collect(agent, warm_up)
         return rate(lambda: self.sampler.collect(agent).env_steps, seconds, self.plan.device)
 
@@ -99,7 +99,7 @@ class Sampling:
         return n / took
 
     def memory(self) -> tuple[float, float]:
-        """Measure MiB: private memory of all workers, and shared memory of the rollouts."""
+        """Measure the private memory of all workers, and the shared memory of the rollouts, in MiB."""
         import psutil  # psutil is imported here, because `benchmarks.gpu` does not need it.
 
         pool = self.sampler.engine
@@ -108,7 +108,7 @@ class Sampling:
         return private / MIB, sum(array.nbytes for array in arrays) / MIB
 
     def memory_bound(self) -> float:
-        """Return the bound of `memory`, in MiB."""
+        """Return the upper bound of `memory`, in MiB."""
         limit = bound(self.spec, self.sampler.T, self.config.sampler.reset)
         return limit.total(self.grouping.B, self.grouping.workers) / MIB
 
@@ -117,9 +117,10 @@ class Sampling:
 
 
 class Inference:
-    """Inference at the batch of one group, or of all groups if each has a thread, without sampling.
+    """Measures inference without sampling, at the batch of one group, or of all groups if each group has a thread.
 
-    It runs with 1 or `threads` torch threads, whichever is faster, so that the bound is not too low."""
+    Inference runs with 1 or `threads` torch threads, whichever is faster, so that the bound is not too low.
+    """
 
     def __init__(self, sampler: Any, agent: Agent, threads: int, precision: Precision = "float32"):
         self._agent, self._precision, self._restored = agent, precision, threads

@@ -1,10 +1,10 @@
-"""Stable-Baselines3's training in a process of its own, without accel_rl's settings of torch and malloc.
+"""Runs Stable-Baselines3's training in a separate process, without accel_rl's settings of torch and malloc.
 
-Runs as a file, with any Python that has stable-baselines3, and imports nothing of accel_rl:
+The process runs this file with any Python that has stable-baselines3, and imports nothing of accel_rl:
 
     python sb3_server.py '{"algorithm": "a2c", "game": "Breakout", "envs": 16, "horizon": 5, "dqn": {}}'
 
-A request is a number of seconds; the answer is env steps/s (see served.py).
+A request is a number of seconds, and the answer is env steps/s (see served.py).
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Wrapped:
-    """A picklable factory of one environment in SB3's Atari wrappers. game: such as SpaceInvaders."""
+    """A picklable factory of one environment in SB3's Atari wrappers. `game` is a name such as SpaceInvaders."""
 
     game: str
 
@@ -33,7 +33,8 @@ class Wrapped:
 
 
 def build(s: dict[str, Any]) -> tuple[Any, int]:
-    """Build SB3 with its zoo's Atari settings: its wrappers, a process for each environment, a stack of four.
+    """Build SB3's model with the Atari settings of its zoo: SB3's wrappers, a process for each environment, a stack of
+    four frames.
 
     Return (model, env steps of one call to `learn`).
     """

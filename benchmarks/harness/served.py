@@ -1,4 +1,5 @@
-"""A process that measures on request: a line with seconds on its stdin, a line of JSON on its stdout."""
+"""A process that measures on request reads a line with seconds from its stdin, and writes a line of JSON to its
+stdout."""
 
 import json
 import subprocess
@@ -10,7 +11,7 @@ from accel_rl.system.errors import RunError
 
 
 class Served:
-    """A started process. It prints "ready" when it can measure."""
+    """A started process that measures on request. The process prints "ready" when it can measure."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None):
         self._name = name
@@ -25,7 +26,7 @@ class Served:
             raise
 
     def measure(self, seconds: float) -> float:
-        """Return the answer to a request."""
+        """Return the process's answer to a request."""
         self.send(seconds)
         return float(self.receive())
 
@@ -36,7 +37,7 @@ class Served:
         self._process.stdin.flush()
 
     def receive(self) -> Any:
-        """Return the answer to the oldest request. Raises RunError if the process has ended."""
+        """Return the process's answer to the oldest request, or raise RunError if the process has ended."""
         return json.loads(self._line())
 
     def _line(self) -> str:

@@ -1,4 +1,4 @@
-"""Tables in Markdown."""
+"""Formats tables in Markdown."""
 
 from collections.abc import Sequence
 from typing import Any

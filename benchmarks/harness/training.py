@@ -1,4 +1,4 @@
-"""A training run that is measured repeatedly: as a whole, only its sampling, only its learning, and its updates."""
+"""A training run can be measured repeatedly: as a whole, only its sampling, only its learning, and its updates."""
 
 import os
 from collections.abc import Callable
@@ -21,15 +21,15 @@ from benchmarks.harness.sampling import declare_parts
 from benchmarks.harness.turns import rate
 
 FOREVER = 10**9
-"""Env steps of a run that a measurement ends."""
+"""Number of env steps of a run that the end of the measurement stops."""
 
 
 class Training:
-    """A run's trainer, warmed up: past the random play at the start of a replay, and captured on a GPU.
+    """A run's trainer after warm-up: the replay is filled by random play, and updates on a GPU are captured.
 
-    Each measurement sets the trainer's own affinity, threads and precision, so that several trainers can be measured
-    alternately. warm_cycles: number of cycles after the first update. at_once: number of updates of Q-learning in one
-    call of `updates`.
+    Each measurement sets the trainer's own affinity, threads and precision, so that several trainers can be measured in
+    turns. `warm_cycles` is the number of cycles after the first update. `at_once` is the number of Q-learning updates
+    in one call of `updates`.
     """
 
     def __init__(self, given: TrainConfig, folder: Path, warm_cycles: int = 0, at_once: int = 1):
@@ -56,7 +56,7 @@ class Training:
 
     @property
     def agent(self) -> Any:
-        """The agent that acts."""
+        """Return the agent that acts."""
         return self.schedule.behaviour if isinstance(self.schedule, Concurrent) else self.learner.algo.agent
 
     def _cycle(self) -> int:
@@ -74,7 +74,7 @@ class Training:
             os.sched_setaffinity(0, self._cores)
 
     def training(self, seconds: float) -> float:
-        """Measure env steps/s of sampling and learning. Sets `updates_per_s`."""
+        """Measure env steps/s of sampling and learning, and set `updates_per_s`."""
         before, steps = self.learner.updates, 0
 
         def cycle() -> int:
@@ -91,7 +91,8 @@ class Training:
         return self._measure(lambda: self.sampler.collect(self.agent).env_steps, seconds)
 
     def learning(self, seconds: float) -> float:
-        """Measure the env steps/s that learning without sampling can process. Every cycle uses the same rollout."""
+        """Measure the env steps/s that learning without sampling can process. Every learning cycle uses the same
+        rollout."""
         schedule: Any = self.schedule
         one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)
         real, schedule.sampler = schedule.sampler, one_rollout
@@ -101,7 +102,7 @@ class Training:
             schedule.sampler = real
 
     def updates(self, seconds: float) -> float:
-        """Measure updates/s alone."""
+        """Measure updates/s without sampling."""
         algo = self.learner.algo
         if not isinstance(algo, ReplayAlgorithm):
             algo.ingest(self.rollout)

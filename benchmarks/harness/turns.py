@@ -1,4 +1,4 @@
-"""Alternating measurements, A B C A B C ..., so that changes of the machine's speed affect all variants equally."""
+"""Measurements in turns, A B C A B C ..., let changes of the machine's speed affect all variants equally."""
 
 import statistics
 import sys
@@ -37,7 +37,7 @@ def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> floa
 
 
 def synchronize(device: str) -> None:
-    """Wait until the device has done its work."""
+    """Wait until the device has completed all operations."""
     if Device(device).queues_work:
         Device(device).runtime.synchronize()
 
@@ -52,7 +52,7 @@ def in_turns(
 ) -> Measurements:
     """Measure the variants in turns, `repeats` times each for `seconds`, and return {name: its measurements, in order}.
 
-    Prints a line for each measurement to stderr. time_s: no turn begins that would probably end later; the first turn
+    Each measurement prints a line to stderr. No turn begins that would probably end after `time_s`, but the first turn
     is always made.
     """
     found: Measurements = {name: [] for name in variants}
@@ -75,7 +75,7 @@ def medians(measurements: Mapping[str, list[float]]) -> dict[str, float]:
 
 
 def ratio(over: list[float], under: list[float]) -> dict[str, float]:
-    """Return the ratio of the medians, and median, least and greatest of the ratios turn by turn."""
+    """Return the ratio of the medians, and the median, minimum and maximum of the ratios turn by turn."""
     by_turn = [a / b for a, b in zip(over, under, strict=True)]
     return {
         "of_medians": statistics.median(over) / statistics.median(under),

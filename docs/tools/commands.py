@@ -1,4 +1,5 @@
-"""Write docs/commands.md from the options of each command: `python docs/tools/commands.py`. A test compares the two."""
+"""Write docs/commands.md from the options of each command: `python docs/tools/commands.py`. A test compares
+docs/commands.md with the options."""
 
 import contextlib
 import io
@@ -41,7 +42,7 @@ def options(command: str, argv: list[str]) -> list[Option]:
 
 
 def printed(command: str, argv: list[str]) -> str:
-    """Return what a command prints."""
+    """Return the text that a command prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         function_of(command)(argv)
@@ -64,7 +65,7 @@ def table(actions: list[Option]) -> str:
 
 
 def train() -> list[str]:
-    """All settings: those of every run once, those of the algorithm for each algorithm."""
+    """Return the settings of accel-rl train: those of every run once, and those of each algorithm."""
     shared = options("train", ["ppo"])
     lines = ["The defaults of `--sampler.envs` and `--sampler.horizon` are PPO's; each algorithm has its own.", ""]
     for name, title in GROUPS.items():

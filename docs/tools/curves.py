@@ -1,6 +1,6 @@
-"""Learning curves of the recorded runs, from their metrics.csv: the online score, and a dot for each evaluation.
+"""Draws learning curves of the recorded runs from their metrics.csv: the online score, and a dot for each evaluation.
 
-Evaluations of fewer than 10 episodes are left out.
+Evaluations of fewer than 10 episodes are omitted.
 """
 
 import csv
@@ -10,10 +10,10 @@ from svg import BLUE, GREEN, GREY, INK, LINE, ORANGE, Drawing
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 20, 44, 52
-LOW, HIGH = -21.0, 21.0  # lowest and highest return of Pong
-EPISODES = 10  # least number of episodes of an evaluation
+LOW, HIGH = -21.0, 21.0  # minimum and maximum return of Pong
+EPISODES = 10  # minimum number of episodes of an evaluation
 
-# maps a file to (title, x axis, divisor of x, step of its ticks, [(run, label)])
+# Maps a file to (title, x axis, divisor of x, step of its ticks, [(run, label)]).
 CURVES = {
     "pong_ppo": ("PPO on Pong", "env_steps", 1e6, 0.25, [("pong_ppo_winograd", "Xeon"), ("pong_ppo_wide", "EPYC")]),
     "pong_a2c": ("A2C on Pong", "env_steps", 1e6, 0.5, [("pong_a2c_seed1", "seed 1")]),
@@ -28,7 +28,7 @@ UNITS = {"env_steps": "million env steps", "updates": "thousand updates"}
 
 
 def read(run: str, x: str, y: str) -> list[tuple[float, float]]:
-    """Return two columns of a run, where both have a value."""
+    """Return two columns of a run, where both columns have a value."""
     with open(RESULTS / run / "metrics.csv", newline="") as f:
         rows = [row for row in csv.DictReader(f) if row.get(x) and row.get(y)]
     if y == "eval_score":

@@ -1,7 +1,7 @@
-"""Hooks of mkdocs: pages outside docs/ are part of the site, and formulas become MathML.
+"""Hooks of mkdocs add pages outside docs/ to the site, and convert formulas to MathML.
 
-The pages read well on GitHub as they are: links are relative to the file, formulas stand between dollar signs. For the
-site the links are rewritten, and `latex2mathml` turns each formula into MathML, which needs no script in the browser.
+The pages are readable on GitHub: links are relative to the file, and formulas are between dollar signs. For the site,
+the hooks rewrite the links, and `latex2mathml` converts each formula to MathML, which needs no script in the browser.
 """
 
 import os
@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("examples", "experiments", "benchmarks/results")
-"""Folders whose pages, and whatever they link to, are part of the site, under their own path."""
+"""Folders whose pages and linked files are part of the site, under their own path."""
 SUFFIXES = (".md", ".ipynb", ".png", ".svg", ".csv", ".json", ".py", ".yaml")
 CODE = re.compile(r"^(```|~~~).*?^\1\s*$|`[^`\n]+`", re.M | re.S)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
@@ -24,7 +24,7 @@ INLINE = re.compile(r"(?<![\w$\\])\$([^$\n]+?)\$(?![\w$])")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages outside docs/, and the files that they show."""
+    """Add the pages outside docs/, and the files that these pages show."""
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and path.suffix in SUFFIXES and "__pycache__" not in path.parts:
@@ -46,7 +46,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-    """Put the formulas into the page, which Markdown has not seen."""
+    """Insert the MathML of the formulas into the page, which Markdown has not processed."""
     html = re.sub(r"<p>(FORMULA\d+X)</p>", r"\1", html)
     for name, formula in _formulas.items():
         html = html.replace(name, formula)
@@ -55,7 +55,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
 
 
 _formulas: dict[str, str] = {}
-"""Formulas of the page in work, by the word that stands for each."""
+"""Formulas of the current page, by the placeholder of each formula."""
 
 
 def _formula(tex: str, block: bool) -> str:
@@ -77,7 +77,7 @@ def _link(link: str, here: Path, uri: str) -> str:
         return link
     file, hash_, anchor = link.partition("#")
     target = Path(os.path.normpath(here / file))
-    if target.is_dir():  # The site shows a recorded run's folder by its learning curve.
+    if target.is_dir():  # The site links to a recorded run's learning curve instead of its folder.
         target /= "curve.png" if (target / "curve.png").exists() else "README.md"
     docs = ROOT / "docs"
     there = target.relative_to(docs if target.is_relative_to(docs) else ROOT).as_posix()

@@ -1,4 +1,4 @@
-"""A drawing as SVG text. Each has a light background of its own, so that it is legible on a dark page."""
+"""A drawing as SVG text. Each drawing has its own light background, so that it is legible on a dark page."""
 
 from html import escape
 
@@ -8,7 +8,7 @@ PALE = {BLUE: "#dde8fa", ORANGE: "#fbe6d3", GREEN: "#dbf0e2", VIOLET: "#ebe0f5",
 
 
 class Drawing:
-    """Shapes in the order in which they are drawn. Lengths are in pixels; y goes down."""
+    """Shapes in the order in which they are drawn. Lengths are in pixels, and the y axis points down."""
 
     def __init__(self, width: int, height: int, title: str):
         self.width, self.height, self.title = width, height, title

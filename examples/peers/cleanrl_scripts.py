@@ -1,8 +1,9 @@
-"""CleanRL's own scripts on the emulator: `python cleanrl_scripts.py CLEANRL/cleanrl/ppo_atari_envpool.py --num-envs 8`.
+"""Runs CleanRL's own scripts on the emulator: `python cleanrl_scripts.py CLEANRL/cleanrl/ppo_atari_envpool.py
+--num-envs 8`.
 
-Takes a script of a checkout of https://github.com/vwxyzjn/cleanrl, changes its constructor and prints the change, and
-runs it with the arguments that follow: ppo_atari_envpool.py, pqn_atari_envpool.py (both import Gym before 0.26),
-ppo_atari.py, dqn_atari.py.
+This program changes the constructor in a script of a checkout of https://github.com/vwxyzjn/cleanrl, prints the change,
+and runs the script with the remaining arguments. The supported scripts are ppo_atari_envpool.py, pqn_atari_envpool.py
+(both import Gym before 0.26), ppo_atari.py and dqn_atari.py.
 """
 
 import difflib
@@ -41,7 +42,7 @@ if __name__ == "__main__":
     text = changed(given)
     before, after = given.read_text().splitlines(), text.splitlines()
     print("\n".join(difflib.unified_diff(before, after, "CleanRL", "here", n=0, lineterm="")))
-    sys.path.insert(0, str(given.resolve().parents[1]))  # this folder contains cleanrl_utils
+    sys.path.insert(0, str(given.resolve().parents[1]))  # This folder contains cleanrl_utils.
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / given.name
         script.write_text(text)

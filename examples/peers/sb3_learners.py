@@ -1,7 +1,7 @@
 """PPO and DQN of Stable-Baselines3 on the emulator: `python sb3_learners.py ppo 100000`.
 
-Beside SB3's own Atari scripts only the constructor differs: `VectorEnv` already skips, stacks and clips. `--theirs`
-takes SB3's constructor.
+Only the constructor differs from SB3's own Atari scripts, because `VectorEnv` already skips, stacks and clips. The
+option `--theirs` uses SB3's constructor.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """TorchRL's GymEnv and its collector on the emulator: `python torchrl_rollouts.py 2000`.
 
-The id "ALE/Pong-v5" with Gymnasium's wrappers becomes "accel_rl/Pong-v5", whose frames are stacked already. `--theirs`
-takes the former.
+The id "ALE/Pong-v5" with Gymnasium's wrappers becomes "accel_rl/Pong-v5", whose frames are already stacked. The option
+`--theirs` uses "ALE/Pong-v5" with Gymnasium's wrappers.
 """
 
 import argparse

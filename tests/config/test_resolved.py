@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.config.modes import MODES
-from accel_rl.config.resolved import Resolved, fill_in, resolve
+from accel_rl.config.resolved import MODES, Resolved, fill_in, resolve
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.make import EnvConfig
 from accel_rl.system.errors import ConfigError

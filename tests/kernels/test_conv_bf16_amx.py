@@ -139,7 +139,7 @@ def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
     calls = []
     monkeypatch.setattr("accel_rl.kernels.conv_bf16_amx.conv_bf16_amx", lambda *a: calls.append(a) or conv_bf16_amx(*a))
     compiled = learned()
-    assert len(calls) == len(net.layers)
+    assert len(calls) == (9 if name == "impala" else len(net.layers))  # 6 of impala's 15 are too narrow
     monkeypatch.setattr("accel_rl.kernels.conv_bf16_amx.supports", lambda *_: False)
     by_library = learned()
     assert torch.cosine_similarity(compiled, by_library, dim=0) > 0.999

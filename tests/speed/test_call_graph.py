@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from accel_rl.kernels.call import call
 from accel_rl.kernels.conv2d import relu_
-from accel_rl.kernels.native import compiled
+from accel_rl.kernels.native import call, compiled
 from accel_rl.speed.call_graph import CallRecord, CallRecorder
 from accel_rl.speed.captured_inference import copy_
 

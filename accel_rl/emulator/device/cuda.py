@@ -1,4 +1,4 @@
-"""The kernels of kernels.cu are launched on a GPU, in order with torch's operations on the current stream."""
+"""Launches the kernels of kernels.cu on a GPU, in order with torch's operations on the current stream."""
 
 import ctypes
 from functools import cache
@@ -13,7 +13,7 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # threads per block of the kernels step, draw and begin
-OLDEST = (8, 0)  # least supported compute capability of a GPU
+OLDEST = (8, 0)  # minimum supported compute capability of a GPU
 PLAIN_SHARED = 48 * 1024  # bytes of shared memory that a block gets without a request
 
 
@@ -35,7 +35,7 @@ def kernels_of(device: torch.device) -> "CudaKernels":
 
 
 class CudaKernels:
-    """The kernels of one loaded GPU module. None of the calls waits for the GPU."""
+    """The kernels of one loaded GPU module. None of the methods waits for the GPU."""
 
     def __init__(self, device: torch.device) -> None:
         from cuda.bindings import driver
@@ -48,25 +48,26 @@ class CudaKernels:
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
                 for name in ("step", "draw", "finish", "begin")
             }
-        # Bytes of shared memory that a block of each kernel may use
+        # Bytes of shared memory that a block of each kernel may use.
         self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)
 
     def step(self, a: StepArguments) -> None:
-        """Launch one thread per environment, one warp per block. The ROM is stored twice in shared memory, with the
-        opcode table."""
+        """Launch the kernel step with one thread per environment and one warp per block. Each block's shared memory
+        contains the ROM twice, and the opcode table."""
         words = (a.tables.rom_bytes + 5) // 4
         self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
 
     def draw(self, a: StepArguments, rows: int) -> None:
-        """Launch one block per environment and one warp per picture. Both pictures are in shared memory."""
+        """Launch the kernel draw with one block per environment and one warp per picture. Both pictures of an
+        environment are in shared memory."""
         self._launch("draw", a.envs.n, DRAWING, 2 * core().device.picture_bytes(rows), a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
-        """Repeat abandoned frames with the plain core. scratch [threads, bytes] uint8."""
+        """Emulate abandoned frames again with the plain core. `scratch` is [threads, bytes] uint8."""
         self._launch("finish", len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
 
     def begin(self, a: StepArguments, all_of_them: bool) -> None:
-        """Launch one block per environment."""
+        """Launch the kernel begin with one block per environment."""
         self._launch("begin", a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
 
     def _launch(self, name: str, blocks: int, threads: int, shared: int, *parameters: Any) -> None:

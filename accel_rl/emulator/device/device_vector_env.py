@@ -1,7 +1,8 @@
-"""VectorEnv on a GPU: the games are emulated on the GPU, and no data of a step leaves the GPU.
+"""VectorEnv on a GPU emulates the games on the GPU, and no data of a step leaves the GPU.
 
-envs = VectorEnv("breakout", num_envs=4096, device="cuda") obs, info = envs.reset(seed=1) # [4096, 4, 84, 84] uint8 on
-the GPU obs, reward, terminated, truncated, info = envs.step(actions) # actions [4096] int64 on the GPU
+    envs = VectorEnv("breakout", num_envs=4096, device="cuda")
+    obs, info = envs.reset(seed=1)          # obs [4096, 4, 84, 84] uint8 on the GPU
+    obs, reward, terminated, truncated, info = envs.step(actions)    # actions [4096] int64 on the GPU
 
 All results are torch tensors on the device, which other libraries can read by DLPack. A step does not wait for the GPU.
 """
@@ -21,8 +22,7 @@ from accel_rl.emulator import palette
 from accel_rl.emulator.counter import Counter, check_noops
 from accel_rl.emulator.device import cuda
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
-from accel_rl.emulator.device.start_table import start_table
+from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
 from accel_rl.emulator.env_core import make_env_core
 from accel_rl.emulator.games import action_codes, check_benchmark_game
 from accel_rl.system.errors import ConfigError, nearest
@@ -43,10 +43,10 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
     step.
 
     Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80, and frames from before the
-    episode are zeros. reward [num_envs] float32; terminated and truncated [num_envs] bool. info["final_obs"] holds the
-    last observations of ended episodes, in the rows in which info["_final_obs"] is true; other rows are undefined. With
-    life_loss_info, a lost life sets terminated, though the game continues. noop_max is the largest number of no-op
-    frames after a reset.
+    episode are zeros. `reward` is [num_envs] float32, and `terminated` and `truncated` are [num_envs] bool.
+    `info["final_obs"]` contains the last observations of ended episodes, in the rows in which `info["_final_obs"]` is
+    true; other rows are undefined. With `life_loss_info`, a lost life sets terminated, though the game continues.
+    `noop_max` is the maximum number of no-op frames after a reset.
 
     All random numbers of an episode follow from its environment's seed and the episode's number (Philox), and are the
     same on CPUs and GPUs. Raises ConfigError.
@@ -122,7 +122,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         return self._obs, {}
 
     def step(self, actions: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
-        """Play an agent step in all environments. actions [num_envs] are whole numbers, preferably on the device."""
+        """Play an agent step in all environments. `actions` [num_envs] are whole numbers, preferably on the device."""
         if self._envs is None:
             raise error.ResetNeeded("step() before reset()")
         action = torch.as_tensor(actions, device=self.device)

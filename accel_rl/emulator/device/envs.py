@@ -1,4 +1,4 @@
-"""These environments run on a device. Their states, frames, rewards and resets never leave the device."""
+"""Environments that run on a device, which their states, frames, rewards and resets never leave."""
 
 from typing import NamedTuple
 
@@ -66,17 +66,17 @@ class DeviceEnvs:
         return torch.zeros(shape, dtype=dtype, device=self.game.device)
 
     def reseed(self, seeds: list[int]) -> None:
-        """Set other seeds. Call `begin` next."""
+        """Set other seeds; `begin` must be called next."""
         self._seeds = torch.from_numpy(np.array(seeds, np.uint32).view(np.int32)).to(self.game.device)
 
     def begin(self, out: DeviceStep) -> None:
-        """Begin episode 0 of all environments. Their first frames and ages are written into `out`."""
+        """Begin episode 0 of all environments. The first frames and ages are written into `out`."""
         self.state["envs"][self._at["seed"]] = self._seeds
         self._step(self._no_action, out, begins=True)
 
     def step(self, action: Tensor, out: DeviceStep) -> None:
-        """Play an agent step. action [n] int64; a negative action skips the environment. After an episode's end the
-        next episode begins within the step."""
+        """Play an agent step with `action` [n] int64; a negative action skips the environment. After an episode's end
+        the next episode begins within the step."""
         self._step(action, out)
 
     def _step(self, action: Tensor, out: DeviceStep, begins: bool = False) -> None:
@@ -84,7 +84,8 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """Play a step on a CPU like `step`. Return the processor iterations of all warps, and of all lanes."""
+        """Play a step on a CPU like `step`. Return the number of iterations of the processor loop, summed over all
+        warps and over all lanes."""
         return play_on_host(
             step_arguments(
                 action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
@@ -97,7 +98,7 @@ class DeviceEnvs:
 
     @property
     def code(self) -> Tensor:
-        """For each environment's last step [n] uint8: 0, or the reason for which the plain core played the step (see
+        """Return 0 for each environment [n] uint8, or the reason for which the plain core played its last step (see
         kernels/envs.h)."""
         return self.state["code"]
 

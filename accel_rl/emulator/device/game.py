@@ -1,21 +1,48 @@
-"""One game on a device has a ROM, rules and start states, which all environments of the game on this device share."""
+"""A game on a device has a ROM, rules and start states, which all environments of the game on this device share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from accel_rl.emulator.atari import core, rom_path
-from accel_rl.emulator.device.start_table import Starts
-from accel_rl.emulator.env_core import OBSERVATIONS
+from accel_rl.emulator.counter import start_at, wait_at
+from accel_rl.emulator.env_core import OBSERVATIONS, AtariEnvCore
 from accel_rl.emulator.games import cartridge, settings
+
+
+class Starts(NamedTuple):
+    """play [rows, columns, bytes] uint8 are consoles and games. frames [rows, columns, height, width] uint8 are first
+    observations. An episode's row and column are drawn by counter (see emulator.counter)."""
+
+    play: np.ndarray
+    frames: np.ndarray
+
+
+def start_table(core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_shape: tuple[int, ...]) -> Starts:
+    """Play every start. starts [rows, columns] of (timer, number of no-op frames), where each row has one timer."""
+    plays: list[list[np.ndarray]] = []
+    frames = np.zeros((len(starts), len(starts[0]), *frame_shape), np.uint8)
+    frame = np.zeros((1, *frame_shape), np.uint8)
+    for r, row in enumerate(starts):
+        plays.append([])
+        for c, (timer, noops) in enumerate(row):
+            if c:
+                wait_at(core, timer, noops - row[c - 1][1])
+            else:
+                start_at(core, timer, noops)
+            core.begin(frame)
+            frames[r, c] = frame[0]
+            plays[r].append(np.frombuffer(core.play(), np.uint8))
+    return Starts(np.array(plays), frames)
 
 
 @dataclass(frozen=True)
 class AgentStepRules:
-    """Rules of an agent step, see envs.protocols."""
+    """Rules of an agent step, as in envs.protocols."""
 
     frame_skip: int
     max_steps: int
@@ -37,7 +64,7 @@ class DeviceGame:
         starts: Starts,
         device: torch.device | str,
     ) -> None:
-        """`codes` has the joystick action of each agent action. luminance [256] uint8 is the gray of each colour
+        """`codes` has the joystick action of each agent action. `luminance` [256] uint8 is the gray of each colour
         byte."""
         functions = core().device
         self.game = game
@@ -46,7 +73,7 @@ class DeviceGame:
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
         self.rom_bytes = functions.cartridge_size(self.kind)
         rom = rom_path(game).read_bytes()
-        while len(rom) < self.rom_bytes:  # the console mirrors a smaller ROM
+        while len(rom) < self.rom_bytes:  # The console mirrors a smaller ROM.
             rom += rom[: self.rom_bytes - len(rom)]
         self.rom = rom = rom[: self.rom_bytes]
         self.shape = starts.frames.shape[2:]

@@ -1,9 +1,9 @@
-"""The kernels for a GPU are compiled by NVRTC, which needs neither nvcc nor a GPU.
+"""NVRTC compiles the kernels for a GPU, and needs neither nvcc nor a GPU.
 
     kernels.cu and all headers  ->  NVRTC  ->  cubin and compile log  ->  a file of the cache folder
 
-The file's name contains a hash of everything that determines the result: sources, flags, NVRTC's version, architecture.
-The cache folder is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
+The name of the cached file contains a hash of everything that determines the result: sources, flags, NVRTC's version,
+architecture. The cache folder is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from accel_rl.system.errors import ConfigError, RunError
 EMULATOR = Path(__file__).parents[1]
 MAIN = "device/kernels/kernels.cu"
 FLAGS = ("--std=c++17", "--fmad=false", "--ptxas-options=-v")
-# A flag for tests, because a later NVRTC may have warnings that this version does not have.
+# Only tests use this flag, because a later NVRTC may issue new warnings.
 STRICT = "--warning-as-error=all-warnings"
 INSTALL = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
 
@@ -52,7 +52,8 @@ def version() -> str:
 
 
 def cubin(capability: tuple[int, int] | int) -> bytes:
-    """Return the kernels for a compute capability, (9, 0) or 90. Raises ConfigError if NVRTC is not installed."""
+    """Return the compiled kernels for a compute capability, (9, 0) or 90. Raises ConfigError if NVRTC is not
+    installed."""
     return compiled(capability).cubin
 
 
@@ -77,7 +78,8 @@ def compiled(capability: tuple[int, int] | int) -> Compiled:
 
 
 def sources() -> dict[str, str]:
-    """Return all headers and kernels.cu by their path in the emulator's folder. The #includes are also such paths."""
+    """Return all headers and kernels.cu by their path in the emulator's folder. The headers' #includes use the same
+    paths."""
     paths = [*EMULATOR.glob("core/**/*.h"), *EMULATOR.glob("device/kernels/*")]
     return {
         path.relative_to(EMULATOR).as_posix(): with_rooted_includes(path)
@@ -134,8 +136,8 @@ def parse_log(log: str) -> dict[str, Resources]:
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
-        # The cumulative size includes the stack of all called functions. The other pattern is for a kernel that calls
-        # no function.
+        # The cumulative size includes the stack of all called functions.
+        # The other pattern is for a kernel that calls no function.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(
@@ -171,7 +173,7 @@ def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc
 
-        _version(nvrtc)  # This call loads the library.
+        _version(nvrtc)  # This call loads the library NVRTC.
     except (ImportError, RuntimeError) as error:  # The library loader raises RuntimeErrors.
         raise ConfigError(f"the emulator on a GPU needs NVRTC ({type(error).__name__}): {INSTALL}") from None
     return nvrtc
@@ -183,7 +185,7 @@ def _version(nvrtc: Any) -> tuple[int, int]:
 
 
 def _checked(result: tuple[Any, ...]) -> Any:
-    """Return the value of an NVRTC call. Raises RunError if the call failed."""
+    """Return the value of an NVRTC call, or raise RunError if the call failed."""
     status, *values = result
     if int(status):
         raise RunError(f"NVRTC: {status.name}")
@@ -191,7 +193,7 @@ def _checked(result: tuple[Any, ...]) -> Any:
 
 
 def _read(file: Path) -> Compiled | None:
-    """Return a file's content, or None if the file is missing or damaged."""
+    """Return the content of a cached file, or None if the file is missing or damaged."""
     try:
         digest, content = file.read_bytes()[:_DIGEST_BYTES], file.read_bytes()[_DIGEST_BYTES:]
     except OSError:
@@ -203,7 +205,7 @@ def _read(file: Path) -> Compiled | None:
 
 
 def _write(file: Path, result: Compiled) -> None:
-    """Write a file atomically. If the folder is not writable, no file is cached, which is not an error."""
+    """Write a cached file atomically. If the cache folder is not writable, no file is cached, which is not an error."""
     log = result.log.encode()
     content = len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.cubin
     with contextlib.suppress(OSError):

@@ -1,4 +1,5 @@
-"""An agent step on a device is one torch operator. On a GPU the operator runs kernels, and on a CPU their host build.
+"""An agent step on a device is one torch operator. On a GPU the operator runs kernels, and on a CPU the host build of
+these kernels.
 
     step -> draw -> finish -> begin        (kernels/kernels.cu)
 
@@ -33,11 +34,13 @@ def step_atari(
     repeat_probability: float,
     begins: bool = False,
 ) -> None:
-    """Play one agent step of n environments. The lists are in the order of the names STATE, OUT, TABLES and RULES.
+    """Play one agent step of n environments. `state`, `out`, `tables` and `rules` are in the order of the names STATE,
+    OUT, TABLES and RULES.
 
-    action [n] int64 are indices of the game's actions, and a negative action skips the environment. `out` are arrays
-    [n, ...], see `data.step.Step`. If an episode ends, the next episode begins in the same step, and `frame` is its
-    first. With `begins`, begin episode 0 of all environments instead of a step, and write frame and age only.
+    `action` [n] int64 are indices of the game's actions, and a negative action skips the environment. `out` are arrays
+    [n, ...], as in `data.step.Step`. If an episode ends, the next episode begins in the same step, and `frame` is the
+    next episode's first frame. With `begins`, begin episode 0 of all environments instead of a step, and write frame
+    and age only.
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if begins:
@@ -68,7 +71,8 @@ def _on_cuda(
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step by the host build. Return the processor's iterations of all warps, and of all lanes."""
+    """Play an agent step by the host build. Return the number of iterations of the processor loop, summed over all
+    warps and over all lanes."""
     kernels, given = core().device, bytes(a)
     warps, lanes = kernels.step(given)
     kernels.draw(given)

@@ -1,4 +1,4 @@
-"""Daley & Amato 2021 (arXiv:2111.01264): concurrent training and synchronized execution of DQN.
+"""Daley & Amato 2021 (arXiv:2111.01264) present concurrent training and synchronized execution of DQN.
 
 | in the paper | here |
 |---|---|
@@ -6,8 +6,8 @@
 | Table 4: the 49 games | `table_4`: `suite` (report it with --score best) |
 | Table 5: hyperparameters | `dqn` |
 
-`accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02`. `python -m benchmarks.gpu --part daley` measures the rates of
-the 14 variants on a GPU, in turns.
+The command `accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02` runs a scaled Table 4. `python -m benchmarks.gpu
+--part daley` measures the rates of the 14 variants on a GPU, in turns.
 """
 
 from dataclasses import replace
@@ -20,15 +20,15 @@ from accel_rl.sweeps.grid import Level, levels
 THREADS = (1, 2, 4, 8)
 VARIANTS = ("standard", "concurrent", "synchronized", "both")
 FILL = 50_000
-"""Env steps of random play that fill the replay before Algorithm 1 counts its first (Table 5: N)."""
+"""Number of env steps of random play that fill the replay before Algorithm 1 counts its first step (Table 5: N)."""
 FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standard", "concurrent")]
-"""The paper's 14 variants. A single thread has no synchronized variants, because there is nothing to synchronize (Table
-1)."""
+"""The 14 variants of Daley & Amato 2021. A single thread has no synchronized variants, because it has nothing to
+synchronize (Table 1)."""
 
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """The DQN of Table 5 and section 5.2 at full size: 50 M env steps after the random start, 30 evaluation episodes
-    every 250,000 env steps.
+    """The DQN of Table 5 and section 5.2 at full size has 50 M env steps after the random start, and 30 evaluation
+    episodes every 250,000 env steps.
 
     Network, frames and epsilon are those of Mnih et al. 2015, as in the paper. Episodes do not start with random
     actions, unlike in Stooke & Abbeel 2018.
@@ -78,8 +78,8 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
     seeds=(0, 1, 2, 3, 4),  # section 5.1: five trials
 )
 def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """The speed test of Tables 1 to 3 (section 5.1): Pong, a million env steps after the random start, with a constant
-    epsilon of 0.1. 50 M env steps take 50 times the hours of one run."""
+    """The speed test of Tables 1 to 3 (section 5.1) plays Pong for a million env steps after the random start, with a
+    constant epsilon of 0.1. 50 M env steps take 50 times the hours of one speed test."""
     config = dqn("pong", threads, variant, seed)
     algo: Any = config.algo
     return replace(

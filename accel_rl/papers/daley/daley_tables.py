@@ -1,4 +1,4 @@
-"""Tables 1 to 4 of Daley & Amato are built for given runs, in the paper's layout, next to the paper's numbers."""
+"""Builds tables 1 to 4 of Daley & Amato for given runs, in the paper's layout, next to the paper's numbers."""
 
 import math
 import statistics as stats
@@ -13,9 +13,9 @@ from accel_rl.results.run_settings import Settings, asynchronous, differences, p
 from accel_rl.results.table import Pair, Table, alike, marked, number, paper_table, sentence
 from accel_rl.results.trained_run import BySetting, Run
 
-MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015
+MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015.
 TITLE = "Daley & Amato 2021, table {}"
-BASE = ("1", "standard")  # tables 2 and 3 are relative to this cell
+BASE = ("1", "standard")  # Tables 2 and 3 are relative to the cell of the standard variant with one thread.
 HUMAN_LEVEL = 75  # A game is at human level above this percentage between random and human (section 5.2).
 Hours = Mapping[tuple[str, str], list[float]]  # maps (threads, variant) to the hours of a cell's runs
 
@@ -23,8 +23,8 @@ Hours = Mapping[tuple[str, str], list[float]]  # maps (threads, variant) to the 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
     """Build tables 1 to 3: hours for 50 M env steps by threads and variant, the same in percent, and the speed-up.
 
-    Tables 2 and 3 are relative to the standard variant with one thread, and need a run of that variant. As in the
-    paper, runs without evaluations are used; runs with evaluations are used only if there are no others.
+    Tables 2 and 3 are relative to the standard variant with one thread, and need a run of that variant. Runs with
+    evaluations are used only if no runs without evaluations exist, because the paper's runs have none.
     """
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
@@ -117,7 +117,8 @@ def _is_of_suite(run: Run) -> bool:
 def best(runs: Sequence[Run]) -> tuple[float, float, int]:
     """Return (mean, standard deviation, number of episodes) of the best evaluations of these runs.
 
-    The mean is over runs, and the deviation over all episodes of these evaluations; NaN if no deviation was recorded.
+    The mean is over runs, and the deviation over all episodes of the best evaluations; the deviation is NaN if none was
+    recorded.
     """
     means = []
     variances = []
@@ -223,7 +224,7 @@ def daley_name(settings: Settings) -> str:
 
 
 def is_daleys_dqn(settings: Settings) -> bool:
-    """Whether a run is DQN on one game and one rank with a batch of 32 (Daley & Amato, table 5)."""
+    """Return whether a run is DQN on one game and one rank with a batch of 32 (Daley & Amato, table 5)."""
     one_rank = ranks(settings) == 1 and not asynchronous(settings) and not settings.get("secondary.batch")
     dqn = settings.get("algorithm") == "dqn" and settings.get("algo.batch_size") == 32
     return dqn and one_rank and plays_atari(settings)
@@ -239,7 +240,7 @@ def daley_hours(settings: Settings) -> float | None:
 
 
 def published_tables() -> list[Table]:
-    """Build tables 1 to 3 as printed."""
+    """Build tables 1 to 3 as printed in the paper."""
     paper = published_by("daley")
     first = paper["table_1"]
     names = ["threads", *first["columns"]]

@@ -1,8 +1,9 @@
-"""Dalton & Frosio 2020 (arXiv:1907.08467), Table 3 and Figure 5: A2C with V-trace, several batches per sampled window.
+"""Dalton & Frosio 2020 (arXiv:1907.08467), Table 3 and Figure 5, train A2C with V-trace on several batches per sampled
+window.
 
-`accel-rl sweep dalton:table_3` sweeps all columns and games; `accel-rl report` of its folder prints the paper's table.
-`accel-rl train dalton:table_3 --game pong` trains one column. `python -m benchmarks.cuda_emulator` measures emulation,
-inference and training by number of environments (Figures 2 to 4, Table 4).
+`accel-rl sweep dalton:table_3` runs all columns and games, and `accel-rl report` of the sweep's folder prints the
+paper's table. `accel-rl train dalton:table_3 --game pong` trains one column. `python -m benchmarks.cuda_emulator`
+measures emulation, inference and training by number of environments (Figures 2 to 4, Table 4).
 """
 
 from dataclasses import replace
@@ -14,14 +15,14 @@ from accel_rl.sweeps.grid import Level, levels
 
 GAMES = ("assault", "asterix", "ms_pacman", "pong")
 STEPS = 20_000_000
-"""Env steps per run, 80 million emulated frames. The paper's longest run reaches its score after 18 million training
-frames, and a training frame is an env step (footnote 2)."""
+"""Number of env steps per run, which are 80 million emulated frames. The paper's longest run reaches its score after 18
+million training frames, and a training frame is an env step (footnote 2)."""
 
 EVALUATION_INTERVAL = 500_000
-"""Env steps between evaluations. The training frames of Table 3 are multiples of half a million."""
+"""Number of env steps between evaluations. The training frames of Table 3 are multiples of half a million."""
 
 BATCHES = {1: (5, 5), 5: (5, 1), 20: (20, 1)}
-"""Maps the number of batches to (N, SPU): length of an update's window, and steps per update."""
+"""Maps the number of batches to (N, SPU), the length of an update's window and the steps per update."""
 
 COLUMNS = {  # Each column has an engine, environments per rank, batches and ranks.
     "cpu-120-1": ("workers", 120, 1, 1),
@@ -37,12 +38,12 @@ COLUMNS = {  # Each column has an engine, environments per rank, batches and ran
 
 @levels(Level({"game": GAMES}), Level({"column": tuple(COLUMNS)}), seeds=(0, 1, 2))
 def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> TrainConfig:
-    """One column of Table 3. Environments are emulated on CPU cores (the paper: OpenAI Gym) or on the learner's GPU
-    (CuLE).
+    """One column of Table 3 of Dalton & Frosio 2020. Environments are emulated on CPU cores (the paper: OpenAI Gym) or
+    on the learner's GPU (CuLE).
 
     The paper specifies pictures of 84x84 and, with `gpu`, CuLE's 30 cached start states. This project chose the network
-    of Mnih et al. 2015 with 1.7 million parameters (the paper reports 4 million parameters, but not their layers), and
-    A2C's learning rate, scaled with the batch size (the paper reports none).
+    of Mnih et al. 2015 with 1.7 million parameters, because the paper reports 4 million parameters but not their
+    layers. This project also chose A2C's learning rate, scaled with the batch size, because the paper reports none.
     """
     if column not in COLUMNS:
         raise ValueError(f"column={column!r} is not in Table 3: {', '.join(COLUMNS)}")

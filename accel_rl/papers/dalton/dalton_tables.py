@@ -1,5 +1,5 @@
-"""Table 3 of Dalton & Frosio 2020 is built for given runs, in the paper's layout, with each cell next to the
-paper's."""
+"""Builds Table 3 of Dalton & Frosio 2020 for given runs, in the paper's layout, with each cell next to the paper's
+cell."""
 
 import math
 import statistics as stats
@@ -32,10 +32,8 @@ def cule_differences(settings: Settings) -> list[str]:
 
 
 def hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps at the frames/s that table 3 prints for a run's column and game.
-
-    Return None for other runs.
-    """
+    """Return the hours for 50 M env steps at the frames/s that table 3 prints for a run's column and game, or None for
+    other runs."""
     printed = published_by("dalton")["table_3"]
     game = printed["games"].get(settings.get("env.game"))
     if not (result := column(settings)) or game is None:
@@ -44,15 +42,16 @@ def hours(settings: Settings) -> float | None:
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
-    """Build a table for each game of which there are runs."""
+    """Build a table for each game that some run plays."""
     here = [run for run in runs if column(run.settings)]
     return [_table(game, [r for r in here if r.game == game]) for game in sorted({r.game for r in here})]
 
 
 def measured(run: Run, score: float | None) -> list[float]:
-    """Return thousand frames/s, updates/s, and minutes and million frames to the score (NaN if it was not reached).
+    """Return thousand frames/s, updates/s, and the minutes and million frames until the score was reached (NaN if the
+    score was not reached).
 
-    Frames are training frames, one per env step, which is a quarter of the emulated frames (footnote 2 of the paper).
+    A frame is a training frame, one per env step, which is a quarter of the emulated frames (footnote 2 of the paper).
     """
     per_update = int(run.settings["sampler.envs"]) * int(run.settings["sampler.horizon"])
     steps, scores = run.evaluations if run.evaluated else run.online

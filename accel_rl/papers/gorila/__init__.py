@@ -6,9 +6,9 @@ shards.
 | Tables 1 to 4, Figures 3 to 5: Gorila and single-GPU DQN in 49 games | `tables`: `gorila` and `single` |
 | section 5.2: final evaluations from null op starts and from saved starts | `accel-rl evaluate RUN --best --save` |
 
-On a Ray cluster: `accel-rl sweep gorila:tables --only agent=gorila --override address=HOST:PORT`. On a small machine:
-`--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2`. For two cores there are `pong_small` and
-`pong_small_single`.
+On a Ray cluster, all tables run by `accel-rl sweep gorila:tables --only agent=gorila --override address=HOST:PORT`. On
+a small machine, the options `--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2` reduce this
+sweep. The experiments `pong_small` and `pong_small_single` are for two cores.
 """
 
 from dataclasses import replace
@@ -22,8 +22,8 @@ from accel_rl.sweeps.grid import levels
 
 BUNDLES, SHARDS = 100, 31  # section 5.1
 ENV_STEPS = 200_000_000
-"""Env steps of all bundles together. The number was chosen by this project, since the paper only gives "up to 6
-days"."""
+"""Number of env steps of all bundles together. This project chose the number of env steps, since the paper only reports
+"up to 6 days"."""
 SMALL_UPDATES = 300_000
 """Updates of the parameters in `pong_small`."""
 SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
@@ -33,25 +33,26 @@ SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
 def gorila(
     game: str = "pong", bundles: int = BUNDLES, shards: int = SHARDS, replay: int = 1_000_000, seed: int = 0
 ) -> TrainConfig:
-    """The experiment of section 5.1 at the paper's size. `replay` is the number of transitions in the replay of each
-    bundle.
+    """The experiment of section 5.1 of Nair et al. 2015 at the paper's size. `replay` is the number of transitions in
+    the replay of each bundle.
 
     The paper's replay holds "1 million frames". This experiment assumes that a frame is what the agent sees, one per
-    transition, as in Mnih et al. 2015, whose setup the paper follows. A replay then has 7.1 GB per bundle. If the paper
-    meant an emulated frame, four per transition, the setting would be `replay=250_000`.
+    transition, as in Mnih et al. 2015, whose setup the paper follows. A replay of one million transitions has 7.1 GB
+    per bundle. If the paper meant an emulated frame, four per transition, the setting would be `replay=250_000`.
     """
     base = on_gorila(default_config("dqn"))
     default: Any = base.algo
     algo: Any = replace(
         default,
-        # Training starts as in Mnih et al. 2015
+        # Training starts as in Mnih et al. 2015.
         replay=replace(default.replay, size=replay, start=min(50_000, replay)),
         batch_size=32,  # Mnih et al. 2015
         intensity=32.0,  # Algorithm 1: an update at each step
         gamma=0.99,  # Mnih et al. 2015
         target_interval=60_000,  # section 5.1; the interval counts updates of the parameters
         optimizer="adagrad",  # section 4.2
-        learning_rate=0.003,  # chosen by this project without a search; a small test did not learn Pong with this rate
+        # This project chose the learning rate without a search; a small test did not learn Pong with this rate.
+        learning_rate=0.003,
         optimizer_eps=1e-6,  # chosen by this project
         network="nature",  # section 5.1
         epsilon=1.0,  # section 5.1: epsilon falls to 0.1 within a million updates of the parameters
@@ -68,25 +69,25 @@ def gorila(
             base.gorila,
             bundles=bundles,
             shards=shards,
-            in_flight=0,  # Algorithm 1: new parameters before each step
-            outlier_deviations=5.0,  # chosen by this project; the paper says "several"
+            in_flight=0,  # Algorithm 1 pulls new parameters before each step.
+            outlier_deviations=5.0,  # This project chose the number; the paper says "several".
         ),
-        # Section 5.2; this project chose the interval
+        # Section 5.2; this project chose the interval.
         evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),
-        device="cpu",  # the paper reports a GPU for DQN only
+        device="cpu",  # The paper reports a GPU for DQN only.
         env_steps=ENV_STEPS,
         seed=seed,
     )
 
 
 def single(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """DQN on a single learner, with which the paper compares: the settings of Mnih et al. 2015."""
+    """DQN on a single learner, with which Nair et al. 2015 compare Gorila, has the settings of Mnih et al. 2015."""
     return daley.dqn(game, 1, "standard", seed)
 
 
 @levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # section 5.2: 5 runs
 def tables(game: str = "pong", agent: str = "gorila", seed: int = 0) -> TrainConfig:
-    """Tables 1 to 4 and Figures 3 to 5: Gorila and single-GPU DQN in the 49 games."""
+    """Tables 1 to 4 and Figures 3 to 5 compare Gorila and single-GPU DQN in the 49 games."""
     if agent not in ("gorila", "single"):
         raise ValueError(f"agent={agent!r}: must be gorila or single")
     return gorila(game, seed=seed) if agent == "gorila" else single(game, seed)
@@ -96,10 +97,10 @@ table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
 
 
 def pong_small(seed: int = 1) -> TrainConfig:
-    """Pong's first 300,000 updates on two cores: two bundles, two shards.
+    """A small Gorila run makes Pong's first 300,000 updates on two cores, with two bundles and two shards.
 
-    Actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The experiment is small:
-    A3C's network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay of 50,000 per
+    Actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The run uses A3C's network
+    with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay of 50,000 transitions per
     bundle. The optimizer is RMSProp, because no learning rate was searched for AdaGrad.
     """
     config = on_gorila(default_config("dqn"))
@@ -136,10 +137,10 @@ def pong_small_unguarded(seed: int = 1) -> TrainConfig:
 
 
 def pong_small_single(seed: int = 1) -> TrainConfig:
-    """The 300,000 updates of `pong_small` by one learner without a cluster, with the same settings.
+    """One learner without a cluster makes the 300,000 updates of `pong_small`, with the same settings.
 
-    Its replay is as large as the replays of both bundles together, so that a transition is available for as many
-    updates.
+    The replay of this learner is as large as the replays of both bundles together, so that a transition is available
+    for the same number of updates.
     """
     config = pong_small(seed)
     algo: Any = config.algo

@@ -16,7 +16,7 @@ from accel_rl.papers.published import percent_of, published_by
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import Run
 
-HOURS = (6.0, 12.0, 24.0, 36.0)  # The text about figure 5 has numbers at these hours of training.
+HOURS = (6.0, 12.0, 24.0, 36.0)  # The text about figure 5 reports numbers at these hours of training.
 LINEAR = 100  # The axis of a bar is linear up to this percentage, and logarithmic beyond.
 
 Bars = Mapping[str, Mapping[str, float]]
@@ -56,7 +56,7 @@ def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
 def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
     """Return figures 3 and 4 of a setting: (bars, label of the axis, caption).
 
-    The paper draws figure 3 for human starts only. This project draws the same figure for null-op starts.
+    The paper draws figure 3 for human starts only. This project draws figure 3 also for null-op starts.
     """
     result = []
     wanted: tuple[tuple[Starts, str, int], ...] = (("saved", "Figure 3", 2), ("noop", "Like figure 3", 1))
@@ -100,20 +100,21 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 @dataclass(frozen=True)
 class Progress:
-    """Hours by game until a run passes DQN's score, and until its best score, or infinite if never. Medians over
-    runs."""
+    """Hours, by game, until a run passes DQN's score and until it reaches its best score, or infinity if never. The
+    hours are medians over runs."""
 
     starts: Starts
     passed: Mapping[str, float]
     peak: Mapping[str, float]
 
     def games(self, hours: float) -> tuple[int, int]:
-        """Return the number of games in which DQN was passed, and the best score reached, within these hours."""
+        """Return the number of games in which a run passed DQN's score, and in which it reached its best score, within
+        these hours."""
         return sum(h <= hours for h in self.passed.values()), sum(h <= hours for h in self.peak.values())
 
 
 def progress(setting: Setting, starts: Starts) -> Progress | None:
-    """Read the progress of one setting from evaluations during training; None if no evaluation has a time."""
+    """Read the progress of one setting from evaluations during training, or return None if no evaluation has a time."""
     passed, peak = {}, {}
     for game in ATARI_49:
         both = [h for r in setting.games.get(game, ()) if is_gorila(r) and (h := _hours(r, starts)) is not None]
@@ -132,8 +133,8 @@ def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
 
 
 def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
-    """Draw the share of games in which DQN was passed, and the best score reached, over hours. Return the picture and a
-    table."""
+    """Draw over hours the share of games in which runs passed DQN's score, and in which they reached their best score.
+    Return the picture and a table."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = pyplot().subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]

@@ -1,14 +1,14 @@
-"""Scores in the tables of Nair et al. 2015 (Gorila) are the printed scores, and the scores of given runs.
+"""The tables of Nair et al. 2015 (Gorila) contain the printed scores, and the scores of given runs.
 
-The scores are read from these files of a run's folder:
+The scores of a run are read from these files of its folder:
 
     final/noop.json, final/saved.json                  the final evaluations: accel-rl evaluate RUN --best --save
     final/random-noop.json, final/random-saved.json    random play at 10 Hz: accel-rl evaluate RUN --random --save
     evaluations/*.json                                 those during training
 
-Each is an object with env_steps, score_mean, episodes and protocol. The protocol's `starts` is "saved" for saved
-starts; without it, episodes begin with no-ops. `wall_s` (seconds since the run's start) is optional in evaluations/;
-without it the clock of metrics.csv counts.
+Each file is an object with env_steps, score_mean, episodes and protocol. The protocol's `starts` is "saved" for saved
+starts; without this entry, episodes begin with no-ops. `wall_s` (seconds since the run's start) is optional in
+evaluations/; without it the clock of metrics.csv counts.
 
 A run counts if its sweep is one of the paper's, if it runs on a Gorila cluster, if it has final evaluations, or if it
 is evaluated from saved starts.
@@ -37,7 +37,8 @@ Starts = Literal["noop", "saved"]
 
 @dataclass(frozen=True)
 class Result:
-    """One evaluation. hours: since the run's start; NaN if unknown. points: checksum of its saved starts, or ""."""
+    """One evaluation. `hours` is the time since the run's start, or NaN if unknown. `points` is the checksum of the
+    saved starts, or ""."""
 
     score: float
     episodes: int
@@ -67,8 +68,8 @@ def during_training(run: Run, starts: Starts) -> list[Result]:
 def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
     """Return the result that counts for a run, and whether the result is a final evaluation.
 
-    Without a final evaluation, this is the best evaluation during training. The mean of the best evaluation is slightly
-    too high, since it is a maximum over noisy values. Return None if the run has no evaluation.
+    Without a final evaluation, the best evaluation during training counts. The mean of the best evaluation is slightly
+    too high, since it is a maximum over noisy values. Returns None if the run has no evaluation.
     """
     if (result := final(run, starts)) is not None:
         return result, True
@@ -77,7 +78,7 @@ def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
 
 
 def mean_score(results: Sequence[Result]) -> float:
-    """Return the mean score; NaN without results."""
+    """Return the mean score, or NaN without results."""
     return float(np.mean([r.score for r in results])) if results else math.nan
 
 
@@ -119,7 +120,7 @@ def _read(path: Path) -> Result:
 PAPER = "Nair et al. 2015"
 HUMAN_LEVEL = 75  # A game is at human level above this percentage between random and human (section 6).
 KINDS: dict[Starts, str] = {"noop": "null_op", "saved": "human"}
-"""The starts of this project's evaluations, and the corresponding names in scores.json."""
+"""Maps the starts of this project's evaluations to the corresponding names in scores.json."""
 NAMES = {"null_op": "null op starts", "human": "human starts"}
 OURS = (
     "Our episodes begin at start points of ours, not at the paper's 100 points of a professional's play: those are not "
@@ -128,7 +129,7 @@ OURS = (
 
 
 def is_gorila(run: Run) -> bool:
-    """Return whether a run belongs in these tables."""
+    """Return whether a run belongs in the tables of Nair et al. 2015."""
     settings = run.settings
     of_paper = bool(experiment_of("gorila", run.experiment)) or settings.get("cluster") == "gorila"
     from_saved = settings.get("evaluation.starts") == "saved"
@@ -143,8 +144,8 @@ def gorila_differences(settings: Settings, kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Score:
-    """This project's score in one game, which is the mean over the results of runs. `random` is this project's random
-    play, or NaN if it was not measured."""
+    """This project's score in one game, which is the mean over the results of runs. `random` is the score of this
+    project's random play, or NaN if it was not measured."""
 
     game: str
     kind: str
@@ -164,7 +165,7 @@ class Score:
     @property
     def percent(self) -> float:
         """Return the human-normalised score 100 (score - random) / (human - random), with this project's random play if
-        it was measured, or else the paper's."""
+        it was measured, and otherwise with the paper's."""
         random = self.printed["random"] if math.isnan(self.random) else self.random
         return percent_of(self.mean, random, self.printed["human"])
 
@@ -176,8 +177,8 @@ class Score:
 def percent_of_dqn(game: str, kind: str, value: float) -> float:
     """Return the score relative to DQN, 100 (score - random) / (DQN - random), with the paper's random score.
 
-    If DQN is not above random, random is replaced by 0, as the paper's figure 4 does. Return NaN if DQN is not above 0
-    either.
+    If DQN is not above random, random is replaced by 0, as the paper's figure 4 does. Returns NaN if DQN's score is not
+    above 0 either.
     """
     row = published_scores(kind)[game]
     random = row["random"] if row["dqn"] > row["random"] else 0.0

@@ -1,4 +1,5 @@
-"""Tables 1 to 4 of Nair et al. 2015 (Gorila) for given runs, in the paper's layout, next to the paper's numbers."""
+"""Builds tables 1 to 4 of Nair et al. 2015 (Gorila) for given runs, in the paper's layout, next to the paper's
+numbers."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +25,8 @@ from accel_rl.results.trained_run import BySetting, Run
 
 @dataclass(frozen=True)
 class Setting:
-    """The runs of one setting with scores. `suffix` is appended to the names of its tables, and is "" for the first
-    setting."""
+    """The runs of one setting with scores. `suffix` is appended to the names of the setting's tables, and is "" for the
+    first setting."""
 
     name: str
     suffix: str
@@ -33,7 +34,7 @@ class Setting:
     by_starts: Mapping[Starts, Mapping[str, Score]]
 
     def tables(self) -> list[Table]:
-        """Build tables 1 to 4, as far as there are scores for them, and the counts of section 6."""
+        """Build tables 1 to 4, as far as the setting has scores for them, and the counts of section 6."""
         result = [
             build(i, self.name, self.by_starts[starts], self.suffix)
             for i, starts, build in LAYOUT
@@ -52,7 +53,7 @@ def settings_with_scores(settings: BySetting) -> list[Setting]:
 
 
 def _normalized(i: int, setting: str, own: Mapping[str, Score], suffix: str) -> Table:
-    """Build table 1 or 2."""
+    """Build table 1 or 2 of Nair et al. 2015."""
     printed = published_by("gorila")[f"table_{i}"]
     rows = []
     for game in ATARI_49:
@@ -68,7 +69,7 @@ def _normalized(i: int, setting: str, own: Mapping[str, Score], suffix: str) -> 
 
 
 def _raw(i: int, setting: str, own: Mapping[str, Score], suffix: str) -> Table:
-    """Build table 3 or 4."""
+    """Build table 3 or 4 of Nair et al. 2015."""
     kind = next(iter(own.values())).kind
     rows = []
     for game in ATARI_49:
@@ -114,7 +115,7 @@ def _note(setting: str, own: Mapping[str, Score]) -> str:
 
 
 def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffix: str) -> Table:
-    """Count the games as section 6 of the paper does."""
+    """Count the games as section 6 of Nair et al. 2015 does."""
     rows = []
     for starts, own in by_starts.items():
         kind = KINDS[starts]
@@ -143,7 +144,8 @@ def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffi
 
 
 def is_human_level(s: Score, score: float, percent: float) -> bool:
-    """Return whether a score is at least 75 % of the human score, or at least human if human is not above random."""
+    """Return whether a score is at least 75 % of the human score, or at least the human score if the human score is not
+    above random."""
     row = s.printed
     return percent >= HUMAN_LEVEL if row["human"] > row["random"] else score >= row["human"]
 

@@ -1,7 +1,7 @@
 """Parr 2017, "Deep In-GPU Experience Replay", trains dueling DQN on vectors, with the replay on the GPU that trains.
 
-`accel-rl train parr:replay_on_the_gpu`. The paper's environment, Super Smash Bros. Melee, is replaced by CartPole.
-`python -m benchmarks.gpu --part parr` measures its Table 1.
+The experiment runs by `accel-rl train parr:replay_on_the_gpu`. CartPole replaces the paper's environment, the game
+Super Smash Bros. Melee. `python -m benchmarks.gpu --part parr` measures Table 1 of Parr 2017.
 """
 
 from dataclasses import replace
@@ -15,12 +15,12 @@ WORKERS, UPDATE_SIZE = 50, 2_000  # In sections 3 and 4, experiences reach the r
 
 
 def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0) -> TrainConfig:
-    """The paper's settings: one million experiences, a shared layer of 128 units, dueling streams of 512, a target
-    network that is copied every 10,000 train steps (section 4.2). device: device of the replay; cpu is the paper's
-    in-RAM replay.
+    """The paper's settings are one million experiences, a shared layer of 128 units, dueling streams of 512 units, and
+    a target network that is copied every 10,000 train steps (section 4.2). `device` is the device of the replay; cpu is
+    the paper's in-RAM replay.
 
     The paper does not report the number of random steps before training, the exploration and the learning rate, so this
-    experiment uses DQN's.
+    experiment uses DQN's values.
     """
     if batch_size not in BATCH_SIZES:
         raise ValueError(f"batch_size={batch_size} is not in Table 1: {', '.join(map(str, BATCH_SIZES))}")

@@ -1,5 +1,5 @@
-"""Stooke & Abbeel 2018 (arXiv:1803.02811): many simulators (section 5.3), large batches (section 5.4), and many
-learners, synchronous or not (sections 4.2, 4.3 and 5.5). Each figure and table has a sweep:
+"""Stooke & Abbeel 2018 (arXiv:1803.02811) train with many simulators (section 5.3), large batches (section 5.4), and
+many learners, synchronous or asynchronous (sections 4.2, 4.3 and 5.5). Each figure and table of the paper has a sweep:
 
     accel-rl sweep stooke:figure_3 --out runs/figure_3
     accel-rl report runs/figure_3
@@ -19,8 +19,9 @@ learners, synchronous or not (sections 4.2, 4.3 and 5.5). Each figure and table 
 | section 5.3: scaling of the learning rate, warmup | `step_size_rules`, `step_size_warmup` |
 | section 5.3: more than 200 simulators with a replay | `dqn_simulators` |
 
-Each run requests the paper's number of GPUs. On a machine with fewer GPUs, the run's learners share them. `--scale`
-shortens each run, at full batch size. A single run: `accel-rl train stooke:a2c_scaling --game pong --envs 64`.
+Each run requests the paper's number of GPUs. On a machine with fewer GPUs, the run's learners share GPUs. `--scale`
+shortens each run, at full batch size. The command `accel-rl train stooke:a2c_scaling --game pong --envs 64` trains a
+single run.
 """
 
 from accel_rl.papers.stooke.figure_experiments import (

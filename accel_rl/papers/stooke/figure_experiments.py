@@ -9,15 +9,15 @@ from accel_rl.papers.stooke.stooke_q_learning import optimizers, secondary_learn
 from accel_rl.papers.stooke.stooke_settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
 from accel_rl.sweeps.grid import Grid, Level, grid
 
-SEEDS = (0, 1)  # section 5: results are averages over at least two random seeds
+SEEDS = (0, 1)  # Section 5: results are averages over at least two random seeds.
 WHOLE_MACHINE = 8  # One synchronous learner uses all GPUs of the paper's DGX-1 (section 5.5).
 
 
 def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
     """Return a configuration by its name in the paper's figures.
 
-    Examples are a2c-256env, dqn-512, a3c-16env-8 (8 learners of 16 environments) and appo-8env-8-2 (8 learners of 8
-    environments with 2 updates between pushes).
+    Examples of names are a2c-256env, dqn-512, a3c-16env-8 (8 learners of 16 environments) and appo-8env-8-2 (8 learners
+    of 8 environments with 2 updates between pushes).
     """
     name, size, *more = algorithm.split("-")
     if not size.endswith("env"):
@@ -37,8 +37,8 @@ def variants(games: Sequence[str], algorithms: Sequence[str], seeds: Sequence[in
 
 
 def figure_3(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Figure 3 has policy gradients against the number of simulators and learners: A2C with 16 to 512 environments, A3C
-    with 1 to 32 learners, PPO with 8 to 512 environments, APPO with 8 learners and 1 to 4 updates between pushes."""
+    """Figure 3 compares policy gradients by the number of simulators and learners. A2C has 16 to 512 environments, A3C
+    1 to 32 learners, PPO 8 to 512 environments, and APPO 8 learners with 1 to 4 updates between pushes."""
     gpus = {f"a2c-{n}env": 1 for n in (16, 32, 64, 128, 256, 512)}
     # In larger runs, several learners share a GPU.
     gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}
@@ -48,52 +48,56 @@ def figure_3(seeds: Sequence[int] = SEEDS) -> Grid:
 
 
 def figure_4(seeds: Sequence[int] = SEEDS) -> Grid:
-    """The figure compares DQN and Categorical DQN by batch size."""
+    """Figure 4 compares DQN and Categorical DQN by batch size."""
     names = [f"dqn-{n}" for n in (32, 512, 1_024)] + [f"c51-{n}" for n in (32, 256, 512, 1_024, 2_048)]
     return variants(TEST_GAMES, names, seeds)
 
 
 def figure_5(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Policy gradients on a whole machine of 8 GPUs (section 5.5).
+    """Figure 5 has policy gradients on a whole machine of 8 GPUs (section 5.5).
 
-    The paper's text gives 256 environments for A2C. For the other algorithms, sizes of Figures 10 and 11 are used.
+    The paper's text specifies 256 environments for A2C. For the other algorithms, sizes of Figures 10 and 11 are used.
     """
     names = ("a2c-256env", "a3c-16env-16", "ppo-64env", "appo-8env-8")
     return variants(TEST_GAMES, names, seeds, gpus=(WHOLE_MACHINE,) * 4)
 
 
 def figure_6(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Breakout, a secondary learner of another batch size: sampler 2,048 with secondary 64, and the reverse."""
+    """Figure 6 has a secondary learner of another batch size on Breakout: sampler 2,048 with secondary 64, and the
+    reverse."""
     return grid(secondary_learner, {"batch_size": (2_048, 64), "secondary": (64, 2_048)}, seeds=seeds)
 
 
 def figure_7(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Norms of the parameters in Figure 6's runs."""
+    """Figure 7 has the norms of the parameters in Figure 6's runs."""
     return figure_6(seeds)
 
 
 def figure_8(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Breakout, a secondary learner of the sampler's batch size, 256."""
+    """Figure 8 has a secondary learner of the sampler's batch size, 256, on Breakout."""
     return grid(secondary_learner, {"batch_size": (256,), "secondary": (256,)}, seeds=seeds)
 
 
 def figure_9(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Norms under Adam and RMSProp, Categorical DQN on Q*bert."""
+    """Figure 9 has norms under Adam and RMSProp, for Categorical DQN on Q*bert."""
     return grid(optimizers, *optimizers.levels, seeds=seeds)  # type: ignore[attr-defined]
 
 
 def figure_10(seeds: Sequence[int] = SEEDS) -> Grid:
-    """A2C in 49 games: 16 environments as the baseline, and the scaled synchronous and asynchronous variants."""
+    """Figure 10 has A2C in 49 games: 16 environments as the baseline, and the scaled synchronous and asynchronous
+    variants."""
     names = ("a2c-16env", "a2c-256env", "a3c-16env-16")
     return variants(POLICY_GRADIENT_GAMES, names, seeds, gpus=(1, WHOLE_MACHINE, WHOLE_MACHINE))
 
 
 def figure_11(seeds: Sequence[int] = SEEDS) -> Grid:
-    """PPO in 49 games: 8 environments as the baseline, and the scaled synchronous and asynchronous variants."""
+    """Figure 11 has PPO in 49 games: 8 environments as the baseline, and the scaled synchronous and asynchronous
+    variants."""
     names = ("ppo-8env", "ppo-64env", "appo-8env-8")
     return variants(POLICY_GRADIENT_GAMES, names, seeds, gpus=(1, WHOLE_MACHINE, WHOLE_MACHINE))
 
 
 def figure_12(seeds: Sequence[int] = SEEDS) -> Grid:
-    """DQN with a batch size of 512, Categorical DQN with 2,048, epsilon-Rainbow with 512, in 56 games."""
+    """Figure 12 has DQN with a batch size of 512, Categorical DQN with 2,048, and epsilon-Rainbow with 512, in 56
+    games."""
     return variants(Q_LEARNING_GAMES, ("dqn-512", "c51-2048", "rainbow-512"), seeds)

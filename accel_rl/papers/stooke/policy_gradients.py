@@ -10,14 +10,15 @@ from accel_rl.sweeps.grid import Level, levels
 
 @levels({"game": TEST_GAMES}, {"envs": (16, 32, 64, 128, 256, 512)})
 def a2c_scaling(game: str = "pong", envs: int = 16, seed: int = 0) -> TrainConfig:
-    """Figure 3, top, has 16 to 512 environments, horizon 5, and a learning rate scaled with the square root of the
-    batch size."""
+    """Figure 3, top, has A2C with 16 to 512 environments, horizon 5, and a learning rate scaled with the square root of
+    the batch size."""
     return policy_gradient("a2c", game, envs, 5, seed)
 
 
 @levels({"game": TEST_GAMES}, {"envs": (8, 16, 32, 64, 128, 256, 512)})
 def ppo_scaling(game: str = "pong", envs: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3, third row, has 8 to 512 environments with horizons of 256 to 4, for a constant batch size of 2,048."""
+    """Figure 3, third row, has PPO with 8 to 512 environments and horizons of 256 to 4, for a constant batch size of
+    2,048."""
     if envs < 1 or 2_048 % envs:
         raise ValueError(f"envs={envs} must divide the batch of 2,048")
     return policy_gradient("ppo", game, envs, 2_048 // envs, seed)
@@ -25,26 +26,26 @@ def ppo_scaling(game: str = "pong", envs: int = 8, seed: int = 0) -> TrainConfig
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
 def a2c_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Table 2 has A2C with 16 environments per GPU, synchronous."""
+    """Table 2 has synchronous A2C with 16 environments per GPU."""
     return together(a2c_scaling(game, 16 * ranks, seed), ranks)
 
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
 def ppo_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Table 2 has PPO with 8 environments per GPU, and a total batch size of 2,048."""
+    """Table 2 has synchronous PPO with 8 environments per GPU, and a total batch size of 2,048."""
     return together(ppo_scaling(game, 8 * ranks, seed), ranks)
 
 
 @levels({"game": TEST_GAMES}, Level({"ranks": (1, 2, 4, 8, 16, 32)}, gpus=(1, 2, 4, 8, 8, 8)))
 def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3, second row, and Table 2 have 1 to 32 learners of 16 environments with A2C's settings. More than 8
-    learners share the GPUs."""
+    """Figure 3, second row, and Table 2 have A3C with 1 to 32 learners of 16 environments and A2C's settings. With more
+    than 8 learners, learners share the GPUs."""
     return together(a2c_scaling(game, 16, seed), ranks, update="async")
 
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)}, {"local_updates": (1, 2, 3, 4)})
 def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int = 0) -> TrainConfig:
-    """Figure 3, bottom, and Table 2 have learners of 8 environments, with 1 to 4 updates between pushes.
+    """Figure 3, bottom, and Table 2 have APPO with learners of 8 environments, and 1 to 4 updates between pushes.
 
     Unlike PPO, APPO clips the gradient norm, has a quarter of the learning rate, and no schedules.
     """
@@ -70,8 +71,8 @@ def step_size_rules(game: str = "pong", envs: int = 256, scaling: str = "sqrt", 
 def step_size_warmup(
     game: str = "pong", envs: int = 512, warmup: float = 0.05, decorrelated: bool = True, seed: int = 0
 ) -> TrainConfig:
-    """Section 5.3, decorrelation of start states: with random first actions, warmup of the learning rate (Goyal et al.
-    2017: 5 of 90 epochs) had no effect; without them, learning failed early in some runs."""
+    """Section 5.3 decorrelates start states: with random first actions, warmup of the learning rate (Goyal et al. 2017:
+    5 of 90 epochs) had no effect. Without random first actions, learning failed early in some runs."""
     config = a2c_scaling(game, envs, seed)
     algo: Any = replace(config.algo, warmup=warmup)  # type: ignore[call-arg]
     steps = config.sampler.decorrelation_steps if decorrelated else 0

@@ -16,7 +16,7 @@ SIMULATORS = (64, 128, 256, 512)
 LEARNERS = 8
 """Number of learners of Table 1, one per GPU."""
 STEPS = 2_000_000
-"""Env steps of a measurement, which takes about a minute at the paper's speeds."""
+"""Number of env steps of a measurement, which takes about a minute at the paper's speeds."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
     """Settings of the network that acts, and the source of its parameters."""
 
     policy: str = ""
-    """Folder of a run of a2c, ppo or impala with the same network and game. The run's newest checkpoint acts. By
-    default an untrained network acts, whose inference takes the same time."""
+    """Folder of a run of a2c, ppo or impala with the same network and game, whose newest checkpoint acts. By default an
+    untrained network acts, whose inference takes the same time."""
 
     def check(self) -> None:
         super().check()

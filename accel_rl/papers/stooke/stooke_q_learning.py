@@ -10,13 +10,14 @@ from accel_rl.sweeps.grid import Level, levels
 
 @levels({"game": TEST_GAMES}, {"batch_size": (32, 512, 1_024)})
 def dqn_scaling(game: str = "breakout", batch_size: int = 512, seed: int = 0) -> TrainConfig:
-    """Figure 4, top, has batches of 32, 512 and 1,024 at training intensity 8."""
+    """Figure 4, top, has DQN with batches of 32, 512 and 1,024 at training intensity 8."""
     return q_learning("dqn", game, batch_size, seed)
 
 
 @levels({"game": TEST_GAMES}, {"batch_size": (32, 256, 512, 1_024, 2_048)})
 def c51_scaling(game: str = "breakout", batch_size: int = 2_048, seed: int = 0) -> TrainConfig:
-    """A run of figure 4, bottom, has a batch size of 32 to 2,048. Batch sizes from 256 up share one learning rate."""
+    """Figure 4, bottom, has Categorical DQN with batches of 32 to 2,048. Batch sizes from 256 up share one learning
+    rate."""
     return q_learning("c51", game, batch_size, seed)
 
 
@@ -36,7 +37,8 @@ def async_dqn(game: str = "breakout", ranks: int = 4, batch_size: int = 512, see
 def dqn_simulators(game: str = "breakout", envs: int = 256, batch_size: int = 512, seed: int = 0) -> TrainConfig:
     """Section 5.3 uses a replay of one million transitions, organised by simulator, with more than 200 simulators.
 
-    With many simulators and a small batch size, an optimisation phase has many updates. A large batch size avoids this.
+    With many simulators and a small batch size, an optimisation phase has many updates. A large batch size avoids long
+    optimisation phases.
     """
     config = dqn_scaling(game, batch_size, seed)
     return replace(config, sampler=replace(config.sampler, envs=envs))
@@ -49,7 +51,7 @@ def secondary_learner(
     """Section 5.4.2 and Figures 6 to 8 have a learner that samples, and a secondary learner that trains on the first
     learner's replay.
 
-    The learning rates are those of section 5.4.1. If the paper gives no rate for a batch size, the rate of the next
+    The learning rates are those of section 5.4.1. If the paper reports no rate for a batch size, the rate of the next
     smaller batch size is used.
     """
     config, rate = dqn_scaling(game, batch_size, seed), step_size("dqn", secondary)
@@ -57,9 +59,10 @@ def secondary_learner(
 
 
 @levels(
-    # With RMSProp, the paper's learning rate grows 20 times from batch size 64 to 1,024. One rate here is too low and
-    # one is too high (appendix C, i and ii). The paper does not report the rates at 64 and 256. The rate 2.5e-4 is
-    # DQN's, and 1.25e-3 was interpolated.
+    # With RMSProp, the paper's learning rate grows 20 times from batch size 64 to 1,024.
+    # One learning rate of this level is too low and one is too high (appendix C, i and ii).
+    # The paper does not report the rates at batch sizes 64 and 256.
+    # The rate 2.5e-4 is DQN's, and 1.25e-3 was interpolated.
     Level(
         {
             "optimizer": ("adam",) * 3 + ("rmsprop",) * 5,
@@ -71,7 +74,8 @@ def secondary_learner(
 def optimizers(
     game: str = "qbert", optimizer: str = "adam", batch_size: int = 64, learning_rate: float = 4.2e-4, seed: int = 0
 ) -> TrainConfig:
-    """Appendix C, Figure 9: norms of parameters, gradients and steps under Adam and RMSProp, batches of 64 to 1,024.
+    """Appendix C and Figure 9 compare norms of parameters, gradients and steps under Adam and RMSProp, with batches of
+    64 to 1,024.
 
     RMSProp needed 20 times the learning rate at the largest batch size. Adam's epsilon is 0.01 / batch size, as in
     appendix A. RMSProp's epsilon is 1e-6 inside the root at all batch sizes, as in Lasagne.

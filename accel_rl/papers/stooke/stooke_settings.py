@@ -1,5 +1,5 @@
 """Common settings of the experiments of Stooke & Abbeel 2018, from the paper, or from its published code where the text
-gives none."""
+specifies none."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,49 +8,49 @@ from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.atari_games import ATARI_49, ATARI_57
 
 STEPS = 50_000_000
-"""Env steps of a learning curve (section 5.3: 200 M frames)."""
+"""Number of env steps of a learning curve (section 5.3: 200 M frames)."""
 
 TEST_GAMES = ("beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders")
-"""Games of Figures 3 to 5. The paper's text names three of them (Breakout, Pong, Seaquest); this project chose the
-others."""
+"""Games of Figures 3 to 5. The paper's text names three of these games (Breakout, Pong, Seaquest), and this project
+chose the other three."""
 
 POLICY_GRADIENT_GAMES = tuple(sorted({*ATARI_49, "pitfall"} - {"hero"}))
-"""Games of Figures 10 and 11: those of Schulman et al. 2017, as in the paper's published code."""
+"""Games of Figures 10 and 11, which are those of Schulman et al. 2017, as in the paper's published code."""
 
 Q_LEARNING_GAMES = tuple(g for g in ATARI_57 if g != "surround")
-"""Games of Figure 12: the 57 without surround, as in the paper's published code."""
+"""Games of Figure 12, which are the 57 games without surround, as in the paper's published code."""
 
 POLICY_GRADIENT: dict[str, dict[str, Any]] = {
-    # Lasagne's RMSProp with its defaults adds epsilon inside the root. This project's default for A2C adds epsilon
-    # outside the root, which learns Pong sooner but differs from the paper.
+    # Lasagne's RMSProp with its defaults adds epsilon inside the root.
+    # This project's default for A2C adds epsilon outside the root, which learns Pong sooner.
     "a2c": {"optimizer": "rmsprop", "rmsprop_alpha": 0.9, "optimizer_eps": 1e-6},
     "ppo": {
         "minibatch": 512,
         "value_coefficient": 1.0,
-        "clip_grad_norm": 0.0,  # norm clipping came with APPO (section 5.3)
+        "clip_grad_norm": 0.0,  # Norm clipping came with APPO (section 5.3).
         "normalize_advantage": "none",
-        "clip_schedule": "linear",  # the clip range shrinks with the learning rate
+        "clip_schedule": "linear",  # The clip range shrinks with the learning rate.
         "optimizer": "adam-epsilon-hat",  # appendix A
     },
 }
-"""Settings of the published code that differ from the algorithm's defaults here."""
+"""Settings of the published code that differ from this project's defaults of the algorithm."""
 
 Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "dqn": {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4},  # section 5.4.1
     "c51": {32: 2.5e-4, 256: 4.2e-4},  # section 5.4.1; Bellemare et al. 2017 for batch size 32
     "rainbow": {512: 6.25e-5},  # section 5.4.1 uses the learning rate of Hessel et al. 2018
 }
-"""Maps {algorithm: {batch size: learning rate}}. Each rate holds up to the next batch size."""
+"""Maps {algorithm: {batch size: learning rate}}. Each rate applies up to the next batch size."""
 
 
 def step_size(algorithm: str, batch_size: int) -> float:
-    """Return the learning rate of the largest batch size in the paper that is not above this one."""
+    """Return the learning rate of the largest batch size in the paper that is not above this batch size."""
     known = Q_STEP_SIZES[algorithm]
     return known[max((b for b in known if b <= batch_size), default=min(known))]
 
 
 def policy_gradient(algorithm: str, game: str, envs: int, horizon: int, seed: int) -> TrainConfig:
-    """Configure A2C or PPO on one learner, 50 M env steps."""
+    """Configure A2C or PPO on one learner, for 50 M env steps."""
     base = default_config(algorithm)
     algo: Any = replace(base.algo, **POLICY_GRADIENT[algorithm])
     sampler = replace(base.sampler, envs=envs, horizon=horizon)
@@ -60,7 +60,7 @@ def policy_gradient(algorithm: str, game: str, envs: int, horizon: int, seed: in
 def q_learning(
     algorithm: str, game: str, batch_size: int, seed: int, learning_rate: float | None = None, **algo: Any
 ) -> TrainConfig:
-    """Configure DQN, C51 or epsilon-Rainbow on one learner, 50 M env steps; Adam as in appendix A."""
+    """Configure DQN, C51 or epsilon-Rainbow on one learner, for 50 M env steps, with Adam as in appendix A."""
     base = default_config(algorithm)
     optimizer = {} if algorithm == "dqn" else {"optimizer": "adam-epsilon-hat"}
     rate = step_size(algorithm, batch_size) if learning_rate is None else learning_rate
@@ -69,7 +69,7 @@ def q_learning(
 
 
 def together(config: TrainConfig, ranks: int, **group: Any) -> TrainConfig:
-    """Return the configuration with several learners. ValueError."""
+    """Return the configuration with several learners; raises ValueError."""
     if ranks < 1:
         raise ValueError(f"ranks={ranks} must be at least 1")
     return replace(config, distributed=replace(config.distributed, ranks=ranks, **group))

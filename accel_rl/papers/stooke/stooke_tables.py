@@ -1,4 +1,5 @@
-"""Tables 1 to 3 of Stooke & Abbeel 2018 for given runs, in the paper's layout, each cell next to the paper's."""
+"""Builds tables 1 to 3 of Stooke & Abbeel 2018 for given runs, in the paper's layout, each cell next to the paper's
+cell."""
 
 import math
 import statistics as stats
@@ -22,7 +23,8 @@ from accel_rl.results.run_settings import (
 from accel_rl.results.table import Alike, Pair, Table, alike, marked, number, paper_table
 from accel_rl.results.trained_run import Run
 
-ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}  # table 2's caption gives these numbers of environments
+# The caption of table 2 reports these numbers of environments.
+ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
 STOOKE_GPUS = (1, 2, 4, 8)  # numbers of GPUs in the columns of tables 2 and 3
 ASYNCHRONOUS = ", asynchronous"  # suffix of the name of table 3's starred cell
@@ -39,7 +41,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 def sampling_rate(run: Run) -> float:
     """Return the median env steps/s over the rows after the first, because the first row includes the start of the run.
 
-    With fewer than three rows, return the env steps/s of the whole run. Return NaN before the first row.
+    With fewer than three rows, return the env steps/s of the whole run. Returns NaN before the first row.
     """
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
@@ -132,7 +134,7 @@ def stooke_cell(settings: Settings) -> Cell | None:
     """Return the cell of tables 2 and 3 that a run of these settings measures, even if the paper does not print this
     cell.
 
-    Return None for other runs, such as runs with another number of environments per rank.
+    Returns None for other runs, such as runs with another number of environments per rank.
     """
     if (row := stooke_row(settings)) is None:
         return None
@@ -153,7 +155,7 @@ def stooke_differences(settings: Settings) -> list[str]:
 
 
 def printed_hours(cell: Cell) -> float | None:
-    """Return the printed value of a cell of Stooke & Abbeel's tables, or None if the paper does not print it."""
+    """Return the printed value of a cell of Stooke & Abbeel's tables, or None if the paper does not print the cell."""
     table, row, n = cell
     rows = published_by("stooke")[f"table_{table}"]
     cells = rows["asynchronous"][row.removesuffix(ASYNCHRONOUS)] if row.endswith(ASYNCHRONOUS) else None
@@ -164,14 +166,14 @@ def printed_hours(cell: Cell) -> float | None:
 def stooke_hours(settings: Settings) -> float | None:
     """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018.
 
-    In these tables a rank has one GPU and 5 cores. Return None if the tables have no cell for the settings.
+    In tables 2 and 3 a rank has one GPU and 5 cores. Returns None if the tables have no cell for the settings.
     """
     cell = stooke_cell(settings)
     return printed_hours(cell) if cell else None
 
 
 def published_tables() -> list[Table]:
-    """Build tables 1 to 3 as printed."""
+    """Build tables 1 to 3 as printed in the paper."""
     paper = published_by("stooke")
     result = []
     for i, by in ((1, "simulators"), (2, "algorithms"), (3, "algorithms")):

@@ -1,6 +1,6 @@
-"""Tables 1 to 3 have the speed by number of simulators and of GPUs. `accel-rl report` of the sweep's folder prints each
-table in the paper's layout. The paper does not specify the game of Tables 2 and 3. This project uses Breakout, the game
-of section 5.2."""
+"""Tables 1 to 3 report the speed by number of simulators and of GPUs. `accel-rl report` of the sweep's folder prints
+each table in the paper's layout. The paper does not specify the game of Tables 2 and 3. For Tables 2 and 3, this
+project uses Breakout, the game of section 5.2."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,10 +18,11 @@ GPUS = (1, 2, 4, 8)
 
 @levels({"simulators": SIMULATORS}, {"mode": ("sync", "async")}, seeds=(0,))
 def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
-    """Samples/s of 8 ranks that only sample, with A3C-Net on Breakout.
+    """Table 1 has samples/s of 8 ranks that only sample, with A3C-Net on Breakout.
 
-    sync: all ranks synchronize every five steps; async: each rank samples independently. policy: folder of a run whose
-    agent acts. By default an untrained network acts, whose inference takes the same time.
+    With the mode `sync`, all ranks synchronize every five steps; with `async`, each rank samples independently.
+    `policy` is the folder of a run whose agent acts. By default an untrained network acts, whose inference takes the
+    same time.
     """
     if mode not in ("sync", "async") or simulators < 1 or simulators % LEARNERS:
         raise ValueError(f"mode={mode!r}, simulators={simulators}: sync or async, and a multiple of {LEARNERS}")
@@ -33,15 +34,15 @@ def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: i
 @levels(
     Level(
         {
-            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # a single learner has no asynchronous variant
+            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # A single learner has no asynchronous variant.
             "algorithm": ("a2c",) * 4 + ("a3c",) * 3 + ("ppo",) * 4 + ("appo",) * 3,
         }
     ),
     seeds=(0,),
 )
 def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig:
-    """Hours for 50 M env steps of policy gradients, by number of GPUs: 16 environments per GPU for A2C and A3C, 8 for
-    PPO and APPO."""
+    """Table 2 has hours for 50 M env steps of policy gradients by number of GPUs, with 16 environments per GPU for A2C
+    and A3C, and 8 for PPO and APPO."""
     make: Any = {"a2c": a2c_ranks, "a3c": a3c, "ppo": ppo_ranks, "appo": appo}[algorithm]
     return _timed(make(game="breakout", ranks=gpus, seed=seed))
 
@@ -56,7 +57,8 @@ def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig
     seeds=(0,),
 )
 def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainConfig:
-    """Hours for 50 M env steps of Q-learning, by number of GPUs: synchronous, DQN on 4 GPUs also asynchronous (*)."""
+    """Table 3 has hours for 50 M env steps of synchronous Q-learning by number of GPUs; DQN on 4 GPUs is also
+    asynchronous (*)."""
     if algorithm == "async-dqn-512":
         return _timed(async_dqn("breakout", gpus, 512, seed))
     return _timed(together(variant("breakout", algorithm, seed), gpus))

@@ -1,1 +1,1 @@
-"""The action server, and the ways to infer: called, captured, as a CUDA graph, in threads."""
+"""The action server infers actions by calling the agent, by replaying captured calls or CUDA graphs, or in threads."""

@@ -1,11 +1,11 @@
-"""Rollouts have copies on a GPU. This module copies data between the host and the GPU.
+"""Copies rollouts between host memory and a GPU.
 
     copy stream     | frames A |        | frames B |
     current stream             | act A, actions A |  | act B, actions B | ...
     host            wait A ... | wait B's frames  | actions A: release A | ...
 
-Each new frame is copied once, when its group is ready. The copies of one group overlap the inference of another. The
-host waits once for the actions of each served group.
+Each new frame is copied to the GPU once, when its group of environments is ready. The copies of one group overlap the
+inference of another group. The host waits once for the actions of each served group.
 """
 
 import weakref
@@ -32,11 +32,12 @@ class DeviceRollouts:
         self._groups = groups
         self._device = device
         self.rollouts = [_mirror(r, device) for r in host]
-        # Uniform random numbers that determine the actions
+        # Uniform random numbers that determine the actions.
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
-        # The finalizer also runs if the constructor of a caller fails. At exit the process frees the memory.
+        # The finalizer also runs if the constructor of a caller fails.
+        # At exit the process frees the page-locked memory.
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False
         self._staging = Staging(device)
@@ -46,18 +47,18 @@ class DeviceRollouts:
         self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # the last (buffer, t) that was copied
         self._frames_there = [self._runtime.Event() for _ in groups]
         self._actions_there = [self._runtime.Event() for _ in groups]
-        # For each buffer: the event after the rollout's last copies
+        # The event of each buffer that follows the rollout's last copies.
         self._copied = [self._runtime.Event() for _ in host]
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout with the frames of its first observation. uniform [T, B] is on the host."""
+        """Start a rollout with the frames of its first observation. `uniform` [T, B] is on the host."""
         self._staging.copy(self.uniform[buffer], uniform)
         self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
-        self._copying.wait_stream(self._now)  # Earlier reads of this memory must end first.
+        self._copying.wait_stream(self._now)  # Earlier reads of this GPU memory must end first.
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Begin to copy the frames that were new at step t of a group's environments."""
+        """Start to copy the frames that step t of a group's environments produced."""
         if self._fetched[group] == (buffer, t):
             return
         self._fetched[group] = buffer, t
@@ -66,13 +67,13 @@ class DeviceRollouts:
             self._frames_there[group].record(self._copying)
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """Make later inference wait for the copy of the frames that it reads."""
+        """Make later inference wait until the frames that it reads are copied."""
         if t:
             self.prefetch(buffer, t, group)
             self._now.wait_event(self._frames_there[group])
 
     def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
-        """Begin to copy a group's actions [n] at step t to the host."""
+        """Start to copy a group's actions [n] of step t to the host."""
         self.host[buffer].action[t, self._groups[group]].copy_(action, non_blocking=True)
         self._actions_there[group].record(self._now)
 
@@ -84,10 +85,10 @@ class DeviceRollouts:
         there.synchronize()
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy the remaining data, which inference did not need, after a rollout's last step.
+        """Copy the data that inference did not need, after a rollout's last step.
 
-        `is_unseen` means that the rollout was played without fetching frames or waiting for actions. If `is_unseen`,
-        this method must wait, so that the host does not overwrite the next rollout's memory before it is copied.
+        `is_unseen` is true if the rollout was played without copying frames or waiting for actions. An unseen rollout
+        requires a wait here, so that the host does not overwrite the next rollout's memory before it is copied.
         """
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
@@ -124,7 +125,7 @@ class DeviceRollouts:
         rollout.age[t, b].copy_(host.age[t, b], non_blocking=True)
 
     def close(self) -> None:
-        """Release page-locked memory. Call this method before the rollouts' memory is freed."""
+        """Release page-locked memory; this must be called before the rollouts' memory is freed."""
         self._runtime.synchronize(self._device)
         self._unlock()
 

@@ -1,7 +1,7 @@
-"""The action server acts for a group of environments through this interface. The module has the plain implementation.
+"""Defines the interface through which the action server acts for a group of environments, and its plain implementation.
 
-`accel_rl.speed` has implementations that replay an earlier act, with the same results. A sampler receives an
-`Acceleration` and does not depend on its class.
+`accel_rl.speed` has implementations that replay an earlier inference call, with the same results. A sampler receives an
+`Acceleration`, whose class the sampler need not know.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -18,25 +18,24 @@ from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
 """A function (agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
 Play = Callable[[bool], None]
-"""A function that launches the GPU operations of one rollout. The function's argument is whether groups may run in
-parallel."""
+"""A function that launches the GPU operations of one rollout. The argument tells whether groups may run in parallel."""
 
 
 class Inference:
-    """Call the agent at every step."""
+    """Plain inference calls the agent at every step."""
 
     reads_frames = False
     """Whether observations may be passed as `FrameStacks`, without gathering them."""
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """Start a rollout. uniform [T, B] are the random numbers that determine its actions."""
+        """Start a rollout, whose actions are determined by the random numbers `uniform` [T, B]."""
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent that acts. `settings` are further values on which its actions depend. state [B, Z] are
-        recurrent states."""
+        """Set the agent that acts. `settings` are further values on which the agent's actions depend. `state` [B, Z]
+        are recurrent states."""
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Act for the group at step t of the buffer's rollout without the agent, and return whether that was
+        """Replay a captured inference call for the group at step t of the buffer's rollout, and return whether this was
         possible."""
         return False
 
@@ -46,7 +45,7 @@ class Inference:
         yield
 
     def store(self, out: Tensor, value: Tensor) -> None:
-        """Copy an act's result [n] to the rollout, inside `capturing`."""
+        """Copy a result [n] of inference to the rollout, inside `capturing`."""
         out.copy_(value)
 
 
@@ -61,7 +60,7 @@ class RolloutPlayer(Protocol):
 
 
 class Acceleration:
-    """Select the form of inference of a sampler. This base class calls the agent at every step, everywhere."""
+    """Selects how a sampler infers actions; this base class calls the agent at every step."""
 
     def on_cpu(self, groups: Sequence[slice]) -> Inference:
         """Return the inference for rollouts in host memory. `groups` has the environments of each group."""

@@ -1,5 +1,5 @@
-"""For environments that run on the device, rollouts stay there: no frames are copied to the device, and no actions
-back."""
+"""If the environments run on a GPU, rollouts stay there, and neither frames nor actions are copied between host and
+GPU."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +14,13 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.system.devices import runtime
 
-# These fields are also copied to the host.
+# These arrays of a rollout are also copied to the host.
 KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:
-    """Allocate a rollout on a GPU. All arrays except its frames have a copy in page-locked host memory, `host`."""
+    """Allocate a rollout on a GPU. All arrays of the rollout except its frames have a copy in page-locked host memory,
+    `host`."""
     cells = rollout_layout(spec, T, B)
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     there: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
@@ -31,7 +32,7 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
 
 
 class ResidentRollouts:
-    """`DeviceRollouts` for environments that write their steps on the GPU. The host waits once per rollout."""
+    """Replaces `DeviceRollouts` for environments that write their steps on the GPU. The host waits once per rollout."""
 
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
         self.rollouts = rollouts
@@ -44,7 +45,7 @@ class ResidentRollouts:
             rollout.staging = self._staging
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout. uniform [T, B] is on the host."""
+        """Start a rollout. `uniform` [T, B] is on the host."""
         self._staging.copy(self.uniform[buffer], uniform)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
@@ -61,7 +62,7 @@ class ResidentRollouts:
         """Do nothing, because the environments read the actions on the GPU."""
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy everything except the frames to the host, which needs the ends of episodes."""
+        """Copy everything except the frames to the host, because the host needs the ends of episodes."""
         rollout = self.rollouts[buffer]
         assert rollout.host is not None
         for name in KNOWN:

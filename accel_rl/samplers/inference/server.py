@@ -25,11 +25,11 @@ def is_open_loop(agent: Agent) -> bool:
 
 
 class ActionServer:
-    """Infer for one group at a time, and read and write the rollout's memory in place.
+    """Infers actions for one group at a time, and reads and writes the rollout's memory in place.
 
-    On a GPU each new frame is copied once (`DeviceRollouts`), and stacks are rebuilt on the GPU. If the server shares
-    its cores with the workers, it moves to the next of `cores` for each batch. On a fixed core, the server would take
-    all its time from the same worker, and the other workers would wait for that worker.
+    On a GPU each new frame is copied once (`DeviceRollouts`), and stacks are rebuilt on the GPU. If the action server
+    shares its cores with the workers, the server moves to the next of `cores` for each batch. On a fixed core, the
+    action server would take all its time from the same worker, and the other workers would wait for that worker.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ActionServer:
         acceleration: Acceleration = PLAIN,
         resident: bool = False,
     ):
-        """`host` has the buffers' rollouts. `threads` is the number of threads of one torch operation. `acceleration`
+        """`host` has the buffers' rollouts. `threads` is the number of threads per torch operation. `acceleration`
         selects the implementation of inference. `resident` means that environments write the rollouts on the device."""
         self._threads = threads
         self._cores = cores
@@ -66,10 +66,10 @@ class ActionServer:
         self._one_at_a_time = Lock()  # serializes agents that are not reentrant
         self._is_unseen = [False] * len(
             host
-        )  # For each buffer: whether all actions were drawn before the rollout, so that no frame was copied.
+        )  # Whether all actions of the buffer's rollout were drawn before it, so that no frame was copied.
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
-        """Draw all actions of a rollout by an open-loop agent. uniform [T, B] are the random numbers of the actions."""
+        """Draw all actions of a rollout by an open-loop agent from the random numbers `uniform` [T, B]."""
         rollout = self.rollouts[buffer]
         rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
@@ -79,7 +79,8 @@ class ActionServer:
         self._is_unseen[buffer] = True
 
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
-        """Start with the frames and recurrent state before the rollout's first step. uniform [T, B].
+        """Start a rollout with the frames and recurrent state before its first step. `uniform` [T, B] are random
+        numbers that determine the actions.
 
         `ahead` means that the previous rollout is still being served, for the same agent, which has no recurrent state.
         """
@@ -99,17 +100,17 @@ class ActionServer:
         if self._before_act is not None:
             self._acting = getattr(agent, "acting", nullcontext)
         rollout.state = self._copied_state(rollout.state)
-        # While workers step, an operation with threads on every core would wait for the workers, too.
+        # While workers step, an operation with threads on every core would have to wait for the workers.
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Begin to copy a group's frames of step t to a GPU, while the GPU acts for another group."""
+        """Start to copy a group's frames of step t to a GPU, while the GPU acts for another group."""
         if self._gpu is not None:
             self._gpu.prefetch(buffer, t, group)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """Act for a group at step t: read its frames, write its actions and the agent's recorded values.
+        """Act for a group at step t: read the group's frames, and write its actions and the agent's recorded values.
 
         Several threads may serve different groups at the same time. `meanwhile` is called while a GPU acts.
         """
@@ -144,7 +145,7 @@ class ActionServer:
             for name, value in recorded.items():
                 if name not in rollout.recorded:
                     complete = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
-                    # Setdefault is atomic, because another thread may store the array first.
+                    # The atomic setdefault is used, because another thread may store the array first.
                     rollout.recorded.setdefault(name, complete)
                 self._inference.store(rollout.recorded[name][t, b], value)
 
@@ -173,8 +174,8 @@ class ActionServer:
         return rollout
 
     def _copied_state(self, memory: torch.Tensor | None) -> torch.Tensor | None:
-        """Return a copy of the recurrent state. memory: the previous copy, which is overwritten because a GPU's
-        captured updates read its address."""
+        """Return a copy of the recurrent state. `memory` is the previous copy, which is overwritten in place because
+        captured updates on a GPU read its address."""
         if self.state is None:
             return None
         if self._gpu is None or memory is None:
@@ -187,6 +188,6 @@ class ActionServer:
             self.state.zero_()
 
     def close(self) -> None:
-        """Release page-locked memory; call it before the rollouts' memory is freed."""
+        """Release page-locked memory; this must be called before the rollouts' memory is freed."""
         if self._gpu is not None:
             self._gpu.close()

@@ -3,9 +3,9 @@
     core 0   step A  | act A  | step A  | act A  | ...
     core 1   step B | act B | step B | act B | ...        no core waits for another within a rollout
 
-If workers and action server share cores, and a step takes less time than inference, alternating groups save no time.
-With one batch for all groups, every core would wait at every step for the slowest core, and for the slowest thread of
-each torch operation.
+If workers and the action server share cores, and a step takes less time than inference, alternating groups saves no
+time. With one batch for all groups, every core would wait at every step for the slowest core, and for the slowest
+thread of each torch operation.
 """
 
 from collections import deque
@@ -20,10 +20,10 @@ from accel_rl.system.hardware import pin
 
 
 class InferenceThreads:
-    """Inference with one thread per group, for a pool in which each group has dedicated workers.
+    """Runs inference with one thread per group, for a pool in which each group has dedicated workers.
 
     `cores` has the cores of each group, and is empty if threads are not pinned. `torch_threads` is the number of
-    threads of one torch operation.
+    threads per torch operation.
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
@@ -34,12 +34,13 @@ class InferenceThreads:
 
         self._pool, self._stop = pool, Event()
         self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
-        self._rollouts: deque[list[Future[None]]] = deque()  # rollouts in flight, with the oldest first
+        self._rollouts: deque[list[Future[None]]] = deque()  # running rollouts, with the oldest first
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
-        """Start a rollout: call serve(t, group) for t = 0 .. T - 1, each time when the group's workers are ready.
+        """Start a rollout, in which each group's thread calls serve(t, group) for t < T, each time when the group's
+        workers are ready.
 
-        A group that has finished the previous rollout continues with this one immediately.
+        A group that has finished the previous rollout continues with the new rollout immediately.
         """
         pool, stop = self._pool, self._stop
 
@@ -61,9 +62,9 @@ class InferenceThreads:
             future.add_done_callback(ended)
 
     def wait(self) -> None:
-        """Wait for the oldest running rollout. During the wait this thread replaces workers that die or hang.
+        """Wait for the oldest running rollout. The waiting thread replaces workers that die or hang.
 
-        Raises the first exception of a thread, after all threads have stopped.
+        Raises the first exception of an inference thread, after all threads have stopped.
         """
         oldest = self._rollouts[0]
         every = [f for futures in self._rollouts for f in futures]

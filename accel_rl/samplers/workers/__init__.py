@@ -1,1 +1,1 @@
-"""Worker processes that step environments. Worker processes import neither torch nor the main program."""
+"""Worker processes step the environments of a sampler. Worker processes import neither torch nor the main program."""

@@ -1,35 +1,68 @@
-"""All signals between the action server and its workers pass through this channel.
+"""All signals between the action server and its worker processes pass through this channel.
 
-Each worker has two groups of environments, and there is one action server. While the server infers for one group, the
-workers step the other, so the shorter of the two times is hidden:
+One action server serves several workers, each of which has two groups of environments. While the server infers for one
+group, the workers step the other group, so the shorter of the two times is hidden:
 
     worker 0   | step A | step B | step A | step B | ...
     worker 1   | step A | step B | step A | step B | ...
     server              |act A |  |act B |  |act A | ...
                         ^ every worker has answered A    ^ A's actions are released
 
-A request is a counter in shared memory that only the server increases. An answer is a counter that only the worker
-increases. A group is ready when its request and answer counters are equal. Several successive steps can be requested
-together: the request is then larger by their number, and no process waits between these steps. Further steps can be
-requested before the first ones are done (`ahead`). An eventfd wakes a sleeping process. The eventfd is set after every
-change, and a process clears it before reading the counters, so no wake-up is lost. Rare messages (set-up, states,
-errors) are sent over one socket per worker (control.py). The end of file of this socket signals the peer's death, both
-to the server and to the worker.
+A request to a worker is a counter in shared memory that only the server increases. A worker's answer is a counter that
+only the worker increases. A group is ready when its request and answer counters are equal. If the server requests
+several successive steps together, the request counter grows by their number, and no process waits between these steps.
+The server may also request further steps before the first ones are done (`ahead`). An eventfd wakes a sleeping process.
+The eventfd is set after every change, and a process clears the eventfd before reading the counters, so no wake-up is
+lost. Rare messages (set-up, states, errors) are sent over one socket per worker (control.py). The end of file of a
+worker's socket signals the death of the other process, both to the server and to the worker.
 """
 
 import os
 import select
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
 from accel_rl.data.shared_memory import Layout
 from accel_rl.samplers.workers.control import Control
-from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.system.patience import SLICE_S, Patience
 
-_LINE = 8  # A cache line holds this number of int64 values, and no two processes write to one line.
+
+class EventFd:
+    """A flag that a sleeping process polls: an eventfd, or a pipe on systems without eventfd."""
+
+    def __init__(self, fds: tuple[int, int] | None = None):
+        """`fds` are the descriptors (to read, to write) of an event that another process created."""
+        if fds is None:
+            if hasattr(os, "eventfd"):
+                fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+                fds = (fd, fd)
+            else:
+                fds = os.pipe()
+                os.set_blocking(fds[0], False)
+                os.set_blocking(fds[1], False)
+        self.read_fd, self.write_fd = fds
+
+    @property
+    def fds(self) -> tuple[int, int]:
+        return self.read_fd, self.write_fd
+
+    def set(self) -> None:
+        with suppress(BlockingIOError):  # A full buffer means that the event is set already.
+            os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
+
+    def clear(self) -> None:
+        with suppress(BlockingIOError):  # The event was not set.
+            os.read(self.read_fd, 4096)
+
+    def close(self) -> None:
+        for fd in set(self.fds):
+            os.close(fd)
+
+
+_LINE = 8  # A cache line has this number of int64 values, and no two processes write to one line.
 
 
 class WorkersSilent(Exception):
@@ -41,7 +74,8 @@ class WorkersSilent(Exception):
 
 
 def counters_layout(workers: int, groups: int) -> Layout:
-    """Request, answer and step numbers per (worker, group), and each worker's time in environments in nanoseconds."""
+    """Return the layout of the request, answer and step counters per (worker, group), and of each worker's stepping
+    time in nanoseconds."""
     cell = (workers, groups, _LINE)
     return {
         "request": ("int64", cell),
@@ -58,12 +92,12 @@ def _cells(array: np.ndarray) -> memoryview:
 
 
 class WorkerSide:
-    """The worker's end of the channel: the next request of each group."""
+    """The worker's end of the channel, which returns the next request for one of its groups."""
 
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
     ):
-        """`spins` is the number of reads of the requests before the worker sleeps."""
+        """`spins` is the number of reads of the request counters before the worker sleeps."""
         self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
         self._event = event
@@ -100,7 +134,7 @@ class WorkerSide:
         return g, self._step[g * _LINE] + self._answer[g * _LINE]
 
     def answer(self, group: int) -> None:
-        """Record that the step that `next` returned for the group is done."""
+        """Record that the requested step of the group is done."""
         at = group * _LINE
         self._answer[at] += 1
         if self._answer[at] in (self._request[at], self._step[at + 1]):
@@ -108,7 +142,7 @@ class WorkerSide:
 
 
 class ServerSide:
-    """The action server's end of the channel: the workers that still owe an answer for a group."""
+    """The action server's end of the channel, which finds the workers that still owe an answer for a group."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
         """`group_events` has one event per group if groups have dedicated workers, which then set their group's
@@ -120,11 +154,11 @@ class ServerSide:
         self._cells = list(zip(self._answer, self._request, strict=True))
         self._spins, self._event = spins, event
         self._events: dict[int, EventFd] = {}  # the event of each worker
-        self._controls: dict[int, int] = {}  # maps a file descriptor to its worker
-        # Maps each worker to (its answers so far, seconds waited since the last answer)
+        self._controls: dict[int, int] = {}  # maps a socket's file descriptor to its worker
+        # Maps each worker to (its answers so far, seconds waited since the last answer).
         self._quiet: dict[int, tuple[int, float]] = {}
         self._all = {e.read_fd: e for e in (event, *group_events)}
-        # One poll watches all descriptors, the other watches all except the groups' events.
+        # One poll watches all descriptors, and the other poll watches all except the groups' events.
         self._poll, self._watching = _poll(self._all), _poll([event.read_fd])
         self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
@@ -138,7 +172,7 @@ class ServerSide:
             poll.register(control.fileno(), select.POLLIN)
 
     def detach(self, worker: int, control: Control) -> None:
-        """Exclude a lost worker, so that no answer from it is awaited."""
+        """Exclude a lost worker, so that the server does not wait for its answers."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
         self._events.pop(worker, None)
@@ -149,7 +183,7 @@ class ServerSide:
         self.wake_all()
 
     def wake(self) -> None:
-        """Wake the thread in `watch`, which then checks its condition again."""
+        """Wake the thread that waits in `watch`, which then checks its condition again."""
         self._event.set()
 
     def wake_all(self) -> None:
@@ -160,14 +194,14 @@ class ServerSide:
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
         """Request `step_index` and the n - 1 steps after it, of a group that has answered all requests.
 
-        If the group has open requests, `step_index` must follow the last of them; the worker then continues without
-        waiting.
+        If the group has open requests, `step_index` must follow the last of these steps; the worker then continues
+        without waiting.
         """
         at = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
-        # The wake count is written before the request, so that a worker that sees the raised request wakes the sampler
-        # at the last answer.
+        # The wake count is written before the request, so that a worker that reads the request wakes the sampler at the
+        # last answer.
         steps[at + 1] = request[at]
         if self._answer[worker][at] == request[at]:
             steps[at] = step_index - request[at]  # This value equals the number of answers so far.
@@ -191,8 +225,8 @@ class ServerSide:
         return None
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
-        """Wait until one of the groups is ready, and return []. If workers send a message or die before, return these
-        workers.
+        """Wait until one of the groups is ready, and return []. If workers send a message or die before a group is
+        ready, return these workers.
 
         Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more at most) in any group,
         even if other workers answer in this time.
@@ -209,7 +243,7 @@ class ServerSide:
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
         """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first.
 
-        Each group's thread may call this method. The thread that calls `watch` handles workers that die or hang.
+        Each group's thread may call `wait_alone`. Only the thread that calls `watch` handles workers that die or hang.
         """
         while self.ready((group,)) is None:
             if stopped():
@@ -219,8 +253,8 @@ class ServerSide:
         return True
 
     def watch(self, timeout_s: float) -> list[int]:
-        """While other threads `wait_alone`, block for a second at most, and return the workers that sent a message or
-        died.
+        """While other threads are in `wait_alone`, block for a second at most, and return the workers that sent a
+        message or died.
 
         Raises WorkersSilent as `wait` does.
         """
@@ -235,7 +269,8 @@ class ServerSide:
         return []
 
     def _silent(self, owing: list[int], timeout_s: float, waited_s: float) -> list[int]:
-        """Count another wait for those workers, and return those that gave no answer for timeout_s of waiting."""
+        """Add a wait to the silent time of the owing workers, and return the workers that gave no answer for timeout_s
+        of waiting."""
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
@@ -248,7 +283,7 @@ class ServerSide:
         return self._listen(0.0, self._poll)
 
     def wait_control(self, timeout_s: float) -> list[int]:
-        """Block until a worker sends a message or dies. Return [] after timeout_s."""
+        """Block until a worker sends a message or dies, or return [] after timeout_s."""
         patience = Patience(timeout_s)
         while not patience.over:
             if talking := patience.spend(lambda seconds: self._listen(seconds, self._poll)):

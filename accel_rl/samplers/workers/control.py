@@ -1,4 +1,4 @@
-"""Rare messages between the main process and a worker have one JSON object and an optional blob at a time."""
+"""The main process and a worker exchange rare messages, each of which is one JSON object with an optional blob."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ class Control:
         return self.sock.fileno()
 
     def send(self, message: WorkerSetup | Request | Reply, blob: bytes = b"") -> None:
-        """Raises Disconnected."""
+        """Send a message, or raise Disconnected."""
         fields = {name: getattr(message, name) for name in message.__slots__}
         body = json.dumps([type(message).__name__, fields]).encode()
         try:
@@ -31,8 +31,8 @@ class Control:
             raise Disconnected from e
 
     def receive(self, timeout_s: float | None = None) -> tuple[Any, bytes]:
-        """Wait for a message, and return (WorkerSetup, Request or Reply, blob). Raises Disconnected, also after a
-        timeout_s."""
+        """Wait for a message, and return (WorkerSetup, Request or Reply, blob). Raises Disconnected, also after
+        timeout_s without a message."""
         if timeout_s is not None:
             self.sock.settimeout(timeout_s)
         n, m = struct.unpack("<QQ", self._exactly(16))

@@ -13,28 +13,29 @@ class WorkerSetup:
     worker: int
     parent_pid: int
     core: int | None
-    """The core that the worker is pinned to, or None if it is not pinned."""
+    """The core to which the worker is pinned, or None if the worker is not pinned."""
     nice: int
     spins: int
     env: dict[str, Any]
-    """The fields of a ResolvedEnv."""
+    """The fields of the environments' ResolvedEnv."""
     training: bool
     reset: str
     decorrelation_steps: int
     starts_file: str
-    """File of saved states in which episodes begin. With "", episodes begin with a reset."""
+    """File of saved states in which episodes begin. With an empty string, episodes begin with a reset of the
+    environment."""
     environments: int
     """Number of environments of all workers."""
     start: bool
-    """Whether to begin episodes. Otherwise states are set next."""
+    """Whether the worker begins episodes; otherwise the main process sets the environments' states next."""
     groups: list[int]
     slices: list[tuple[int, int]]
-    """The range of the worker's environments b in each group."""
+    """The range of the worker's environments in each group."""
     seeds: list[list[int]]
     """One seed per environment, by group."""
     stack: int
     buffers: int
-    """Rollouts in shared memory."""
+    """Number of rollouts in shared memory."""
     rollout_layout: Layout
     rollout_fd: int
     counters_layout: Layout
@@ -50,22 +51,21 @@ class Request:
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
-    """For set_state: number of bytes of each environment's state in the blob, by group."""
+    """The number of bytes of each environment's state in the blob, by group (for set_state)."""
     seeds: tuple[tuple[int, ...], ...] = ()
-    """For reseed: one seed per environment, by group."""
+    """One seed per environment, by group (for reseed)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A message from a worker: the reply to a request, or a notice that the worker is ready or has failed."""
+    """A worker's message, which replies to a request or reports that the worker is ready or has failed."""
 
     is_ready: bool = False
     error: str = ""
-    """One line."""
     traceback: str = ""
     """Traceback of an error other than this package's own errors."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """For get_state: number of bytes of each environment's state in the blob, by group."""
+    """The number of bytes of each environment's state in the blob, by group (for get_state)."""
     late_resets: int = 0
 
 

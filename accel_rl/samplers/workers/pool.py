@@ -13,9 +13,8 @@ from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping, env_seed
-from accel_rl.samplers.workers.channel import ServerSide, WorkersSilent, counters_layout
+from accel_rl.samplers.workers.channel import EventFd, ServerSide, WorkersSilent, counters_layout
 from accel_rl.samplers.workers.control import Disconnected
-from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.worker_process import History, WorkerProcess
 from accel_rl.system.errors import RunError
@@ -48,7 +47,7 @@ class PoolMemory:
 
 START_TIMEOUT_S, CLOSE_TIMEOUT_S = 120.0, 2.0
 MAX_FAILED_STARTS = 3
-# A state of ale-py is restored by replaying its episode, one byte per action, at least at this rate.
+# A state of ale-py is restored by replaying its episode, one byte per action, at this rate or faster.
 REPLAYED_BYTES_PER_S = 500
 
 
@@ -63,14 +62,15 @@ class PoolConfig:
     timeout_s: float = 60.0
     """Seconds after which a worker that owes an answer counts as hung."""
     nice: int = 0
-    """Priority of the processes, see nice(1)."""
+    """Priority of the worker processes, as for nice(1)."""
     spins: int = 0
     """Number of reads of the shared memory before a process sleeps."""
 
 
 class WorkerPool:
-    """Worker processes that step the environments of every group. The death of a worker is detected immediately, and
-    its cells of the rollout become invalid. A replacement process takes part from a later rollout on."""
+    """Worker processes that step the environments of every group. The death of a worker is detected immediately,
+    and the worker's cells of the rollout become invalid. A replacement of a dead worker takes part from a later
+    rollout on."""
 
     def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
@@ -92,8 +92,8 @@ class WorkerPool:
     # -- a process's life ------------------------------------------------------------
 
     def start(self, restore: bool = False) -> None:
-        """Start all workers and wait until they are ready. With `restore` no episode is begun, because the states are
-        set next."""
+        """Start all workers and wait until they are ready. With `restore`, the workers begin no episodes, because the
+        caller then sets the environments' states."""
         for w in range(self.grouping.workers):
             self._launch(w, start=not restore)
         self._until_ready()
@@ -164,7 +164,8 @@ class WorkerPool:
             self._history[w].failed_starts = 0
 
     def _on_death(self, w: int) -> None:
-        """Log how a worker's process ended, then replace the process. With --strict, raise RunError instead."""
+        """Log how a worker's process ended, then replace the process. With --strict, raise RunError instead of
+        replacing the process."""
         worker, history = self._worker(w), self._history[w]
         line, was_ready = worker.obituary(), worker.is_ready
         with self._changing:
@@ -196,7 +197,7 @@ class WorkerPool:
     # -- rollouts ------------------------------------------------------------
 
     def check(self) -> None:
-        """Detect deaths, and replacements that are ready, without waiting."""
+        """Detect dead workers, and replacements that are ready, without waiting."""
         for w in self._side.check():
             self._on_message(w)
 
@@ -211,12 +212,12 @@ class WorkerPool:
         return [worker.index for worker in joined]
 
     def absent(self) -> list[slice]:
-        """Return the environments that were missing in the whole rollout."""
+        """Return the environments that were missing during the whole rollout."""
         gone = [w for w, x in enumerate(self._workers) if x is None or not x.has_joined]
         return [self.grouping.part(w, g) for w in gone for g in self.grouping.groups_of(w)]
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Request n steps of a group from step_index on, from all its workers or the given ones."""
+        """Request n steps of a group from step_index on, from all its workers or the given workers."""
         with self._changing:
             for w in self.grouping.workers_of(group):
                 worker = self._workers[w]
@@ -224,7 +225,7 @@ class WorkerPool:
                     self._side.release(w, group, step_index, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups is ready, except for its last `ahead` steps, and return this group."""
+        """Wait until one of the groups has finished all but its last `ahead` requested steps, and return this group."""
         while True:
             self._handle(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
             if (ready := self._side.ready(groups, ahead)) is not None:
@@ -245,7 +246,7 @@ class WorkerPool:
             self._handle(lambda: self._side.watch(self.config.timeout_s))
 
     def wake(self) -> None:
-        """Wake the thread in `oversee`, which then checks its condition again."""
+        """Wake the thread that waits in `oversee`, which then checks its condition again."""
         self._side.wake()
 
     def wake_all(self) -> None:
@@ -267,7 +268,7 @@ class WorkerPool:
     # -- states ------------------------------------------------------------
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
-        """Send a request to every worker, and return the replies. The call waits for workers that are being
+        """Send a request to every worker, and return the replies. `_ask_all` waits for workers that are being
         replaced."""
         self._until_ready()
         return [self._worker(w).ask(Request(kind), self.config.timeout_s) for w in range(self.grouping.workers)]
@@ -277,7 +278,7 @@ class WorkerPool:
         return sum(reply.late_resets for reply, _ in self._ask_all("late_resets"))
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment, in the order of b."""
+        """Return the state of each environment, in the order of the environments."""
         states: list[bytes] = [b""] * self.grouping.B
         for w, (reply, blob) in enumerate(self._ask_all("get_state")):
             at = 0
@@ -288,7 +289,7 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """Set the states that `get_state` returned. The call waits for workers that are being replaced."""
+        """Set the states that `get_state` returned. `set_state` waits for workers that are being replaced."""
         self._until_ready()
         for w in range(self.grouping.workers):
             groups = [states[self.grouping.part(w, g)] for g in self.grouping.groups_of(w)]
@@ -301,8 +302,8 @@ class WorkerPool:
     def reseed(self, seed: int) -> None:
         """Rebuild all environments from another seed, as in a new pool but in the existing processes.
 
-        A worker that is lost before or during this call is replaced by a worker with the same new environments (with
-        --strict, RunError).
+        A worker that is lost before or during a reseed is replaced by a worker with the same new environments (with
+        --strict, RunError is raised).
         """
         self.check()
         self._until_ready()
@@ -316,14 +317,15 @@ class WorkerPool:
             try:
                 reply, _ = worker.control.receive(START_TIMEOUT_S)
             except Disconnected:
-                self._history[w].generation = -1  # The replacement then has generation 0, like the other workers.
+                # The replacement of a lost worker then has generation 0, like the other workers.
+                self._history[w].generation = -1
                 self._on_death(w)
                 continue
             worker.check(reply)
         self._until_ready()
 
     def env_seconds(self) -> list[float]:
-        """Return, for each worker, the time that its environments have been stepping since it started."""
+        """Return, for each worker, the time that its environments have been stepping since the worker started."""
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:

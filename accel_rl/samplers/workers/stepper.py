@@ -1,4 +1,4 @@
-"""A stepper carries out the requests for one group's environments, in a worker process or in the main process."""
+"""A stepper executes the requests for one group's environments, in a worker process or in the main process."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,8 @@ from accel_rl.data.rollout_arrays import RolloutArrays, Step
 from accel_rl.envs.environment import BatchEnv
 
 BUFFERS = 2
-"""Least number of rollouts in memory. The initial observation of the next rollout is written while the learner reads
-the last."""
+"""Minimum number of rollouts in memory. The initial observation of the next rollout is written while the learner reads
+the last rollout."""
 
 
 def initial(buffer: int) -> int:
@@ -18,10 +18,11 @@ def initial(buffer: int) -> int:
 
 
 class GroupStepper:
-    """Step the environments of a group. Step index buffer * T + t requests step t of a buffer's rollout, modulo the
-    steps of all buffers. The negative index `initial(buffer)` requests the observation before a rollout's first step.
+    """Steps the environments of a group. The step index buffer * T + t, modulo the steps of all buffers, requests step
+    t of a buffer's rollout. The negative index `initial(buffer)` requests the observation before a rollout's first
+    step.
 
-    All views of the memory are created here, so that a step allocates nothing.
+    All views of the rollout memory are created in advance, so that a step allocates nothing.
     """
 
     def __init__(self, env: BatchEnv, buffers: list[RolloutArrays], b: slice):
@@ -34,8 +35,8 @@ class GroupStepper:
         self._is_fresh = False
 
     def start(self) -> None:
-        """Begin the first episodes, with decorrelated starts. The first frames of these episodes are the next initial
-        observation."""
+        """Begin the first episodes, with decorrelated starts. The first frames of these episodes become the next
+        initial observation."""
         self.env.reset(self._first)
         self._is_fresh = True
 
@@ -52,7 +53,7 @@ class GroupStepper:
             self.env.reset_waiting(self._initial[-1 - step_index])
 
     def replace(self, build: Callable[[], BatchEnv]) -> None:
-        """Close the environments, build new ones of the same kind, and begin their first episodes."""
+        """Close the environments, build new environments of the same kind, and begin their first episodes."""
         self.env.close()
         self.env = build()
         self.start()

@@ -1,7 +1,7 @@
 """A worker process pins itself to a core, and steps its environments of every group, one group after another.
 
-`accel_rl.system.child` starts it as a new interpreter that imports neither torch nor the user's program. So a worker
-starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
+`accel_rl.system.child` starts a worker as a new interpreter that imports neither torch nor the user's program.
+Therefore a worker starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
 """
 
 import os
@@ -15,9 +15,8 @@ import warnings
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
 from accel_rl.envs.environment import BatchEnv
-from accel_rl.samplers.workers.channel import WorkerSide
+from accel_rl.samplers.workers.channel import EventFd, WorkerSide
 from accel_rl.samplers.workers.control import Control, Disconnected
-from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.stepper import GroupStepper
 from accel_rl.system.errors import ConfigError, RunError, show_warning
@@ -56,7 +55,7 @@ def run(control: Control) -> None:
 
 
 def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
-    """By group."""
+    """Build the worker's stepper of each group."""
     memory = SharedArrays.attach(setup.rollout_layout, setup.rollout_fd)
     buffers = [RolloutArrays.of(memory.arrays, setup.stack, prefix=f"{i}/") for i in range(setup.buffers)]
     steppers = {}
@@ -66,7 +65,7 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
-    """`first` is the index b of the batch's first environment."""
+    """Build a batch of environments, of which `first` is the index of the first."""
     from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 
@@ -106,8 +105,9 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 def main() -> None:
     # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group, but only the main process
-    # reacts. So this handler does nothing. Unlike SIG_IGN, the handler is not inherited by programs that an environment
-    # starts.
+    # reacts.
+    # This signal handler does nothing.
+    # Unlike SIG_IGN, the handler is not inherited by programs that an environment starts.
     for s in (signal.SIGINT, signal.SIGTERM):
         signal.signal(s, lambda *_: None)
     warnings.showwarning = show_warning

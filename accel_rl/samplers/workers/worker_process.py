@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from accel_rl.samplers.workers.channel import EventFd
 from accel_rl.samplers.workers.control import Control, Disconnected
-from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.system import child
 from accel_rl.system.errors import RunError
@@ -17,7 +17,7 @@ from accel_rl.system.errors import RunError
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """A worker process, with the socket to it and the event that wakes it."""
+    """A worker process, with the socket and the event that connect the pool to it."""
 
     index: int
     process: "subprocess.Popen[bytes]"
@@ -28,7 +28,8 @@ class WorkerProcess:
 
     @classmethod
     def launch(cls, index: int, event: EventFd, fds: set[int]) -> "WorkerProcess":
-        """Start a process that inherits the event and the given descriptors. The process waits for its set-up."""
+        """Start a process that inherits the event and the given descriptors. The process waits for its set-up
+        message."""
         ours, theirs = socket.socketpair()
         process = subprocess.Popen(
             child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
@@ -40,7 +41,8 @@ class WorkerProcess:
         return cls(index, process, Control(ours), event)
 
     def set_up(self, setup: WorkerSetup) -> None:
-        with contextlib.suppress(Disconnected):  # If the worker has died already, the next read from it detects that.
+        # If the worker is already dead, the next read from its socket detects the death.
+        with contextlib.suppress(Disconnected):
             self.control.send(setup)
 
     @property
@@ -48,14 +50,14 @@ class WorkerProcess:
         return self.process.pid
 
     def tell(self, request: Request, timeout_s: float, blob: bytes = b"") -> None:
-        """Send a request. Raises Raises RunError if the worker is lost, or does not accept the request within the
-        timeout."""
+        """Send a request to the worker. Raises RunError if the worker is lost, or does not accept the request within
+        the timeout."""
         with self._talking(request.kind, timeout_s):
             self.control.send(request, blob)
 
     def answer(self, kind: str, timeout_s: float) -> tuple[Reply, bytes]:
-        """Receive the reply to a request. Raises RunError if the worker is lost, reports an error, or exceeds the
-        timeout."""
+        """Receive the worker's reply to a request. Raises RunError if the worker is lost, reports an error, or exceeds
+        the timeout."""
         with self._talking(kind, timeout_s):
             reply, blob = self.control.receive()
         self.check(reply)
@@ -84,7 +86,7 @@ class WorkerProcess:
             raise RunError(f"worker {self.index} (pid {self.pid}) was lost at {kind} (code {self.reap()})") from e
 
     def reap(self, timeout_s: float = 1.0) -> int:
-        """Return the exit code. A process that has closed its socket but does not end is killed."""
+        """Return the worker's exit code, after killing a worker that has closed its socket but does not end."""
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -92,7 +94,7 @@ class WorkerProcess:
             return self.process.wait()
 
     def obituary(self) -> str:
-        """Describe how an ended process ended."""
+        """Describe how the worker's process ended."""
         code = self.reap()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         return f"worker {self.index} (pid {self.pid}) {how}"
@@ -111,7 +113,7 @@ class History:
 
 
 def _environment() -> dict[str, str]:
-    """Workers compute with one thread, because libraries in a user's environment must not start a thread pool on every
-    core."""
+    """Return environment variables that limit libraries to one thread, because a worker must not start a thread pool on
+    every core."""
     one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     return child.environment({**os.environ, **one})
