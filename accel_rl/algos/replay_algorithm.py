@@ -35,7 +35,7 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     epsilon_unit: Literal["env-steps", "updates"]
 
     def check_sampling(self, T: int, B: int) -> None:
-        # A full replay must contain a batch, and each environment's ring a rollout, a stack of four frames and n more
+        # A full replay must contain a batch, and an environment's ring a rollout, a stack of four frames and n more
         # steps.
         rows = -(-self.replay.size // B)
         require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))

@@ -14,20 +14,26 @@ class Step:
 
     The arrays of a step are usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays
     at t.
+
+    `frame` [n, *frame_shape] is the newest frame after the step, or after an `immediate` reset the new episode's first
+    frame. `final_frame` [n, *frame_shape] is the old episode's last frame, written only where `ended` is true. `age`
+    [n] uint8 is the number of steps since the episode's first frame, saturating at `EnvSpec.oldest`. `reward` [n]
+    float32 is not clipped. `terminated` [n] bool is true if the return ends, at a game over or at a lost life if the
+    protocol counts lives. `truncated` [n] bool is true if the time limit stopped the episode, and the return bootstraps
+    from the final frame. `ended` [n] bool is true if the episode has ended by game over or time limit, and a reset is
+    due. `valid` [n] bool is false if the environment waited for its reset and did not step. `info` [n, info_bytes]
+    uint8 has numbers of the episode (envs/episode_info.py), written only where `ended` is true; Atari games report
+    none.
     """
 
-    frame: np.ndarray  # [n, *frame_shape] the observation's newest frame after the step; after an `immediate`
-    #                    reset the new episode's first frame
-    final_frame: np.ndarray  # [n, *frame_shape] the old episode's last frame, written only where `ended`
-    age: np.ndarray  # [n] uint8, the steps since the episode's first frame, saturating at `EnvSpec.oldest`
-    reward: np.ndarray  # [n] float32 raw
-    # [n] bool: the return ends here, at a game over, or at a lost life if the protocol counts lives
-    # [n] bool: the time limit stopped the episode, and the return bootstraps from the final frame
+    frame: np.ndarray
+    final_frame: np.ndarray
+    age: np.ndarray
+    reward: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
-    ended: np.ndarray  # [n] bool: the episode has ended by game over or time limit, and a reset is due
-    valid: np.ndarray  # [n] bool: False where the environment waited for its reset and did not step
-    # [n, info_bytes] uint8, numbers of the episode (envs/episode_info.py), written only where `ended`; none for Atari
+    ended: np.ndarray
+    valid: np.ndarray
     info: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
     @classmethod

@@ -11,8 +11,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# This is imported before a group exists, because its default arguments would keep the current group and its threads
-# alive.
+# This import precedes any process group, which the module's default arguments would keep alive with its threads.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 

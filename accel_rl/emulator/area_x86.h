@@ -1,7 +1,7 @@
 // `area_line` of observation.h for AVX-512 and AVX2, chosen at run time.
 //
-//     AVX-512    32 areas at once: their pixels lie within 64 words, which one permutation reads
-//     AVX2       4 areas to half a register: their pixels lie within 8 words and those 2 further on
+// | AVX-512    32 areas at once: their pixels lie within 64 words, which one permutation reads
+// | AVX2       4 areas to half a register: their pixels lie within 8 words and those 2 further on
 //
 // Other processors use the portable `area_line`.
 #pragma once
@@ -15,8 +15,8 @@ namespace accel {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
-// Weights of 84 areas, padded by 12 areas of weight zero: the word of each area's first pixel, and the weights of its
-// three pixels.
+// Weights of 84 areas, padded by 12 areas of weight zero.
+// An area has the word of its first pixel, and the weights of its three pixels.
 struct AreaWords {
     u16 first[96], weight[3][96];
 };
@@ -63,7 +63,8 @@ __attribute__((target("avx512bw,avx512vl"))) inline void area_line_avx512(const 
     halfway[1] = halves[2];
 }
 
-// For each four areas: the byte offsets of their first two pixels from the first area's, and the weights of two pixels.
+// For each four areas, the byte offsets of their first two pixels from the first area's pixels.
+// Each pair of pixels has its two weights.
 struct AreaPairs {
     u8 bytes[24][16];
     u16 weight[2][24][8];
@@ -82,11 +83,11 @@ constexpr AreaPairs make_area_pairs() {
 }
 inline constexpr AreaPairs AREA_PAIRS = make_area_pairs();
 
-// Joins two halves of 128 bits.
+// Joins two registers of 128 bits.
 __attribute__((target("avx2"))) inline __m256i both(const void* low, const void* high) {
     return _mm256_loadu2_m128i(static_cast<const __m128i*>(high), static_cast<const __m128i*>(low));
 }
-// The sums of areas 4 * low ... and 4 * high ..., four of 32 bits each.
+// The sums of the areas 4 * low to 4 * low + 3 and 4 * high to 4 * high + 3, of 32 bits each.
 __attribute__((target("avx2"))) inline __m256i fours_of(const u16* down, u32 low, u32 high) {
     const u16 *const a = down + AREA_WORDS.first[4 * low], *const b = down + AREA_WORDS.first[4 * high];
     const __m256i order = both(AREA_PAIRS.bytes[low], AREA_PAIRS.bytes[high]);

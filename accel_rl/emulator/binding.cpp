@@ -1,4 +1,5 @@
-// This file is the Python binding of one emulator. The GIL is released wherever frames are run.
+// This file is the Python binding of one emulator.
+// The bindings release the GIL while frames are run.
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -26,7 +27,7 @@ Clause clause_of(const py::list& source) {
     return c;
 }
 
-// Steps of a reset: (action, switches, frames, gap, sticks, clause, moving byte).
+// Sets the steps of a reset: (action, switches, frames, gap, sticks, clause, moving byte).
 void set_steps(Game& g, const py::list& steps) {
     if (steps.size() > MOST_STEPS) throw std::invalid_argument("a reset has more than " + std::to_string(MOST_STEPS) + " steps");
     for (auto item : steps) {
@@ -151,7 +152,7 @@ u8 peek(const Emulator& e, u32 address) {
     return e.rom().bytes[e.state().cartridge.slice[offset >> 10] + (offset & 0x3FF)];
 }
 
-// Runs one frame; returns a list of (cycle, line, cycle in line, pc, three bytes there, a, x, y, sp).
+// Runs one frame, and returns a list of (cycle, line, cycle in line, pc, three bytes at pc, a, x, y, sp).
 py::list trace(Emulator& e, u32 action) {
     py::list out;
     e.traced_frame(action, [&](const Console& c) {
@@ -185,9 +186,10 @@ u8* observation_at(const AtariEnvCore& a, Bytes& out) {
     return out.mutable_data();
 }
 
-// Steps each environment. An action below 0 skips its environment, which gets reward 0, no flags and a frame of
-// zeros.
-// draws [n, frame_skip] float64 are the numbers for sticky actions, or None. The other arrays are those of data.Step.
+// Steps each environment.
+// An action below 0 skips its environment, which gets reward 0, no flags and a frame of zeros.
+// The array `draws` [n, frame_skip] float64 has the numbers for sticky actions, or is None.
+// The other arrays are those of data.Step.
 void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions,
                     const std::optional<Doubles>& draws, Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated,
                     Flags& ended) {

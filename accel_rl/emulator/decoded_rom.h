@@ -16,7 +16,7 @@ inline u32 checksum(const void* data, size_t size) {  // FNV-1a
     return sum;
 }
 
-// The decoded ROM, shared by all emulators of a game.
+// Returns the decoded ROM, shared by all emulators of a game.
 inline std::shared_ptr<const std::vector<u32>> decoded_rom(const Rom& rom, size_t size, u32 checksum_of_rom) {
     static std::mutex lock;
     static std::map<std::pair<u32, u32>, std::weak_ptr<const std::vector<u32>>> all;

@@ -1,4 +1,4 @@
-// One emulator on the host: a console, its game, two pictures and two random streams; saved and restored as bytes.
+// One emulator on the host has a console, its game, two pictures and two random streams, and is saved as bytes.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -29,7 +29,8 @@ class Emulator {
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
                                         std::to_string(cartridge_size(kind)));
-        for (size_t i = 0; bytes_.size() < cartridge_size(kind); i++) bytes_.push_back(bytes_[i]);  // mirrored
+        // the ROM is mirrored
+        for (size_t i = 0; bytes_.size() < cartridge_size(kind); i++) bytes_.push_back(bytes_[i]);
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
         checksum_ = checksum(bytes_.data(), bytes_.size());
@@ -38,9 +39,9 @@ class Emulator {
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
     }
-    Emulator(const Emulator&) = delete;  // call load() first
+    Emulator(const Emulator&) = delete;  // The caller must first call load().
 
-    // Powers on as ale-py does: 60 frames to detect the TV format, then a reset.
+    // Powers on as ale-py does, with 60 frames to detect the TV format, then a reset.
     void load() {
         random_seed(console_random_, CONSOLE_SEED);
         snap_.console_draws = 0;
@@ -62,7 +63,7 @@ class Emulator {
         start_game();
     }
 
-    // A reset that depends on the timer's value alone (25 to 99): of the console as it was after load(), with black pictures.
+    // Resets the console that load() left, with black pictures; the reset depends only on the timer's value (25 to 99).
     void restart(u8 timer) {
         snap_.state = loaded_;
         snap_.frame = 0;
@@ -75,7 +76,8 @@ class Emulator {
     i32 act(u32 action) { return act_drawn(action, nullptr, nullptr); }
 
   protected:
-    // Draws the frame's picture in gray by the canvas. Without gray and canvas the picture is drawn on demand.
+    // Draws the frame's picture in gray by the canvas.
+    // Without `gray` and `canvas` the picture is drawn on demand.
     i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
@@ -90,19 +92,19 @@ class Emulator {
         else console_.run_frame(pixels_.data(), draws_);
     }
 
-    // Restarts the random stream of sticky actions, which is ale-py's.
+    // Restarts the random stream of sticky actions, which is ale-py's stream.
     void set_sticky(u32 seed, float probability) {
         random_seed(snap_.sticky, seed);
         snap_.sticky_probability = probability;
     }
     void set_difficulty(u8 d) { snap_.difficulty = d; }
-    void set_steps(const Game& game) {  // steps of another mode, used from the next reset on
+    void set_steps(const Game& game) {  // Sets the steps of another mode, which the next reset uses.
         game_.steps = game.steps;
         for (u32 i = 0; i < game.steps; i++) game_.step[i] = game.step[i];
     }
     void set_draws(bool on) { draws_ = on; }
     bool fast() const { return fast_; }
-    void set_fast(bool on) {  // off: the plain core, with the same frames
+    void set_fast(bool on) {  // If off, the plain core runs, with the same frames.
         for (u32 b = 0; b < 2; b++) catch_up(b);
         fast_ = on;
     }
@@ -165,7 +167,7 @@ class Emulator {
         for (u32 i = 0; i < snap_.console_draws; i++) random_draw(console_random_);
     }
 
-    // Goes on from a console and its game, with black pictures.
+    // Continues from a console and its game, with black pictures.
     void set_play(const Play& play) {
         const char* const damage = damage_of(play, console_.rom);
         require(!damage, damage);
@@ -183,7 +185,7 @@ class Emulator {
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
     static constexpr u32 VERSION = 8;
 
-    // Checksum of the mode's steps, on which later resets depend. A Step has no padding.
+    // Checksum of the mode's steps, on which later resets depend; a Step has no padding.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
     struct Palette {
@@ -194,7 +196,7 @@ class Emulator {
     };
     static inline const Palette SAME;
 
-    // Shared by all emulators of a thread: a frame's writes are settled before the frame ends.
+    // All emulators of a thread share this log, because a frame's writes are settled before the frame ends.
     static FastWrite* scratch_log() {
         static thread_local std::vector<FastWrite> log(MOST_WRITES);
         return log.data();
@@ -202,11 +204,12 @@ class Emulator {
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
     FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr}; }
 
-    // Runs one frame by the fast core. A picture that is not requested stays `late`: the state before its frame is kept, and
-    // the frame runs again if the picture is read, or if a short frame leaves its rest visible.
+    // Runs one frame by the fast core.
+    // A picture that is not requested stays `late`, and the state before its frame is stored.
+    // The frame runs again if the picture is read, or if a short frame leaves the rest of the picture visible.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
         State& s = snap_.state;
-        fast_console_.log.writes = scratch_log();  // of this thread
+        fast_console_.log.writes = scratch_log();  // the log of this thread
         const State before = s;
         const u32 b = s.partial ? s.odd_frame : s.odd_frame ^ 1u;
         const bool keeps = !canvas && draws_ && keeps_;
@@ -251,10 +254,10 @@ class Emulator {
         snap_.episode_frame++;
     }
 
-    // Sticky actions: the action, or with some probability the last one.
+    // Returns the action, or with some probability the last action (sticky actions).
     u32 stuck(u32 action) {
         const double drawn = random_draw(snap_.sticky) / 4294967296.0;
-        random_draw(snap_.sticky);  // the second player's
+        random_draw(snap_.sticky);  // the second player's action
         if (drawn >= snap_.sticky_probability) snap_.last_action = u8(action);
         return snap_.last_action;
     }
@@ -267,14 +270,14 @@ class Emulator {
             for (i32 i = 0; i < step.frames + step.gap; i++) {
                 const u32 action = i < step.frames ? step.action : 0;
                 frame(step.sticks ? stuck(action) : action, i < step.frames ? step.switches : u8(NO_SWITCH));
-                if (step.sticks || i >= step.frames) count_frame();  // ale-py counts these frames of a reset
+                if (step.sticks || i >= step.frames) count_frame();  // ale-py counts these frames of a reset.
             }
             if (step.switches & RESET) snap_.last_action = 0;
             if (step.moves ? moving != before : !step.until.count) return;
         }
     }
 
-    // After the power cycle.
+    // Starts the game after the power cycle.
     void start_game() {
         snap_.last_action = 0;
         snap_.episode_frame = 0;
@@ -284,7 +287,7 @@ class Emulator {
         snap_.last_action = 0;
     }
 
-    // A reset randomizes a cartridge's own RAM, but not the console's.
+    // A reset randomizes a cartridge's own RAM, but not the console's RAM.
     void fill_cartridge() {
         if (console_.rom.kind != CART_F8SC && console_.rom.kind != CART_F6SC) return;
         for (u8& b : snap_.state.cartridge.ram) b = u8(draw());
@@ -305,14 +308,14 @@ class Emulator {
     std::shared_ptr<const std::vector<u32>> ops_;
     FastConsole fast_console_;
     State before_[2]{};
-    State loaded_{};  // at the end of load()'s first 60 frames
+    State loaded_{};  // the state after load()'s first 60 frames
     bool late_[2] = {false, false};
     Random console_random_{};
     u32 checksum_ = 0;
     bool draws_ = true, fast_ = true;
 
   protected:
-    bool keeps_ = true;  // draw every picture at once, not on demand
+    bool keeps_ = true;  // whether every picture is drawn immediately instead of on demand
 };
 
 }  // namespace accel

@@ -1,10 +1,13 @@
-// One Atari environment: an emulator with agent steps of several frames.
+// One Atari environment is an emulator with agent steps of several frames.
 //
-//     action -> frame  frame  frame  frame          frame_skip of them, or fewer at an end of the game
-//               -      -      gray   gray   ->  maximum, observation, in the caller's array
+// | action -> frame  frame  frame  frame          frame_skip of them, or fewer at an end of the game
+// |           -      -      gray   gray   ->  maximum, observation, in the caller's array
 //
-// The rules are those of envs/ale.py. The caller draws the numbers for sticky actions. An end within a step shows the last
-// screen alone. A lost life may end the return. A time limit adds nothing to another end at the same step.
+// The rules of an agent step are those of envs/ale.py.
+// The caller draws the numbers for sticky actions.
+// If the game ends within an agent step, only the last screen is shown.
+// A lost life may end the return.
+// A time limit is ignored at the same step as another end.
 #pragma once
 #include "area_x86.h"
 #include "emulator.h"
@@ -15,7 +18,7 @@ class AtariEnvCore : public Emulator {
   public:
     AtariEnvCore(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
         : Emulator(rom, kind, game, 0, 0.0f), rules_(rules) {
-        keeps_ = false;  // resets have many frames, which are seldom shown
+        keeps_ = false;  // Resets have many frames, which are rarely shown.
         std::memcpy(luminance_, luminance, sizeof luminance_);
         for (i32 y = 0; y < game.height; y++) wanted_[y] = row_counts(rules.observation, y, game.height);
     }
@@ -34,9 +37,10 @@ class AtariEnvCore : public Emulator {
         observe(out);
     }
 
-    // Runs the frames of an agent step and writes their observation. draws: frame_skip numbers in [0, 1) for sticky actions,
-    // or null. pooled: the observation is the maximum of the last two frames, else the last frame. A lost life (one_life)
-    // or `most` frames end the step early.
+    // Runs the frames of an agent step and writes the step's observation.
+    // The array `draws` has frame_skip numbers in [0, 1) for sticky actions, or is null.
+    // If `pooled`, the observation is the maximum of the last two frames, else the last frame.
+    // A lost life (one_life) or `most` frames end the agent step early.
     struct Frames {
         double reward;
         bool ended;
@@ -63,7 +67,7 @@ class AtariEnvCore : public Emulator {
         return {reward, ended};
     }
 
-    // One agent step; draws as in play_frames().
+    // Plays one agent step, with `draws` as in play_frames().
     Outcome step(u32 action, const double* draws, u8* out) {
         actions.push_back(u8(action));
         const double reward = play_frames(action, draws, true, false, ~0u, out).reward;
@@ -76,7 +80,7 @@ class AtariEnvCore : public Emulator {
     u32 frame_skip() const { return rules_.frame_skip; }
 
     EpisodeSteps episode{};
-    std::vector<u8> actions;  // of this episode's steps
+    std::vector<u8> actions;  // actions of this episode's steps
 
   private:
     // The pictures of one step, shared by all environments of a thread.

@@ -1,9 +1,10 @@
 // The state of an emulator that is saved and restored.
 //
-//     state bytes     magic "ARLE" | version | kind of cartridge | checksums of ROM and mode | Snapshot | the two pictures
+// | state bytes     magic "ARLE" | version | kind of cartridge | checksums of ROM and mode | Snapshot | the two pictures
 //
-// The bytes hold everything that later frames depend on. That includes the pictures: a short frame shows lines of an older
-// picture. Numbers are little-endian.
+// The saved bytes contain everything on which later frames depend.
+// The saved bytes include the pictures, because a short frame shows lines of an older picture.
+// Numbers are little-endian.
 #pragma once
 #include <stdexcept>
 #include <string>

@@ -1,10 +1,10 @@
-// One environment of a vector environment: a game, its stack of observations, its no-ops, the result of its last step.
+// One environment of a vector environment has a game, a stack of observations, no-ops, and the result of its last step.
 //
-//     reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
-//     step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
+// | reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
+// | step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //
-// The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception: at the end of an episode AtariVectorEnv shows
-// older screens, and this environment shows the last screen.
+// The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception at the end of an episode.
+// AtariVectorEnv then shows older screens, and this environment shows the last screen.
 #pragma once
 #include "env_core.h"
 
@@ -31,7 +31,7 @@ class StackedEnv {
     StackedEnv(AtariEnvCore& core, const StackedEnvRules& rules)
         : core_(core), rules_(rules), size_(core.observation_bytes()), ring_(rules.stack * size_) {}
 
-    // seed below 0: the random streams continue.
+    // If `seed` is below 0, the random streams continue.
     void reset(long long seed) {
         if (seed >= 0) {
             random_seed(noops_, u32(seed));
@@ -66,7 +66,7 @@ class StackedEnv {
         report.episode_frame = core_.episode_frames();
     }
 
-    // All that later steps depend on: numbers, the stack, the emulator.
+    // Saves all state on which later steps depend: numbers, the stack, the emulator.
     std::string save() {
         const Saved saved = {MAGIC, rules_.stack, u32(size_), newest_, first_, ended_, lives_, report, noops_};
         std::string out(reinterpret_cast<const char*>(&saved), sizeof saved);
@@ -86,7 +86,7 @@ class StackedEnv {
         std::memcpy(ring_.data(), bytes.data() + sizeof saved, ring_.size());
     }
 
-    // The stack, oldest first. out [stack, 84, 84].
+    // Writes the stack to `out` [stack, 84, 84], oldest first.
     void write(u8* out) const {
         for (u32 i = 0; i < rules_.stack; i++)
             std::memcpy(out + i * size_, ring_.data() + (newest_ + 1 + i) % rules_.stack * size_, size_);
@@ -102,7 +102,7 @@ class StackedEnv {
     bool waits_for_reset() const { return ended_ && rules_.autoreset == AutoReset::DISABLED; }
 
     Report report{}, final_report{};
-    bool finished = false;  // SAME_STEP: this step has a final observation
+    bool finished = false;  // In SAME_STEP mode, whether this step has a final observation.
 
   private:
     static constexpr u32 MAGIC = 0x31565241;  // "ARV1"
@@ -124,7 +124,7 @@ class StackedEnv {
                 late && !over};
     }
 
-    // Frames of agent steps; those of the reset do not count for the limit.
+    // Returns the frames of agent steps; the frames of the reset do not count for the limit.
     u32 played() const { return core_.episode_frames() - first_; }
 
     void restart() {

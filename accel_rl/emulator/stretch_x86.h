@@ -1,8 +1,8 @@
 // `stretch` of fast/tia.h for AVX-512 and AVX2, chosen at run time.
 //
-//     masks      a line is one register of 256 bits; an object's pixels are shifted into each word by a count of its own
-//     AVX-512    mask words are mask registers: 64 pixels take four masked moves
-//     AVX2       32 bits of a mask are expanded to 32 bytes, 0 or 255
+// | masks      a line is one register of 256 bits; an object's pixels are shifted into each word by a count of its own
+// | AVX-512    mask words are mask registers: 64 pixels take four masked moves
+// | AVX2       32 bits of a mask are expanded to 32 bytes, 0 or 255
 //
 // Other processors use the portable `stretch`.
 #pragma once
@@ -21,8 +21,9 @@ namespace accel {
 AVX2 __m256i of(const Mask& m) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(m.w)); }
 AVX2 void keep(Mask& m, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(m.w), v); }
 
-// Places pixels from x (0-159) on. A count below 0 or above 63 shifts all bits out. Pixels after the line's end wrap to its
-// start.
+// Places pixels from x (0-159) on.
+// A shift count below 0 or above 63 shifts all bits out.
+// Pixels after the line's end wrap to its start.
 AVX2 __m256i placed_wide(u64 pixels, u32 x) {
     const __m256i v = _mm256_set1_epi64x(static_cast<long long>(pixels)), at = _mm256_set1_epi64x(x);
     const __m256i starts = _mm256_setr_epi64x(0, 64, 128, 192), past = _mm256_setr_epi64x(160, 224, 288, 352);
@@ -82,7 +83,7 @@ AVX2 void look(FastTia& k, u32 pairs, i32 first, i32 last, Painting* to) {
         zero = _mm256_andnot_si256(f, p);
         one = _mm256_andnot_si256(f, one);
         two = f;
-    } else if (t.ctrlpf & 2) {  // score mode: the players' colours
+    } else if (t.ctrlpf & 2) {  // In score mode, the playfield has the players' colours.
         const __m256i left = of(SPANS.below[WIDTH / 2]);
         zero = _mm256_or_si256(p, _mm256_and_si256(field, left));
         one = _mm256_andnot_si256(zero, _mm256_or_si256(q, _mm256_andnot_si256(left, field)));
@@ -104,7 +105,7 @@ __attribute__((target("avx512bw,avx512vl"))) inline void stretch_avx512(FastTia&
         __m512i v = _mm512_mask_mov_epi8(back, paint.zero.w[i], c0);
         v = _mm512_mask_mov_epi8(v, paint.one.w[i], c1);
         v = _mm512_mask_mov_epi8(v, paint.two.w[i], c2);
-        _mm512_mask_storeu_epi8(line + 64 * i, paint.span.w[i], v);  // word 2 has 32 pixels
+        _mm512_mask_storeu_epi8(line + 64 * i, paint.span.w[i], v);  // Word 2 has 32 pixels.
     }
 }
 

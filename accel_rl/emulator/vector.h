@@ -1,9 +1,10 @@
-// A vector environment: environments stepped by a pool of threads.
+// A vector environment steps its environments by a pool of threads.
 //
-//     caller     send(which, tasks) -> queue ........................ recv: the first `batch_size` finished, in order
-//     threads                          queue -> env -> done         of arrival; of all environments, in their own order
+// | caller     send(which, tasks) -> queue ........................ recv: the first `batch_size` finished, in order
+// | threads                          queue -> env -> done         of arrival; of all environments, in their own order
 //
-// If a batch holds all environments, each writes its stack directly into the batch's array. Otherwise recv copies it.
+// If a batch contains all environments, each environment writes its stack directly into the batch's array.
+// Otherwise recv copies each stack into the batch's array.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -17,25 +18,25 @@ namespace accel {
 
 struct Task {
     u32 env;
-    i32 action;      // below 0: a reset
-    long long seed;  // of the reset; below 0: none
-    u8* to;          // where the stack goes; null: recv copies it
+    i32 action;      // a negative action means a reset
+    long long seed;  // The seed of the reset; a negative seed means no seed.
+    u8* to;          // The destination of the stack; if null, recv copies the stack.
 };
 
 class Vector {
   public:
-    // Has no threads yet: see add_thread.
+    // A new Vector has no threads, see add_thread.
     Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size) : batch_size_(batch_size) {
         for (AtariEnvCore* core : env_cores) envs_.push_back(std::make_unique<StackedEnv>(*core, rules));
     }
     ~Vector() { stop(); }
 
-    // On Linux a new thread inherits the cores of the calling thread, which is how a caller pins it.
+    // On Linux a new thread inherits the cores of the calling thread, which lets a caller pin the new thread.
     void add_thread() {
         threads_.emplace_back([this] { work(); });
     }
 
-    // Queued tasks are dropped.
+    // Stops the threads, and drops queued tasks.
     void stop() {
         {
             const std::lock_guard<std::mutex> guard(lock_);
@@ -62,8 +63,8 @@ class Vector {
         else wake_.notify_all();
     }
 
-    // Waits for a batch and returns its environments. A batch of all environments is in their order, and includes
-    // environments without a task.
+    // Waits for a batch and returns the batch's environments.
+    // A batch of all environments is in their order, and includes environments without a task.
     std::vector<u32> recv() {
         std::unique_lock<std::mutex> guard(lock_);
         const size_t wanted = whole() ? busy_ + done_.size() : batch_size_;

@@ -1,4 +1,5 @@
-// Python binding of the vector environment. The GIL is released wherever the caller waits.
+// Python binding of the vector environment.
+// The binding releases the GIL while the caller waits.
 #pragma once
 #include <pybind11/stl.h>
 
@@ -7,7 +8,7 @@
 
 namespace accel {
 
-// The arrays of one batch: obs [n, stack, height, width]; the rest [n].
+// The arrays of one batch are obs [n, stack, height, width], and the others [n].
 class PythonVector {
   public:
     using Ints = py::array_t<i32, py::array::c_style>;
@@ -24,7 +25,8 @@ class PythonVector {
     }
     void add_thread() { vector_.add_thread(); }
 
-    // Resets the environments which [n] by seeds [n] (below 0: no seed). obs: the array of a batch of all environments, or None.
+    // Resets the environments `which` [n] by `seeds` [n], where a negative number means no seed.
+    // The array `obs` is that of a batch of all environments, or None.
     void reset(const Ints& which, const Longs& seeds, std::optional<Bytes> obs) {
         if (seeds.size() != which.size()) throw std::invalid_argument("seeds and environments differ in number");
         std::vector<Task> tasks;
@@ -32,7 +34,7 @@ class PythonVector {
         start(tasks, obs);
     }
 
-    // actions [n] of the 18 for the environments `which` [n].
+    // Sends actions [n] of the 18 joystick actions for the environments `which` [n].
     void send(const Ints& which, const Ints& actions, std::optional<Bytes> obs) {
         if (actions.size() != which.size()) throw std::invalid_argument("actions and environments differ in number");
         std::vector<Task> tasks;
@@ -43,8 +45,8 @@ class PythonVector {
         start(tasks, obs);
     }
 
-    // Writes one batch. numbers [4, n] int32: env_id, lives, frame_number, episode_frame_number. True: an episode ended in
-    // SAME_STEP mode, call `final`.
+    // Writes one batch, with `numbers` [4, n] int32: env_id, lives, frame_number, episode_frame_number.
+    // Returns true if an episode ended in SAME_STEP mode, and the caller must call `final`.
     bool recv(std::optional<Bytes> obs, Ints& reward, Flags& terminated, Flags& truncated, Ints& numbers) {
         {
             py::gil_scoped_release release;
@@ -75,7 +77,8 @@ class PythonVector {
         return any;
     }
 
-    // Writes final obs and numbers of the last batch's ended episodes; ended [n]: whether one ended. Other rows are unchanged.
+    // Writes final observations and numbers of the last batch's ended episodes, and sets `ended` [n] for them.
+    // Rows of environments whose episode did not end are unchanged.
     void final(Bytes& obs, Ints& numbers, Flags& ended) {
         const size_t n = batch_.size();
         check(obs, n);
@@ -90,7 +93,7 @@ class PythonVector {
         }
     }
 
-    // Nothing may be running.
+    // No task may be running during a save.
     std::vector<py::bytes> save(const Ints& which) {
         std::vector<py::bytes> out;
         for (py::ssize_t i = 0; i < which.size(); i++) out.emplace_back(env(which.at(i)).save());
@@ -157,7 +160,7 @@ class PythonVector {
         vector_.send(tasks);
     }
 
-    const py::list env_cores_;  // keeps the environments alive
+    const py::list env_cores_;  // This list keeps the environments alive.
     Vector vector_;
     std::vector<u32> batch_;
 };

@@ -7,8 +7,7 @@ from typing import Any
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# ale-py 0.12.1 ships 108 games.
-# ale-py's single-player loadROM refuses combat, joust, maze_craze and warlords, and stops the process.
+# The single-player loadROM of ale-py 0.12.1 stops the process for 4 of its 108 games, which need two players.
 GAMES = tuple(
     """
     adventure air_raid alien amidar assault asterix asteroids atlantis atlantis2 backgammon bank_heist

@@ -94,8 +94,9 @@ PROTOCOLS = {
         # All other rules are those of Mnih et al. 2015.
         Protocol(name="stooke2018"),
         # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
-        # The frame skip is 4, the history has 4 frames, and frames are 84x84. At most 30 no-ops follow a reset. A lost
-        # life ends the return in training.
+        # The frame skip is 4, the history has 4 frames, and frames are 84x84.
+        # At most 30 no-ops follow a reset.
+        # A lost life ends the return in training.
         # An evaluation's episode lasts 5 minutes = 18,000 frames = 4,500 steps.
         # The paper states no time limit for training; later papers use 27,000 steps (30 minutes).
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
@@ -103,8 +104,8 @@ PROTOCOLS = {
         # Episodes from human starts end after 30 minutes (--evaluation.starts saved).
         Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
         # Machado et al. 2018, JAIR 61, section 5.
-        # Actions are sticky with probability 0.25, all 18 actions are used, and the frame skip is 5. Resets have no
-        # no-ops, lives are ignored, and an episode has 18,000 frames (5 minutes).
+        # Actions are sticky with probability 0.25, all 18 actions are used, and the frame skip is 5.
+        # Resets have no no-ops, lives are ignored, and an episode has 18,000 frames (5 minutes).
         Protocol(
             name="machado2018",
             frame="84x84",
@@ -117,8 +118,8 @@ PROTOCOLS = {
             max_evaluation_steps=3_600,
         ),
         # Castro et al. 2018, arXiv:1812.06110; dopamine/discrete_domains/atari_lib.py.
-        # Actions are sticky with probability 0.25, and the game's own actions are used. Resets have no no-ops, lives
-        # are ignored, and an episode has 108,000 frames.
+        # Actions are sticky with probability 0.25, and the game's own actions are used.
+        # Resets have no no-ops, lives are ignored, and an episode has 108,000 frames.
         Protocol(
             name="dopamine2018",
             frame="84x84",
@@ -130,15 +131,14 @@ PROTOCOLS = {
         # At most 30 no-ops follow a reset, a lost life ends the return, and an episode has 108,000 frames.
         Protocol(name="impala2018", frame="84x84"),
         # Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py.
-        # A reset has 1 to 30 no-ops, the discount is 0 at a lost life, and an episode has 108,000 frames, also in
-        # evaluations.
+        # A reset has 1 to 30 no-ops, the discount is 0 at a lost life, and every episode has at most 108,000 frames.
         Protocol(name="dqn_zoo2020", frame="84x84", noop_min=1),
         # Huang et al. 2022, CleanRL, ppo_atari.py, with the wrappers of OpenAI baselines.
         # A reset has 1 to 30 no-ops, FIRE is pressed after a reset and a lost life, and an episode has 108,000 frames.
         Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
         # Huang et al. 2023, Cleanba, on EnvPool.
-        # Actions are sticky with probability 0.25, all 18 actions are used, lives are ignored, and an episode has
-        # 27,000 steps.
+        # Actions are sticky (probability 0.25), all 18 actions are used, lives are ignored, and episodes have 27,000
+        # steps.
         # EnvPool presses FIRE instead of the single no-op.
         Protocol(
             name="cleanba2023",

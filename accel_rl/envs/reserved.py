@@ -75,8 +75,7 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # A reserve that is not deterministic has another state after the replay, so it is reset again, since its
-        # episode has not begun.
+        # After an inexact replay, the reserve is reset again, since its episode has not begun.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]
         self.late_resets = header["late_resets"]

@@ -33,8 +33,8 @@ from accel_rl.system.errors import ConfigError, RunError
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1  # The driver polls every process at this interval, in seconds.
-# The driver waits at most this number of seconds for an answer of one process. Members end if the driver is silent for
-# 30 s.
+# The driver waits at most this number of seconds for an answer of one process.
+# Members end if the driver is silent for 30 s.
 ANSWER_S = 10.0
 END_S = 120.0  # Members have this number of seconds to finish a training cycle and write a checkpoint.
 

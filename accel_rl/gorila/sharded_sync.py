@@ -63,8 +63,8 @@ class ShardedSync(GradientSync):
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
         self._versions: list[Version | None] = [None] * len(self.parts)  # versions of this learner's parameters
         self._sequence = 0  # sequence number of the last push
-        # The number of pulls, and for each shard the number of the last pull that returned parameters. Each shard has a
-        # (push, pull) per unanswered update, with the oldest update first.
+        # The number of pulls, and for each shard the number of the last pull that returned parameters.
+        # Each shard has a (push, pull) per unanswered update, with the oldest update first.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
         # snapshots of a loaded state that the shards have not received yet

@@ -22,8 +22,7 @@ class TensorBoardSink:
     def __init__(self, folder: Path, env_steps: int):
         from torch.utils.tensorboard import SummaryWriter
 
-        # purge_step hides rows that an interrupted run wrote after its checkpoint, since the resumed run repeats these
-        # steps.
+        # purge_step hides rows after the checkpoint, since the resumed run repeats these steps.
         self._writer = SummaryWriter(str(folder), purge_step=env_steps + 1)
 
     def write(self, row: Row) -> None:

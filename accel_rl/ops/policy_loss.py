@@ -62,6 +62,5 @@ def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: 
 def sample_categorical(logits: Tensor, uniform: Tensor) -> Tensor:
     """Draw actions [N] int64 from logits [N, A] by inverting the distribution function at `uniform` [N] in [0, 1)."""
     cdf = torch.softmax(logits, -1).cumsum(-1)
-    # The last entry of the distribution function may be rounded to just below 1, so an index past the end means the
-    # last action.
+    # Rounding may leave the last entry of the distribution function below 1, so an index past the end is clamped.
     return (cdf <= uniform.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)

@@ -35,8 +35,7 @@ class HostCells:
         for k in range(self.n):
             at, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
             flags = self.flags[at]
-            # If an episode begins although none has ended, a worker process was replaced, and the next observation is
-            # unknown.
+            # If an episode begins although none has ended, a worker was replaced, and the next observation is unknown.
             complete = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
             good &= ~goes_on | complete
             goes_on &= (flags & (TERMINATED | ENDED)) == 0

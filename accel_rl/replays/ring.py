@@ -130,8 +130,7 @@ class FrameRing:
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
         self.refused = 0  # Number of eligible cells that cannot be drawn because one of their n steps is missing.
-        # The first eligible cell, the number of eligible cells, the number of cells that can be drawn, and the newest
-        # cell are int64 tensors [] on the ring's device.
+        # These int64 tensors [] on the ring's device describe which cells of the ring can be drawn.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )

@@ -18,8 +18,9 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import Placement, place_processes
 
-# Smallest group of environments with its own inference thread. Each thread reads the network's weights separately. Even
-# so, two threads sampled 1.2 to 1.5 times as fast as one server with groups of 4, 8 and 16 environments.
+# Smallest group of environments with its own inference thread.
+# Each thread reads the network's weights separately.
+# Even so, two threads sampled 1.2 to 1.5 times as fast as one server with groups of 4, 8 and 16 environments.
 MIN_ENVS_PER_THREAD = 4
 
 

@@ -31,8 +31,7 @@ class BestAgent:
     """
 
     def __init__(self, run: Path):
-        # Numbered in order of time, since the best network of a resumed run may have fewer env steps than the previous
-        # best.
+        # Networks are numbered by time, since a resumed run's best may have fewer env steps than the previous best.
         self._kept = Checkpoints(run / "best" / "checkpoints", keep=1)
         self._score: float | None = None
 

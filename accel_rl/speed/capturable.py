@@ -45,8 +45,7 @@ _MODULES: set[type[nn.Module]] = {
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, NormedReLU,
 }  # fmt: skip
-# Maps each agent class to the state on which `act` depends, other than observations, uniform numbers and parameter
-# values.
+# Maps each agent class to the state on which `act` depends, other than observations, uniform numbers and parameters.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     CategoricalPolicyAgent: lambda agent: agent.greedy,
     RecurrentPolicyAgent: lambda agent: agent.greedy,

@@ -30,8 +30,7 @@ class Placement:
     torch_threads: int  # threads per operation during learning
     device: str
     # Number of threads per operation during inference.
-    # If workers share the cores with inference, inference uses half of the cores, because workers compute twice as
-    # long.
+    # If workers share the cores with inference, inference uses half of them, because workers compute twice as long.
     act_threads: int = 1
     # A concurrent trainer runs on these cores, and other trainers run on server_cores.
     learner_cores: tuple[int, ...] = ()

@@ -1,18 +1,18 @@
 // A cartridge maps the addresses $1000-$1FFF to the ROM.
 //
-//     kind   size   banks                  switched by an access to
-//     2K     2 KB   mirrored               -
-//     4K     4 KB   one                    -
-//     F8     8 KB   2 x 4 KB               $1FF8 $1FF9
-//     F6    16 KB   4 x 4 KB               $1FF6 ... $1FF9
-//     F8SC F6SC     and 128 bytes of RAM   written at $1000-$107F, read at $1080-$10FF
-//     E0     8 KB   4 slices of 1 KB       $1FE0-7 slice 0, $1FE8-F slice 1, $1FF0-7 slice 2; slice 3 is fixed
-//     FE     8 KB   2 x 4 KB               none: A13 of the 16-bit program counter chooses
-//     DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; a chip at $1000-$107F: dpc.h
+// | kind   size   banks                  switched by an access to
+// | 2K     2 KB   mirrored               -
+// | 4K     4 KB   one                    -
+// | F8     8 KB   2 x 4 KB               $1FF8 $1FF9
+// | F6    16 KB   4 x 4 KB               $1FF6 ... $1FF9
+// | F8SC F6SC     and 128 bytes of RAM   written at $1000-$107F, read at $1080-$10FF
+// | E0     8 KB   4 slices of 1 KB       $1FE0-7 slice 0, $1FE8-F slice 1, $1FF0-7 slice 2; slice 3 is fixed
+// | FE     8 KB   2 x 4 KB               none: A13 of the 16-bit program counter chooses
+// | DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; a chip at $1000-$107F: dpc.h
 //
-// All kinds except FE have four slices of 1 KB, so that a fetch is one table look-up:
+// All kinds of cartridges except FE have four slices of 1 KB, so that a fetch is one table look-up.
 //
-//     byte = rom[slice[address >> 10 & 3] + (address & 0x3FF)]
+// | byte = rom[slice[address >> 10 & 3] + (address & 0x3FF)]
 #pragma once
 #include "dpc.h"
 
@@ -20,12 +20,12 @@ namespace accel {
 
 enum CartridgeKind : u8 { CART_2K, CART_4K, CART_F8, CART_F6, CART_F8SC, CART_F6SC, CART_E0, CART_FE, CART_DPC, CART_KINDS };
 
-// The ROM. The loader pads the bytes to the full size of the kind.
+// The loader pads the bytes of a ROM to the full size of the cartridge's kind.
 struct Rom {
     const u8* bytes;
     u32 size;
-    u16 hotspots;   // accesses from this offset on switch banks
-    u16 registers;  // accesses below this offset reach RAM or DPC registers
+    u16 hotspots;   // Accesses from this offset on switch banks.
+    u16 registers;  // Accesses below this offset reach RAM or DPC registers.
     CartridgeKind kind;
 };
 
@@ -61,7 +61,7 @@ HD void cartridge_reset(Cartridge& c, const Rom& rom) {
     }
 }
 
-// Handles an access at or above `hotspots`.
+// Handles an access to the cartridge at or above `hotspots`.
 HD void cartridge_switch(Cartridge& c, const Rom& rom, u32 offset) {
     switch (rom.kind) {
         case CART_F8:

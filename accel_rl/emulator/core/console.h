@@ -1,16 +1,16 @@
 // The console has a bus of 13 address lines, and executes one frame at a time.
 //
-//     A12  A9  A7
-//      1    -   -     cartridge
-//      0    -   0     TIA        writes by A5-A0, reads by A3-A0
-//      0    0   1     RAM        128 bytes, also the stack
-//      0    1   1     RIOT       timer and ports
+// | A12  A9  A7
+// |  1    -   -     cartridge
+// |  0    -   0     TIA        writes by A5-A0, reads by A3-A0
+// |  0    0   1     RAM        128 bytes, also the stack
+// |  0    1   1     RIOT       timer and ports
 //
-//     frame      ... | VSYNC cleared, 228 clocks or more after it was set | ... one update of the machine ...
-//     or ends at     a TIA write after the last line of the format, or after 25,000 instructions: then it is partial,
-//                    and the next update continues it
+// | frame      ... | VSYNC cleared, 228 clocks or more after it was set | ... one update of the machine ...
+// | or ends at     a TIA write after the last line of the format, or after 25,000 instructions: then it is partial,
+// |                and the next update continues it
 //
-// Cycles count from the frame's start; the phase within a scan line is kept in `tia.frame_clock`.
+// Cycles count from the frame's start, and `tia.frame_clock` has the phase within a scan line.
 #pragma once
 #include "cartridge.h"
 #include "instructions.h"
@@ -22,7 +22,8 @@ namespace accel {
 constexpr i32 LINE_CYCLES = 76;
 constexpr i32 NTSC_LAST_LINE = 290, PAL_LAST_LINE = 342;
 constexpr u32 MOST_INSTRUCTIONS = 25000;
-constexpr i32 MOST_CYCLES = 1 << 26;  // A program without frames is reset before its clock overflows.
+// A program that never ends a frame is reset before the console's clock overflows.
+constexpr i32 MOST_CYCLES = 1 << 26;
 
 struct State {
     u8 ram[128];
@@ -31,25 +32,25 @@ struct State {
     Tia tia;
     Cartridge cartridge;
     i32 cycle;
-    u32 partial;    // the last update ended within a frame
-    i32 paddle[4];  // resistances at the ports, in the reference's ohms; negative: not plugged in
+    u32 partial;    // whether the last update ended within a frame
+    i32 paddle[4];  // Resistances at the paddle ports, in the reference's ohms, or negative without a paddle.
     u8 fire[2];     // whether the buttons INPT4 and INPT5 are pressed
     u8 bus;         // the last byte on the data bus
-    u8 odd_frame;   // index of the picture that this frame is drawn into, 0 or 1
+    u8 odd_frame;   // This frame is drawn into the picture with this index, 0 or 1.
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
 
-// The capacitor reaches its threshold after a time in proportion to the paddle's resistance.
+// The paddle's capacitor reaches its threshold after a time in proportion to the paddle's resistance.
 HD bool paddle_ready(const State& s, u32 i) {
     if (s.tia.dumped || s.paddle[i] < 0) return false;
     return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
 }
 
-// INPT4 and INPT5 are low while pressed. Bit 6 of VBLANK, which holds them low on the chip, has no effect in the
-// reference.
+// The inputs INPT4 and INPT5 are low while their buttons are pressed.
+// On the chip, bit 6 of VBLANK latches INPT4 and INPT5, but ale-py ignores this bit.
 HD u8 fire_input(const State& s, u32 port) { return s.fire[port] ? 0 : 0x80; }
 
-// Returns whether the frame is over.
+// Writes VSYNC, and returns whether the frame is over.
 HD bool write_vsync(Tia& t, u8 value, i32 clock) {
     if (value & 2) {
         t.vsync_clock = clock + LINE_CLOCKS;
@@ -85,7 +86,7 @@ struct Console {
     State& s;
     Rom rom;
     Picture picture;
-    i32 last_line;  // a TIA write past this scan line ends the frame
+    i32 last_line;  // A TIA write after this scan line ends the frame.
     TiaLog& log;
     bool frame_over;
 
@@ -115,7 +116,7 @@ struct Console {
         s.bus = value;
     }
 
-    // Only the two highest bits are driven. The others keep the last value on the bus.
+    // A TIA read drives only the two highest bits, and the other bits keep the last value on the bus.
     HD u8 read_tia(u32 reg) {
         const u8 noise = s.bus & 0x3F;
         if (reg < 8) {
@@ -142,8 +143,9 @@ struct Console {
         log.writes[log.count++] = TiaWrite{clock, u8(reg), value};
     }
 
-    // Runs one update. Two pictures are drawn in turn, so that a short frame shows the lines of two frames ago.
-    // `before` is called with the console before every instruction, for traces.
+    // Runs one update of the console.
+    // Two pictures are drawn in turn, so that a short frame shows the lines of two frames ago.
+    // For traces, `before` is called with the console before every instruction.
     struct Untraced {
         HD void operator()(const Console&) const {}
     };
@@ -164,7 +166,7 @@ struct Console {
 
     HD void start_frame() { begin_clocks(s, last_line); }
 
-    // Power cycle: resets everything except the RAM, which keeps its contents.
+    // A power cycle resets the whole console except the RAM, which keeps its contents.
     HD void reset(u8 timer) {
         s.cycle = 0;
         s.bus = 0;

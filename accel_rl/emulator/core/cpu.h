@@ -1,13 +1,13 @@
 // The 6507 is the console's version of the 6502, with 13 address lines and no interrupts.
 //
-//     one instruction:   fetch opcode -> clock += its base cycles -> operands, reads and writes, all at that time
-//                        -> a taken branch, or an index that crosses a page, adds its cycles before the access
+// | one instruction:   fetch opcode -> clock += its base cycles -> operands, reads and writes, all at that time
+// |                    -> a taken branch, or an index that crosses a page, adds its cycles before the access
 //
-//     P:  N V 1 B D I Z C      stored separately, as source values: `n` bit 7, `z` zero or not, `c` and `v` 0 or 1
+// | P:  N V 1 B D I Z C      stored separately, as source values: `n` bit 7, `z` zero or not, `c` and `v` 0 or 1
 //
-// `Bus` provides read, write (16-bit address) and clock. Undocumented opcodes are one-byte no-operations of two
-// cycles,
-// because none of the supported games executes one.
+// `Bus` provides read, write (16-bit address) and clock.
+// Undocumented opcodes are one-byte no-operations of two cycles.
+// None of the supported games executes an undocumented opcode.
 #pragma once
 #include "types.h"
 
@@ -16,7 +16,7 @@ namespace accel {
 struct Cpu {
     u16 pc;
     u8 a, x, y, sp;
-    u8 n, z, c, v, d, i;  // n is the negative flag in bit 7, and the zero flag is z == 0
+    u8 n, z, c, v, d, i;  // The negative flag is bit 7 of n, and the zero flag is z == 0.
 };
 
 HD u8 cpu_flags(const Cpu& p, bool b) {
@@ -32,8 +32,9 @@ HD void cpu_set_flags(Cpu& p, u8 flags) {
     p.c = flags & 1;
 }
 
-// Decimal mode of the reference: digits are read as 10 * high + low, even if they are no decimal digits. A sum wraps at
-// 256 before it is converted back to digits; a difference below -100 is not written.
+// As in the reference, decimal mode reads digits as 10 * high + low, even if they are no decimal digits.
+// A decimal sum wraps at 256 before it is converted back to digits.
+// A decimal difference below -100 is not written.
 HD i32 decimal_value(u8 m) { return 10 * (m >> 4) + (m & 15); }
 HD u8 decimal_digits(i32 value) { return u8((value % 100 / 10) << 4 | value % 10); }
 

@@ -1,51 +1,51 @@
 // DPC is the chip in pitfall2's cartridge, with eight data fetchers, a random number and three voices.
 //
-//     read   $1000-$1003 random number        write  $1040-7 top, flag off
-//            $1004-$1007 volume of the voices        $1048-F bottom
-//            $1008-F data                            $1050-7 counter, low byte (a voice's: from its top)
-//            $1010-7 data of the window              $1058-F counter, bits 8-10; bit 4: fetchers 5-7 are voices
-//            $1018-$1037 0                           $1070-7 the random number starts anew
-//            $1038-F the window: $FF or 0
+// | read   $1000-$1003 random number        write  $1040-7 top, flag off
+// |        $1004-$1007 volume of the voices        $1048-F bottom
+// |        $1008-F data                            $1050-7 counter, low byte (a voice's: from its top)
+// |        $1010-7 data of the window              $1058-F counter, bits 8-10; bit 4: fetchers 5-7 are voices
+// |        $1018-$1037 0                           $1070-7 the random number starts anew
+// |        $1038-F the window: $FF or 0
 //
-//     data     display[$7FF - counter]; each read decrements the counter, except that of a voice
-//     window   opens when the counter's low byte equals the top, closes when it equals the bottom; checked before a read
-//     voice    the low byte is decremented at 15,750 Hz and restarts at the top; the window is open above the bottom
+// | data     display[$7FF - counter]; each read decrements the counter, except that of a voice
+// | window   opens when the counter's low byte equals the top, closes when it equals the bottom; checked before a read
+// | voice    the low byte is decremented at 15,750 Hz and restarts at the top; the window is open above the bottom
 //
-// The chip's other forms of data, at $1018-$1037 (nibbles swapped, bits reversed, rotated), read as 0 in the reference.
+// In the reference, the chip's other forms of data at $1018-$1037 (swapped, reversed, rotated) read as 0.
 //
-// Every read of $1000-$107F and $1FC0-$1FFF, and every write to the cartridge, advances the random number.
+// Reads of $1000-$107F and $1FC0-$1FFF, and writes to the cartridge, advance DPC's random number.
 #pragma once
 #include "types.h"
 
 namespace accel {
 
-constexpr u32 DPC_DISPLAY = 8192;      // the display data begin at this offset in the ROM
-constexpr double DPC_HERTZ = 15750.0;  // of the voices
+constexpr u32 DPC_DISPLAY = 8192;      // The display data begin at this offset in the ROM.
+constexpr double DPC_HERTZ = 15750.0;  // frequency of the voices' clock
 constexpr double CPU_HERTZ = 1193191.66666667;
 
 struct Dpc {
     double part;      // fraction of a voice's clock period that has passed
-    i32 voice_cycle;  // the voices have been advanced up to this cycle
+    i32 voice_cycle;  // The voices have been advanced up to this cycle.
     u16 counter[8];
     u8 top[8], bottom[8], window[8];
     u8 voice[3];
     u8 random;
 };
 
-// At power-on the random number is 1. The reference resets once before the actual reset; its reads of the reset vector
-// advance the random number twice.
+// At power-on DPC's random number is 1.
+// The reference resets once before the actual reset, and its reads of the reset vector advance the random number twice.
 HD void dpc_start(Dpc& d) {
     d = Dpc{};
     d.random = 7;
 }
 
-// A reset changes only the voices' clock.
+// A reset of DPC changes only the voices' clock.
 HD void dpc_reset(Dpc& d) {
     d.part = 0;
     d.voice_cycle = 0;
 }
 
-// Bits 7, 5, 4 and 3 of the old number determine bit 0 of the new one.
+// Bits 7, 5, 4 and 3 of the old random number determine bit 0 of the new random number.
 HD void dpc_random(Dpc& d) {
     const u32 r = d.random;
     d.random = u8(r << 1 | (~(r >> 7 ^ r >> 5 ^ r >> 4 ^ r >> 3) & 1));

@@ -1,12 +1,12 @@
 // The environment around a console has switches, joysticks, loading, resets and actions.
 //
-//     load     RAM <- 128 draws; 60 frames in which the TV format is detected; then a reset
-//     reset    power cycle (RAM stays), 60 frames, 4 with RESET held, the mode's switches, 4 with RESET held,
-//              the game's start actions
-//     act      one frame; a sticky action repeats the last with some probability
+// | load     RAM <- 128 draws; 60 frames in which the TV format is detected; then a reset
+// | reset    power cycle (RAM stays), 60 frames, 4 with RESET held, the mode's switches, 4 with RESET held,
+// |          the game's start actions
+// | act      one frame; a sticky action repeats the last with some probability
 //
-//     SWCHA    P0: right left down up (bits 7-4)   P1: the same (bits 3-0)      0 is pressed
-//     SWCHB    bit 0 RESET, bit 1 SELECT (0 is pressed), bits 6 and 7: difficulty of P0 and P1
+// | SWCHA    P0: right left down up (bits 7-4)   P1: the same (bits 3-0)      0 is pressed
+// | SWCHB    bit 0 RESET, bit 1 SELECT (0 is pressed), bits 6 and 7: difficulty of P0 and P1
 #pragma once
 #include "console.h"
 #include "random.h"
@@ -19,7 +19,7 @@ enum Switch : u8 { NO_SWITCH = 0, RESET = 1, SELECT = 2 };
 constexpr u32 ACTIONS = 18;
 constexpr u32 CONSOLE_SEED = 4753849;
 
-// noop fire up right left down, upright upleft downright downleft, then the eight with fire
+// Actions are in the order noop fire up right left down, upright upleft downright downleft, then the eight with fire.
 HD u8 action_directions(u32 action) {
     static constexpr u8 held[ACTIONS] = {
         // clang-format off
@@ -38,14 +38,14 @@ HD void set_joystick(State& s, u32 action, u32 port) {
     s.fire[1 - port] = 0;
 }
 
-// Paddles: the first turns by 23,000 ohms a frame; its button is a joystick direction's pin.
+// A paddle turns by 23,000 ohms per frame, and its button is wired to a pin of a joystick direction.
 enum Controllers : u8 { JOYSTICKS, PADDLES, PADDLES_SWAPPED, JOYSTICKS_SWAPPED, CONTROLLERS };
 constexpr i32 PADDLE_LEAST = 27450, PADDLE_MOST = 790196, PADDLE_TURN = 23000;
 constexpr i32 PADDLE_MIDDLE = (PADDLE_LEAST + PADDLE_MOST) / 2;
 
 HD void centre_controllers(State& s, Controllers kind) {
     for (i32& paddle : s.paddle) paddle = kind == JOYSTICKS || kind == JOYSTICKS_SWAPPED ? -1 : PADDLE_MIDDLE;
-    if (kind == PADDLES_SWAPPED) s.paddle[2] = s.paddle[3] = 0;  // unused ports are ready immediately
+    if (kind == PADDLES_SWAPPED) s.paddle[2] = s.paddle[3] = 0;  // Unused paddle ports are ready immediately.
 }
 
 HD void set_paddle(State& s, u32 action, Controllers kind) {

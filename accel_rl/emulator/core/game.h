@@ -1,11 +1,11 @@
-// A game's rules read score, lives and end from its RAM, and have the presses that start it.
+// A game's rules read score, lives and end from the game's RAM, and contain the button presses that start the game.
 //
-//     score   = a sum of tables, each indexed by one RAM byte (digits are BCD in most games)
-//     reward  = change of the score over a frame; wrapped if the display rolls over, clipped if the game requires it
-//     lives   = one more table
-//     over    = a clause holds, that is, all of its conditions; a condition is a set of values of one byte
+// | score   = a sum of tables, each indexed by one RAM byte (digits are BCD in most games)
+// | reward  = change of the score over a frame; wrapped if the display rolls over, clipped if the game requires it
+// | lives   = one more table
+// | over    = a clause holds, that is, all of its conditions; a condition is a set of values of one byte
 //
-// The tables are filled from games.json; the code contains no rules for single games.
+// The tables are filled from games.json, and the code contains no rules for single games.
 #pragma once
 #include "environment.h"
 
@@ -37,53 +37,57 @@ struct Clause {
     }
 };
 
-// One step of a reset: hold an action and switches for some frames, once or until a condition of the RAM holds. RESET
-// releases an action that would stick.
+// A step of a reset repeats an action and switches for some frames, once or until a condition of the RAM holds.
+// RESET releases an action that would stick.
 struct Step {
     u8 action, switches, frames, gap;  // number of frames without a press after each press
-    u8 sticks;                         // sticky like an agent's action, and draws random numbers
-    Clause until;                      // checked before each press; empty means one press ...
-    u8 moves;                          // ... or, if not 0, until the byte at this address has changed
+    u8 sticks;                         // Whether the action is sticky like an agent's action, and draws random numbers.
+    Clause until;                      // This clause is checked before each press, and an empty clause means one press.
+    u8 moves;                          // If not 0, the presses repeat until the byte at this address has changed.
 };
 static_assert(alignof(Step) == 1, "no gaps");
 constexpr u32 MOST_STEPS = 24;
-constexpr u32 MOST_PRESSES = 1000;  // with a damaged RAM the condition may never hold
+constexpr u32 MOST_PRESSES = 1000;  // With a damaged RAM the condition may never hold.
 
 struct Game {
     u8 score_bytes;
     ScoreByte score[6];
-    u8 first_bytes;   // number of leading score bytes: if they change, only they give reward (games before points in tennis)
-    i32 per_change;   // if not 0: reward of any change of the leading bytes, in addition to the change of the others
-    Clause unscored;  // while this holds (a title picture in place of the digits), the score counts as 0
-    Clause scored;    // if not empty, the score counts only while this holds (a bonus for a win)
-    Clause restarts;  // while this holds, rewards count from `restart_score`, not from the previous score
+    u8 first_bytes;  // Number of leading score bytes whose changes alone give reward (games before points in tennis).
+    // If not 0, the reward of any change of the leading bytes, in addition to the change of the other bytes.
+    i32 per_change;
+    Clause unscored;  // While this clause holds (a title picture replaces the digits), the score counts as 0.
+    Clause scored;    // If this clause is not empty, the score counts only while it holds (a bonus for a win).
+    Clause restarts;  // While this clause holds, rewards count from `restart_score`, not from the previous score.
     i32 restart_score;
-    i32 rolls_over;   // subtracted from a score of at least this value; 0 means never
-    i32 wrap;         // added to a negative reward; 0 means no addition
-    i32 unpaid;       // a reward of exactly this value counts as 0; 0 means no such value
+    i32 rolls_over;   // This value is subtracted from a score that reaches it, and 0 means no subtraction.
+    i32 wrap;         // This value is added to a negative reward, and 0 means no addition.
+    i32 unpaid;       // A reward of exactly this value counts as 0, and 0 means no such value.
     i32 least, most;  // limits of a reward
     u8 lives_address;
     i16 lives[256];
     u8 more_lives_address;  // address of a second byte of the lives, if any
     i16 more_lives[256];
-    i16 lives_at_reset;  // lives reported after a reset, before the first frame; -1: from the RAM
-    Clause lives_when;   // while this does not hold, lives are `lives_else`, or unchanged if that is -1 ...
+    // Lives that are reported after a reset, before the first frame; -1 means the lives in the RAM.
+    i16 lives_at_reset;
+    Clause lives_when;  // While this clause does not hold, lives are `lives_else`, or unchanged if `lives_else` is -1.
     i16 lives_else;
-    u8 lives_latch;    // ... and once it has held since the reset, it counts as holding
-    Clause loss_when;  // if not empty: the loss of a life counts only while this holds
-    u8 lives_fall;     // lives are counted down: one less whenever the byte decreases by one
-    u8 last_life[2];   // the game is over when the lives byte changes from the first to the second of these ...
-    u8 has_last_life;  // ... in games in which the second also has another meaning
+    u8 lives_latch;    // Whether `lives_when` counts as holding once it has held since the reset.
+    Clause loss_when;  // If this clause is not empty, the loss of a life counts only while it holds.
+    u8 lives_fall;     // Whether lives decrease by one whenever the lives byte decreases by one.
+    u8 last_life[2];   // The game is over when the lives byte changes from the first to the second of these values.
+    u8 has_last_life;  // Whether the second value of `last_life` also has another meaning in this game.
     u8 no_lives_when_over;
     u8 no_reward_when_over;
-    Clause over_after;  // the clauses below count only once this has held since the reset
+    Clause over_after;  // The clauses for the end count only once this clause has held since the reset.
     u8 clauses;
     Clause over[4];
-    u8 over_when_scored;       // ... or whenever the score is not 0 (a game is one round)
-    u8 full_from, full_bytes;  // ... or, if full_bytes is not 0, once none of these bytes is 0 (a full board)
+    u8 over_when_scored;  // Whether the game is over whenever the score is not 0 (a game is one round).
+    // If `full_bytes` is not 0, the game is over once none of these bytes is 0 (a full board).
+    u8 full_from, full_bytes;
     u8 steps;
-    Step step[MOST_STEPS];  // steps of a reset, after 60 frames: RESET, the mode's SELECTs, the game's start actions
-    u8 fire_is_noop;        // actions with the fire button have no effect
+    // Steps of a reset after 60 frames: RESET, the mode's SELECTs, and the game's start actions.
+    Step step[MOST_STEPS];
+    u8 fire_is_noop;  // Whether actions with the fire button have no effect.
     Controllers controllers;
     u8 pal;
     i32 first_line, height;

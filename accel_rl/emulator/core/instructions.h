@@ -1,15 +1,17 @@
 // A 6507 instruction is fetched, decoded and executed.
 //
-//     opcode  aaabbbcc     the table below, by opcode; modes name the place of the operand:
-//     IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
+// | opcode  aaabbbcc     the table below, by opcode; modes name the place of the operand:
+// | IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
 //
-// AX and AY add a cycle for a crossed page only if the instruction reads; the base count of a store includes it.
+// AX and AY add a cycle for a crossed page only if the instruction reads.
+// The base count of a store includes this cycle.
 #pragma once
 #include "cpu.h"
 
 namespace accel {
 
-// Cycles by opcode, one digit each. Taken branches and crossed pages add cycles.
+// Cycles by opcode, one digit each.
+// Taken branches and crossed pages add cycles.
 HD u32 base_cycles(u32 opcode) {
     static constexpr u8 cycles[256] = {
         // clang-format off
@@ -63,7 +65,7 @@ struct Instruction {
     HD void nz(u8 value) { p.n = p.z = value; }
     HD void push(u8 value) { bus.write(0x100 | p.sp--, value); }
     HD u8 pull() { return bus.read(0x100 | ++p.sp); }
-    // A pull first reads the old address of the stack: its value is on the bus when the pull reads TIA space.
+    // A pull first reads the old address of the stack, whose value is on the bus when the pull reads TIA space.
     HD void before_pull() { bus.read(0x100 | p.sp); }
 
     HD void branch(bool taken) {
@@ -122,7 +124,7 @@ struct Instruction {
         p.pc = u16(low | pull() << 8);
     }
 
-    // A read-modify-write reads and writes its address once.
+    // A read-modify-write instruction reads and writes its address once.
     HD void step() {
         const u8 opcode = fetch();
         bus.tick(base_cycles(opcode));
@@ -173,7 +175,7 @@ struct Instruction {
             case 0xD0: branch(p.z != 0); break;
             case 0xF0: branch(p.z == 0); break;
             case 0x4C: p.pc = u16(fetch16()); break;
-            case 0x6C:  // JMP ($xxFF) reads its high byte from $xx00, because the pointer has no carry into its page
+            case 0x6C:  // JMP ($xxFF) reads its high byte from $xx00, because the pointer has no carry into its page.
                 at = fetch16();
                 p.pc = u16(word(at, (at & 0xFF00) | ((at + 1) & 0xFF)));
                 break;
@@ -203,7 +205,7 @@ struct Instruction {
             case 0xAA: load(p.x, p.a); break;
             case 0xBA: load(p.x, p.sp); break;
             case 0x9A: p.sp = p.x; break;
-            default: break;  // 0xEA, and undocumented opcodes
+            default: break;  // opcode 0xEA (NOP), and undocumented opcodes
         }
     }
 };

@@ -1,13 +1,14 @@
 // Builds an observation, in place, from the gray pictures of an agent step's last two frames.
 //
-//     row of frame 3, row of frame 4 -> maximum -> 104x80       rows 1, 3 ... and every second pixel
-//                                               -> 104x80-mean  without the first and the last row, means of 2x2
-//                                               -> 84x84        areas of 5/2 rows by 40/21 pixels, as cv2's INTER_AREA
+// | row of frame 3, row of frame 4 -> maximum -> 104x80       rows 1, 3 ... and every second pixel
+// |                                           -> 104x80-mean  without the first and the last row, means of 2x2
+// |                                           -> 84x84        areas of 5/2 rows by 40/21 pixels, as cv2's INTER_AREA
 //
-// A row that repeats the row above is stored as a reference (`source`); results of the row above are reused.
+// A row that repeats the row above is stored as a reference (`source`), and results of the row above are reused.
 //
-// Areas are sums of integers: a pixel has 21 x 2 parts, an area 200. Only if a sum is halfway between two values does the
-// result depend on cv2's rounding errors; then the area is summed again in floats, in the order of cv2.
+// Areas are sums of integers, in which a pixel has 21 x 2 parts and an area 200 parts.
+// The result depends on cv2's rounding errors only if a sum is halfway between two values.
+// Then the area is summed again in floats, in the order of cv2.
 #pragma once
 #include "tia.h"
 
@@ -20,7 +21,7 @@ constexpr i32 ROWS = 210;  // number of rows that MEAN and AREA support
 
 struct GrayFrame {
     u8 pixels[MOST_ROWS * WIDTH];
-    u16 source[MOST_ROWS];  // the row that holds a row's pixels, which is the row itself or one above
+    u16 source[MOST_ROWS];  // The row with the same pixels, which is this row or a row above it.
 
     HD const u8* row(i32 y) const { return pixels + source[y] * WIDTH; }
 };
@@ -38,7 +39,7 @@ HD bool row_counts(ObservationKind kind, i32 row, i32 rows) {
     return false;
 }
 
-// cv2's weights along one axis: for each output up to four pixels from `first` on.
+// Weights of cv2 along one axis, for each output up to four pixels from `first` on.
 struct AreaAxis {
     struct Part {
         i32 first, count;
@@ -70,7 +71,7 @@ HD constexpr AreaAxis area_axis(i32 size) {
     return axis;
 }
 
-// Horizontal weights of an area: 40 parts, 21 parts per pixel, at most three pixels.
+// Horizontal weights of an area of 40 parts, with 21 parts per pixel and at most three pixels.
 struct AreaRow {
     struct Part {
         u16 first, weight[3];
@@ -90,12 +91,12 @@ HD constexpr AreaRow area_row() {
     return row;
 }
 
-// The six rows of a line of areas are two complete rows and half of a third, of two frames each.
+// A line of areas has six rows: two complete rows and half of a third row, of two frames each.
 struct AreaRows {
     const u8 *whole[2], *other[2], *half[2];
 };
 
-// Writes a line of 84 areas; bit x of the two words is set if sum x was halfway between two values.
+// Writes a line of 84 areas, and sets bit x of the two words if sum x was halfway between two values.
 using AreaLine = void(const AreaRows& from, u8* out, u64* halfway);
 
 HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
@@ -115,7 +116,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
             sums[21 * period + x] = u16(p.weight[0] * s[0] + p.weight[1] * s[1] + p.weight[2] * s[2]);
         }
     u16 any = 0;
-    for (i32 x = 0; x < 84; x++) {  // divide by 200, rounded
+    for (i32 x = 0; x < 84; x++) {  // division by 200, rounded
         const u16 sum = u16(sums[x] + 100), value = u16((sum >> 3) * 5243u >> 17);
         any |= sum == u16(value * 200);
         out[x] = u8(value);
@@ -124,7 +125,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
     for (i32 x = 0; any && x < 84; x++) halfway[x >> 6] |= u64(sums[x] % 200 == 100) << (x & 63);
 }
 
-// An area summed in the order of cv2, from the maximum of two pictures with a function row(y).
+// Sums an area in the order of cv2, from the maximum of two pictures with a function row(y).
 template <class Rows>
 HD u8 area_as_floats(const Rows& first, const Rows& second, u32 x, i32 y) {
     static constexpr AreaAxis columns = area_axis(WIDTH), lines = area_axis(ROWS);
@@ -155,15 +156,14 @@ HD u8 area_pixel(const Rows& first, const Rows& second, u32 x, i32 y) {
     const i32 top = 5 * (y / 2) + 2 * (y & 1);
     u32 sum = 100;
     for (i32 r = 0; r < 3; r++) {
-        const u32 weight = r == (y & 1 ? 0 : 2) ? 1 : 2;  // half of this row belongs to the area
+        const u32 weight = r == (y & 1 ? 0 : 2) ? 1 : 2;  // Half of this row belongs to the area.
         for (u32 c = 0; c < 3; c++)
             if (part.weight[c]) sum += weight * part.weight[c] * brighter_pixel(first, second, top + r, i32(part.first + c));
     }
     return sum % 200 ? u8(sum / 200) : area_as_floats(first, second, x, y);
 }
 
-// Returns pixel x, y of the observation of two pictures of `rows` rows, as Observer does, for threads that each take
-// a pixel.
+// Returns pixel x, y of the observation of two pictures of `rows` rows, for threads that each compute a pixel.
 template <class Rows>
 HD u8 observed_pixel(ObservationKind kind, i32 rows, const Rows& first, const Rows& second, u32 x, i32 y) {
     const i32 left = 2 * i32(x);
@@ -178,10 +178,10 @@ struct Observer {
     ObservationKind kind;
     i32 rows;
     AreaLine* line;           // `area_line` for this processor's instructions, or null for the portable function
-    u8 largest[ROWS][WIDTH];  // maximum of two frames, for MEAN; rows may be unused, see `at`
-    u16 at[ROWS];             // for each row, the row of `largest` that holds its values
+    u8 largest[ROWS][WIDTH];  // Maximum of two frames, for MEAN; some rows may be unused (see `at`).
+    u16 at[ROWS];             // for each row, the row of `largest` that has its values
 
-    // If second is null, only the first frame is used.
+    // If `second` is null, only the first frame is used.
     HD void observe(const GrayFrame& first, const GrayFrame* second, u8* out) {
         const GrayFrame& other = second ? *second : first;
         if (kind == SUBSAMPLE) subsample(first, other, out);
@@ -218,18 +218,17 @@ struct Observer {
     HD void area(const GrayFrame& first, const GrayFrame& second, u8* out) {
         u64 halfway[2] = {0, 0};
         for (i32 y = 0; y < 84; y++, out += 84) {
-            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two complete rows, and half of the third or first
+            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // Two complete rows, and half of the third or the first row.
             if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) &&
                 repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
-                copy_bytes(out, out - 84, 84);  // all rows have one source, so the line equals the line above
+                copy_bytes(out, out - 84, 84);  // All rows have one source, so the line equals the line above.
                 continue;
             }
             const u8 *const a = first.row(top), *const b = second.row(top), *const c = first.row(top + 2),
                             *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
-            // with a halfway sum, the line below may be rounded differently, because its rows are added in another
-            // order
+            // After a halfway sum, the next line may be rounded differently, with its rows added in another order.
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {
@@ -238,7 +237,7 @@ struct Observer {
                 }
         }
     }
-    // Sources are in ascending order: all rows between two rows of the same source have that source, too.
+    // Sources are in ascending order, so all rows between two rows of the same source also have this source.
     HD static bool repeats(const GrayFrame& frame, i32 from, i32 to) { return frame.source[from] == frame.source[to]; }
 };
 

@@ -1,12 +1,12 @@
-// Random numbers by counter: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
+// Philox4x32-10 computes random numbers by counter (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
 //
-//     key       the environment's seed
-//     counter   index, episode, purpose         ->   four words
+// | key       the environment's seed
+// | counter   index, episode, purpose         ->   four words
 //
-//     START     index 0: the row and the column of a start state in the table of all of them
-//     STICKY    index: the agent step, in blocks of four frames; a word a frame
+// | START     index 0: the row and the column of a start state in the table of all of them
+// | STICKY    index: the agent step, in blocks of four frames; a word a frame
 //
-// A number depends on its position only, not on earlier draws, so that GPUs and CPUs draw the same numbers.
+// A number depends only on its position, not on earlier draws, so that GPUs and CPUs draw the same numbers.
 #pragma once
 #include "types.h"
 
@@ -35,14 +35,14 @@ HD Words philox(u32 key0, u32 key1, Words counter) {
     return counter;
 }
 
-constexpr u32 FIRST_TIMER = 25, TIMERS = 75;  // the values that the timer may have after a power cycle
+constexpr u32 FIRST_TIMER = 25, TIMERS = 75;  // The values that the timer may have after a power cycle.
 
 struct StartDraws {
     u32 row, column;
 };
 
-// Selects a start state of a table of rows x columns. Each state has the same probability, to 1 / 2^32 of a row's and
-// a column's.
+// Selects a start state of a table of rows x columns.
+// Each start state has the same probability, up to 1 / 2^32 of a row's and a column's probability.
 HD StartDraws start_draws(u32 seed, u32 episode, u32 rows, u32 columns) {
     const Words drawn = philox(seed, 0, Words{{0, episode, START, 0}});
     return StartDraws{high_product(drawn.word[0], rows), high_product(drawn.word[1], columns)};

@@ -1,11 +1,12 @@
 // An environment is plain data with rules of its agent steps, the same on CPUs and GPUs.
 //
-//     agent step     frame  frame  frame  frame        frame_skip of them, or fewer at an end of the game
-//                      -      -    drawn  drawn   ->   maximum, observation
+// | agent step     frame  frame  frame  frame        frame_skip of them, or fewer at an end of the game
+// |                  -      -    drawn  drawn   ->   maximum, observation
 //
-// The rules are those of envs/ale.py. After an end within a step, only the last screen is shown. A lost life may end
-// the return. A time
-// limit adds nothing to another end at the same step.
+// The rules of an agent step are those of envs/ale.py.
+// After an end within an agent step, only the last screen is shown.
+// A lost life may end the return.
+// A time limit is ignored at the same step as another end.
 #pragma once
 #include "observation.h"
 #include "progress.h"
@@ -28,7 +29,7 @@ struct Outcome {
 struct Play {
     State state;
     Progress progress;
-    u32 frame, episode_frame;  // emulated frames since the console was loaded, and since the last reset
+    u32 frame, episode_frame;  // Emulated frames since the console was loaded, and since the last reset.
     u8 last_action, difficulty;
 };
 
@@ -43,11 +44,12 @@ HD void set_inputs(State& s, const Game& game, u32 action, u8 switches, u8 diffi
     set_switches(s, switches, difficulty);
 }
 
-// The action of an agent step; FIRE does nothing in some games, except in the presses of a reset.
+// Returns the action of an agent step.
+// FIRE does nothing in some games, except in the presses of a reset.
 HD u32 played_action(const Game& game, u32 action) { return game.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
-// What is wrong with a state from outside, or null: values that would lead outside an array, make a division overflow, or
-// keep a loop running.
+// Returns what is wrong with a state from outside, or null.
+// A wrong state would index outside an array, make a division overflow, or let a loop run forever.
 HD const char* damage_of(const Play& p, const Rom& rom) {
     const State& c = p.state;
     const Tia& t = c.tia;
@@ -81,14 +83,14 @@ HD const char* damage_of(const Play& p, const Rom& rom) {
     return p.last_action < ACTIONS ? nullptr : "the last action";
 }
 
-// Counts a frame of an agent step, and returns its reward.
+// Counts a frame of an agent step, and returns the frame's reward.
 HD i32 end_frame(Play& play, const Game& game) {
     play.frame++;
     play.episode_frame++;
     return advance_progress(game, play.progress, play.state.ram);
 }
 
-// Returns the outcome of an agent step, after its frames. `reward` is their sum.
+// Returns the outcome of an agent step, after its frames, where `reward` is the sum of the frames' rewards.
 HD Outcome end_step(EpisodeSteps& episode, const Rules& rules, const Progress& progress, double reward) {
     const bool over = progress.over, lost = rules.life_loss && progress.lives < episode.lives_before;
     Outcome outcome{float(reward), over || lost, false, over};

@@ -1,6 +1,6 @@
-// The progress of a game: score, lives, end, and the state of rules with memory.
+// The progress of a game has its score, lives, end, and the state of rules with memory.
 //
-//     reset -> start_progress        each frame -> advance_progress, which returns the reward
+// | reset -> start_progress        each frame -> advance_progress, which returns the reward
 #pragma once
 #include "game.h"
 
@@ -11,7 +11,7 @@ struct Progress {
     i32 lives;
     u8 over;
     u8 lives_byte;             // value of the lives byte one frame ago
-    u8 lives_held, over_held;  // the conditions for lives and for an end have held since the reset
+    u8 lives_held, over_held;  // Whether the conditions for lives and for an end have held since the reset.
 };
 
 HD bool ends(const Game& g, const Progress& p, const u8* ram) {

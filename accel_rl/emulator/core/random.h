@@ -1,10 +1,10 @@
 // The Mersenne Twister mt19937 (Matsumoto and Nishimura 1998) has 624 words, and draws 32 bits at a time.
 //
-//     console randomness   one fixed seed: 128 bytes of RAM, then the timer at each reset
-//     sticky actions       the user's seed: two draws an emulated frame
+// | console randomness   one fixed seed: 128 bytes of RAM, then the timer at each reset
+// | sticky actions       the user's seed: two draws an emulated frame
 //
-// The generator is larger than a console, so the console's state does not contain it. The state holds only the number of
-// draws from the fixed seed.
+// The random generator is larger than a console, so the console's state does not contain the generator.
+// The console's state has only the number of draws from the fixed seed.
 #pragma once
 #include "types.h"
 

@@ -1,20 +1,22 @@
-// The RIOT 6532 has a timer and two ports. Its 128 bytes of RAM are in State.
+// The RIOT 6532 has a timer and two ports.
+// The RIOT's 128 bytes of RAM are in State.
 //
-//     address   A4 A2 A1 A0        read            write
-//     $280          0  0  0        SWCHA           -
-//     $281          0  0  1        SWACNT          SWACNT
-//     $282          0  1  0        SWCHB           -
-//     $284          1  -  0        INTIM
-//     $285          1  -  1        INSTAT
-//     $294       1  1  0  0                        TIM1T, TIM8T, TIM64T, T1024T by A1 A0
+// | address   A4 A2 A1 A0        read            write
+// | $280          0  0  0        SWCHA           -
+// | $281          0  0  1        SWACNT          SWACNT
+// | $282          0  1  0        SWCHB           -
+// | $284          1  -  0        INTIM
+// | $285          1  -  1        INSTAT
+// | $294       1  1  0  0                        TIM1T, TIM8T, TIM64T, T1024T by A1 A0
 //
-// The timer after TIM8T = 3, by CPU cycles since the write:
+// After TIM8T = 3, the timer has these values by CPU cycles since the write:
 //
-//     cycle  1 ........ 8 9 ....... 16 17 ...... 24 25 26 27 28
-//     INTIM  2            1            0            FF FE FD FC     after expiry it decreases every cycle ...
+// | cycle  1 ........ 8 9 ....... 16 17 ...... 24 25 26 27 28
+// | INTIM  2            1            0            FF FE FD FC     after expiry it decreases every cycle ...
 //
-// ... until INTIM is first read after expiry: from then on it decreases at the prescaled rate again, from the value that
-// was read. `read_offset` holds the distance. (A read in the cycle of expiry itself does not count.)
+// From the first read of INTIM after expiry, the timer decreases at the prescaled rate again, from the read value.
+// `read_offset` is the number of cycles between expiry and this read.
+// A read in the cycle of expiry itself does not count.
 #pragma once
 #include "types.h"
 
@@ -22,7 +24,7 @@ namespace accel {
 
 struct Riot {
     i32 set_cycle;    // cycle of this frame at which the timer was written
-    i32 read_offset;  // cycles between expiry and the first INTIM read after it, or 0 before that read
+    i32 read_offset;  // Cycles between expiry and the first INTIM read after it, or 0 before that read.
     u8 value;         // the value that was written to the timer
     u8 shift;         // log2 of the timer's divider
     u8 swacnt;        // direction of port A, which is stored and read back, but not applied to the inputs
@@ -44,7 +46,7 @@ HD u8 riot_read(Riot& r, u32 address, i32 cycle) {
         case 2: return r.swchb;
         case 3: return 0;
     }
-    const u32 elapsed = u32(cycle) - u32(r.set_cycle);  // a timer that is never set wraps after days
+    const u32 elapsed = u32(cycle) - u32(r.set_cycle);  // A timer that is never set wraps after days.
     const i32 counted = i32(r.value - 1u - u32(i32(elapsed - 1) >> r.shift));
     if (address & 1) return counted < 0 && r.read_offset == 0 ? 0x80 : 0;
     if (counted >= 0) return u8(counted);
@@ -65,7 +67,7 @@ HD void riot_write(Riot& r, u32 address, u8 value, i32 cycle) {
         r.set_cycle = cycle;
         r.read_offset = 0;
         r.value = value;
-        r.shift = u8(0xA630u >> (4 * (address & 3)) & 15);  // 0, 3, 6, 10
+        r.shift = u8(0xA630u >> (4 * (address & 3)) & 15);  // shifts 0, 3, 6 and 10
     } else if ((address & 7) == 1) {
         r.swacnt = value;
     }

@@ -1,14 +1,17 @@
-// The TIA is the picture chip. This file has its registers, and the log of writes to them.
+// The TIA is the picture chip.
+// This file has the TIA's registers, and the log of writes to the registers.
 //
-//     one scan line, 228 colour clocks = 76 CPU cycles
-//     0                68                      148                     228
-//     |  HBLANK         | left half: PF0 PF1 PF2 | right half, again or reflected |
+// | one scan line, 228 colour clocks = 76 CPU cycles
+// | 0                68                      148                     228
+// | |  HBLANK         | left half: PF0 PF1 PF2 | right half, again or reflected |
 //
-//     write log:   clock of the write, register, value   ->   tia_settle.h replays it up to a given clock
+// | write log:   clock of the write, register, value   ->   tia_settle.h replays it up to a given clock
 //
-// A write only enters the log. State that depends on the beam (collisions, positions, the picture) is settled when it is
-// needed: at a collision read, at the end of a frame, or when the log is full. Clocks are colour clocks since the start of
-// the frame's first cycle; line 0 begins at `frame_clock`, at or before 0.
+// A write to the TIA only enters the log.
+// State that depends on the beam (collisions, positions, the picture) is settled when it is needed.
+// This happens at a collision read, at the end of a frame, or when the log is full.
+// Clocks are colour clocks since the start of the frame's first cycle.
+// Line 0 begins at `frame_clock`, at or before 0.
 #pragma once
 #include "types.h"
 
@@ -22,7 +25,8 @@ enum TiaRegister : u8 {
     // clang-format on
 };
 
-// Objects, in the order of positions and motions; as bits of a pixel: 1 << object, and the playfield is bit 5.
+// Objects are in the order of positions and motions.
+// In a pixel's set of objects, an object is bit 1 << object, and the playfield is bit 5.
 enum TiaObject : u8 { P0, P1, M0, M1, BL, PF };
 
 constexpr i32 LINE_CLOCKS = 228;
@@ -32,30 +36,30 @@ constexpr i32 NEVER = 0x7FFFFFFF;
 
 struct Tia {
     i32 frame_clock;  // clock of pixel -68 of line 0, which is 0 or less
-    i32 settled;      // the state before this clock has been settled
-    i32 vsync_clock;  // the frame may end from this clock on; NEVER while VSYNC is off
+    i32 settled;      // The state before this clock has been settled.
+    i32 vsync_clock;  // The frame may end from this clock on, which is NEVER while VSYNC is off.
     i32 hmove_clock;  // clock of the last HMOVE
-    i32 dump_cycle;   // cycle at which VBLANK last let the paddles' capacitors charge
-    u32 collisions;   // bit (8 * object - ...) see tia_settle.h: pair_bit
-    u32 pf;           // 20 bits, bit 0 leftmost
-    u8 colour[4];     // P0, P1, PF, BK
+    i32 dump_cycle;   // The cycle at which VBLANK last let the paddles' capacitors charge.
+    u32 collisions;   // `pair_bit` of tia_settle.h defines these bits.
+    u32 pf;           // 20 bits, of which bit 0 is leftmost
+    u8 colour[4];     // colours of P0, P1, PF, BK
     u8 nusiz[2];
     u8 ctrlpf;
-    u8 right_reflected;  // latched from ctrlpf at the end of a line, or before its right half
+    u8 right_reflected;  // This flag is latched from ctrlpf at the end of a line, or before its right half.
     u8 refp[2];
     u8 grp[2], grp_old[2];
     u8 enam[2];
     u8 enabl, enabl_old;
-    u8 hm[5];    // motions, high nibble in 0-15
-    u8 vdel[3];  // P0, P1, BL
+    u8 hm[5];    // motions of the objects, with the high nibble in 0-15
+    u8 vdel[3];  // delays of P0, P1, BL
     u8 resmp[2];
-    u8 pos[5];           // 0-159, by TiaObject
-    u8 first_hidden[2];  // whether P0 and P1 were just reset, so that the first copy is not visible on this line
-    u8 hmove_blank;      // the next displayed line starts with 8 black pixels
+    u8 pos[5];           // positions 0-159 of the objects, by TiaObject
+    u8 first_hidden[2];  // Whether P0 and P1 were just reset, so that the first copy is not visible on this line.
+    u8 hmove_blank;      // whether the next displayed line starts with 8 black pixels
     u8 vblank;
-    u8 dumped;       // VBLANK bit 7: the capacitors are held empty
+    u8 dumped;       // Whether bit 7 of VBLANK discharges the paddles' capacitors.
     u8 stars;        // 1-4 if missile 0 moves by itself at the end of each line, see star_motion, otherwise 0
-    u8 star_form;    // missile 0 on this line: 0: as set by NUSIZ0, 1: two pixels or more, 2: hidden
+    u8 star_form;    // The form of missile 0 on this line: 0 as set by NUSIZ0, 1 two pixels or more, 2 hidden.
     u8 colour_loss;  // 1 if PAL shows grays (odd bytes), because the previous frame had an odd number of lines
 };
 
@@ -64,7 +68,8 @@ struct TiaWrite {
     u8 reg, value;
 };
 
-// A frame has about a thousand writes. A full log is settled early, so the length of the log only affects speed.
+// A frame has about a thousand TIA writes.
+// A full log is settled early, so the length of the log affects only the speed.
 struct TiaLog {
     static constexpr u32 SIZE = 256;
     u32 count;
@@ -73,17 +78,19 @@ struct TiaLog {
 
 // The destination of a picture, and the displayed lines.
 struct Picture {
-    u8* pixels;         // height x 160 colour bytes, or null if only collisions are computed
+    u8* pixels;         // Colour bytes [height, 160], or null if only collisions are computed.
     i32 first_line;     // first displayed scan line
     i32 height;         // number of displayed scan lines
-    bool hmove_blanks;  // off for the few games that HMOVE blanks would display wrongly
+    bool hmove_blanks;  // HMOVE blanks are off for the few games that would display them wrongly.
 };
 
-// Returns the position in its line, and the line, of a clock of this frame. No clock is before the first line.
+// Returns the position in its line, and the line, of a clock of this frame.
+// No clock is before the first line.
 HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) % LINE_CLOCKS); }
 HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
 
-// Returns the number of clocks until a write to a register takes effect. at: the clock within the line.
+// Returns the number of clocks until a write to a register takes effect.
+// The parameter `at` is the clock within the line.
 HD i32 write_delay(u32 reg, i32 at) {
     switch (reg) {
             // clang-format off

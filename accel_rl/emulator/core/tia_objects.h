@@ -1,24 +1,24 @@
 // Objects on a scan line have positions, copies and motion.
 //
-//     NUSIZ & 7    copies at offsets        width of a player's pixel
-//     0            0                        1
-//     1            0 16                     1
-//     2            0 32                     1
-//     3            0 16 32                  1
-//     4            0 64                     1
-//     5            0                        2, starting one pixel later
-//     6            0 32 64                  1
-//     7            0                        4, starting one pixel later
+// | NUSIZ & 7    copies at offsets        width of a player's pixel
+// | 0            0                        1
+// | 1            0 16                     1
+// | 2            0 32                     1
+// | 3            0 16 32                  1
+// | 4            0 64                     1
+// | 5            0                        2, starting one pixel later
+// | 6            0 32 64                  1
+// | 7            0                        4, starting one pixel later
 //
-// HMOVE at CPU cycle c of a line: every object first moves right by 8 (the blank at the left edge), then left by one for
-// each of its `motion` pulses, one every 4 clocks after the write. A late HMOVE (c > 54) makes the pulses without the move
-// to the right; an HMOVE in between does neither.
+// After HMOVE at CPU cycle c of a line, every object first moves right by 8 (the blank at the left edge).
+// The object then moves left by one for each of its `motion` pulses, one every 4 clocks after the write.
+// A late HMOVE (c > 54) makes the pulses without the move to the right, and an HMOVE in between does neither.
 #pragma once
 #include "tia.h"
 
 namespace accel {
 
-// Bit i: there is a copy at 16 * i pixels.
+// Bit i is set if the object has a copy at 16 * i pixels.
 HD u32 copies(u8 nusiz) {
     static constexpr u8 at[8] = {1, 3, 5, 7, 17, 1, 21, 1};
     return at[nusiz & 7];
@@ -28,8 +28,8 @@ HD u32 player_stretch(u8 nusiz) { return (nusiz & 7) == 5 ? 1 : (nusiz & 7) == 7
 
 HD i32 wrap(i32 x) { return x + (x >> 31 & WIDTH) - (x >= WIDTH ? WIDTH : 0); }
 
-// Pixels that an HMOVE at CPU cycle `cycle` moves an object to the left, by the register's nibble. Measured at cycles 3 and
-// 5-76; 0-2 and 4 follow the pattern.
+// Returns the pixels that an HMOVE at CPU cycle `cycle` moves an object to the left, by the register's nibble.
+// The motions were measured at cycles 3 and 5-76, and cycles 0-2 and 4 follow the pattern.
 HD constexpr i32 motion_by(i32 cycle, i32 nibble) {
     const i32 pulses = nibble ^ 8;
     if (cycle <= 20 || cycle >= 75) {
@@ -51,26 +51,27 @@ HD constexpr MotionTable make_motion_table() {
         for (i32 nibble = 0; nibble < 16; nibble++) t.pixels[cycle][nibble] = i8(motion_by(cycle, nibble));
     return t;
 }
-HD const i8* hmove_motions(i32 cycle) {  // of each nibble
+HD const i8* hmove_motions(i32 cycle) {  // motions of each nibble
     static constexpr MotionTable table = make_motion_table();
     return table.pixels[cycle];
 }
 
-// The position of an object that is reset at this clock of a line. `latency`, in colour clocks: 5 for players, 4 for
-// missiles and the ball.
+// Returns the position of an object that is reset at this clock of a line.
+// `latency` is 5 colour clocks for players, and 4 for missiles and the ball.
 HD u8 reset_position(i32 at, i32 latency) {
     if (at < HBLANK_CLOCKS) return u8(latency - 2);
     return u8((at - HBLANK_CLOCKS + latency) % WIDTH);
 }
 
-// A reset soon after an HMOVE coincides with its pulses. Five cases were measured, for HMOVE at cycles 3-6 and 8-39:
+// A reset soon after an HMOVE coincides with the pulses of the HMOVE.
+// Five cases were measured, for HMOVE at cycles 3-6 and 8-39:
 //
-//     object   HMOVE at   reset at cycle   position
-//     ball     3          9                5
-//     ball     3          10               6
-//     ball     5          23               10
-//     missile0 3          23               8
-//     missile1 3          6                3
+// | object   HMOVE at   reset at cycle   position
+// | ball     3          9                5
+// | ball     3          10               6
+// | ball     5          23               10
+// | missile0 3          23               8
+// | missile1 3          6                3
 HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
     if (object == BL && cycle == 9 && since_hmove == 6) return 5;
     if (object == BL && cycle == 10 && since_hmove == 7) return 6;
@@ -80,12 +81,13 @@ HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
     return -1;
 }
 
-// Stars: if HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 moves at the end of each displayed line until
-// the next HMOVE, with a period of four lines. On one of the four lines it is wide, on another it is hidden.
+// If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars.
+// Missile 0 then moves at the end of each displayed line until the next HMOVE, with a period of four lines.
+// Missile 0 is wide on one of the four lines, and hidden on another.
 //
-//     line after the write   1       2       3    4
-//     pixels to the left     33      0       17   18
-//     missile 0              wide    hidden
+// | line after the write   1       2       3    4
+// | pixels to the left     33      0       17   18
+// | missile 0              wide    hidden
 HD bool starts_stars(const Tia& t, u8 value, i32 clock) {
     return t.hm[M0] == 7 && value >> 4 == 6 && clock - t.hmove_clock == 3 * 21;
 }
@@ -94,7 +96,7 @@ HD i32 star_motion(u8 stars) { return stars == 1 ? 18 : stars == 2 ? 33 : stars 
 HD bool missile_shows(const Tia& t, u32 i) { return t.enam[i] && !t.resmp[i] && !(i == 0 && t.star_form == 2); }
 HD i32 missile_width(const Tia& t, u32 i) { return 1 << ((t.nusiz[i] >> 4 & 3) | (i == 0 && t.star_form == 1 ? 1 : 0)); }
 
-// The middle of a player: the position of its missile while RESMP is set.
+// Returns the middle of a player, which is the position of the player's missile while RESMP is set.
 HD u8 locked_missile_position(u8 player, u8 nusiz) {
     static constexpr u8 middle[3] = {4, 8, 16};
     return u8((player + middle[player_stretch(nusiz)]) % WIDTH);

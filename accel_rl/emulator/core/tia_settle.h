@@ -1,15 +1,15 @@
-// Settling: computes collisions, and pixels if a picture is needed, from the log of TIA writes.
+// Settling computes collisions, and pixels if a picture is needed, from the log of TIA writes.
 //
-//     settled ......... write + its delay ......... write + its delay ......... until
-//             draw with               draw with                 draw with
-//             the registers           the first write           both
+// | settled ......... write + its delay ......... write + its delay ......... until
+// |         draw with               draw with                 draw with
+// |         the registers           the first write           both
 //
-// A write becomes visible some clocks after the CPU made it (clocks by register):
+// A write becomes visible some clocks after the CPU made it, and the number of clocks depends on the register:
 //
-//     VBLANK, REFPx, GRPx 1     NUSIZx 8     PF0-2 2 to 5, by where in a 4-pixel cell of the playfield     others 0
+// | VBLANK, REFPx, GRPx 1     NUSIZx 8     PF0-2 2 to 5, by where in a 4-pixel cell of the playfield     others 0
 //
-// A pixel is the set of objects visible at it, one bit each. The object of the highest priority gives its colour, and every
-// pair in the set collides.
+// A pixel is the set of objects visible at it, one bit each.
+// The object of the highest priority gives the pixel its colour, and every pair of objects in the set collides.
 #pragma once
 #include "tia_objects.h"
 
@@ -17,9 +17,10 @@ namespace accel {
 
 constexpr u8 BIT_P0 = 1, BIT_P1 = 2, BIT_M0 = 4, BIT_M1 = 8, BIT_BL = 16, BIT_PF = 32;
 
-// The sets of objects found on a stretch of pixels, one bit for each of 64 sets. Collisions are computed from them later.
+// The sets of objects found on a stretch of pixels, one bit for each of 64 sets.
+// Collisions are computed from these sets later.
 HD u32 pairs_of(u32 set) {
-    // pair order: the 15 collision latches, two per register from CXM0P on, bit 7 first
+    // The 15 collision latches in order, two per register from CXM0P on, bit 7 first.
     static constexpr u8 pair[15] = {
         BIT_M0 | BIT_P1, BIT_M0 | BIT_P0, BIT_M1 | BIT_P0, BIT_M1 | BIT_P1, BIT_P0 | BIT_PF,
         BIT_P0 | BIT_BL, BIT_P1 | BIT_PF, BIT_P1 | BIT_BL, BIT_M0 | BIT_PF, BIT_M0 | BIT_BL,
@@ -30,7 +31,7 @@ HD u32 pairs_of(u32 set) {
     return pairs;
 }
 
-// CXM0P ... CXPPMM: bits 7 and 6.
+// Returns bits 7 and 6 of a collision register from CXM0P to CXPPMM.
 HD u8 collision_register(u32 collisions, u32 reg) {
     if (reg == 6) return u8((collisions >> 12 & 1) << 7);
     if (reg == 7) return u8((collisions >> 13 & 1) << 7 | (collisions >> 14 & 1) << 6);
@@ -83,7 +84,7 @@ HD void put_playfield(Line& line, const Tia& t) {
     }
 }
 
-// Returns the index of a set's colour, of the four colours.
+// Returns the index of a set's colour among the four colours.
 HD u32 colour_index(u32 set, u8 ctrlpf, bool right) {
     const bool score = (ctrlpf & 6) == 2;
     if (ctrlpf & 4 && set & (BIT_PF | BIT_BL)) return 2;
@@ -94,7 +95,7 @@ HD u32 colour_index(u32 set, u8 ctrlpf, bool right) {
     return set & (BIT_PF | BIT_BL) ? 2 : 3;
 }
 
-// Draws the pixels begin ... end of one displayed line.
+// Draws the pixels from `begin` to `end` of one displayed line.
 HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     if (begin >= end) return;
     i32 x = begin;
@@ -119,7 +120,7 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
 
 // Updates the state at the end of a displayed line.
 HD void end_line(Tia& t, i32 line_start) {
-    if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // a later HMOVE blanks the next line
+    if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // A later HMOVE blanks the next line.
     for (u8& hidden : t.first_hidden) hidden = 0;
     t.right_reflected = t.ctrlpf & 1;
     if (!t.stars) return;
@@ -128,7 +129,8 @@ HD void end_line(Tia& t, i32 line_start) {
     t.pos[M0] = u8(wrap(t.pos[M0] - star_motion(t.stars)));
 }
 
-// Draws from `settled` to `until` with the current registers. Nothing happens outside the displayed lines.
+// Draws from `settled` to `until` with the current registers.
+// Outside the displayed lines, drawing has no effect.
 HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
     const i32 stop = start + picture.height * LINE_CLOCKS;
@@ -151,12 +153,12 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     }
 }
 
-// A player may be reset while its copies at the old position are visible or about to be. Cases by the distance from the
-// start of an old copy to the new position:
+// A player may be reset while its copies at the old position are visible or about to be visible.
+// The effect depends on the distance from the start of an old copy to the new position:
 //
-//     0-3            the new first copy is visible at once
-//     4 ... width+3  the beam is inside the old copy: its next 11 clocks are still drawn
-//     others         the old copies are not drawn any more
+// | 0-3            the new first copy is visible at once
+// | 4 ... width+3  the beam is inside the old copy: its next 11 clocks are still drawn
+// | others         the old copies are not drawn any more
 //
 // Except in the first case, the new first copy becomes visible on the next line, or after a write to HMOVE or NUSIZ.
 HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
@@ -184,7 +186,7 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
         draw_until(t, picture, clock + delay);
         t.first_hidden[i] = now_hidden;
     } else if (at == 0) {
-        t.first_hidden[i] = 0;  // the line begins after the write
+        t.first_hidden[i] = 0;  // The line begins after the write.
     }
     t.pos[i] = reset_position(at, 5);
 }
@@ -200,7 +202,8 @@ HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 positio
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     const i8* const motions = hmove_motions(cycle);
-    const bool still = !(t.hm[0] | t.hm[1] | t.hm[2] | t.hm[3] | t.hm[4] | motions[0]);  // after HMCLR
+    // the motions are zero after HMCLR
+    const bool still = !(t.hm[0] | t.hm[1] | t.hm[2] | t.hm[3] | t.hm[4] | motions[0]);
     for (u32 i = 0; i < 5 && !still; i++) t.pos[i] = u8(wrap(t.pos[i] - motions[t.hm[i] & 15]));
     t.first_hidden[0] = t.first_hidden[1] = 0;
     t.stars = t.star_form = 0;
@@ -214,7 +217,7 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-// picture: a type with draw_until: a Picture, or the fast core's masks, where the register is a constant.
+// `picture` is a Picture, or the fast core's masks, in which the register is a constant.
 template <class Target>
 // clang-format off
 HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {

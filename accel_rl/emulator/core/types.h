@@ -1,11 +1,11 @@
-// Integer types and macros of all other headers; the core does not use the standard library.
+// Defines integer types and macros of all other headers, and the core does not use the standard library.
 //
-//     CPU compiler      HD is empty
-//     nvcc, NVRTC       HD marks a function for host and device; HD_CALL one that is not inlined: a CUDA compiler would
-//                       inline the whole TIA into every instruction, and would not finish
-//     HD_FOLD           one that a CPU compiler inlines, since its arguments are constants at most calls
+// | CPU compiler      HD is empty
+// | nvcc, NVRTC       HD marks a function for host and device; HD_CALL one that is not inlined: a CUDA compiler would
+// |                   inline the whole TIA into every instruction, and would not finish
+// | HD_FOLD           one that a CPU compiler inlines, since its arguments are constants at most calls
 //
-// Tables are constants inside functions: a namespace-scope array cannot be indexed from device code.
+// Tables are constants inside functions, because device code cannot index an array at namespace scope.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
@@ -36,7 +36,7 @@ using u64 = unsigned long long;
 constexpr i32 LONG_AGO = -(1 << 28);
 HD i32 rebased(i32 moment, i32 start) { return moment - start > LONG_AGO ? moment - start : LONG_AGO; }
 
-// Bytes and bits, by the compiler's own functions; ACCEL_PLAIN: as for a compiler without them.
+// Operations on bytes and bits use the compiler's own functions, except with ACCEL_PLAIN.
 #ifdef __CUDA_ARCH__
 HD void copy_bytes(void* to, const void* from, u32 count) { memcpy(to, from, count); }
 HD void fill_bytes(void* to, u8 value, u32 count) { memset(to, value, count); }
@@ -54,7 +54,7 @@ HD void copy_bytes(void* to, const void* from, u32 count) {
 HD void fill_bytes(void* to, u8 value, u32 count) {
     for (u32 i = 0; i < count; i++) static_cast<u8*>(to)[i] = value;
 }
-// A de Bruijn sequence: shifted by each of 64 counts, its top 6 bits are different.
+// In a de Bruijn sequence shifted by each of 64 counts, the top 6 bits are always different.
 constexpr u64 PLACE_SEQUENCE = 0x03F79D71B4CB0A89ull;
 struct BitPlaces {
     u8 of[64];

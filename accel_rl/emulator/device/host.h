@@ -1,7 +1,7 @@
-// The host build of the kernels: blocks and threads as loops, lanes as phases, for machines without a GPU and for tests.
+// The host build runs the kernels' blocks and threads as loops, for machines without a GPU and for tests.
 //
-//     on a GPU     all lanes of a warp run a phase (a scan line), and meet
-//     here         one lane after the other runs the phase
+// | on a GPU     all lanes of a warp run a phase (a scan line), and meet
+// | here         one lane after the other runs the phase
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -36,7 +36,7 @@ struct HostWarp {
         return result;
     }
 
-    u64 iterations = 0;  // of the warp: as many as of its longest lane, between two meetings
+    u64 iterations = 0;  // number of iterations of the warp's longest lane, between two meetings
 };
 
 struct HostBlock {
@@ -49,7 +49,7 @@ struct HostBlock {
     void meet() {}
 };
 
-// How many iterations the warps and all their lanes made.
+// The numbers of iterations that the warps and all their lanes made.
 struct Divergence {
     u64 warps, lanes;
 };
@@ -84,7 +84,7 @@ inline void host_begin(const StepArguments& a, bool all) {
     for (u32 i = 0; i < a.envs.n; i++) begin_block(a, i, all, block);
 }
 
-// Marks the polling loops of a ROM; see Program.
+// Marks the polling loops of a ROM for Program.
 inline std::string program_code(const std::string& rom, CartridgeKind kind) {
     std::string code = rom;
     std::vector<u32> ops(rom.size());

@@ -5,16 +5,18 @@
 
 namespace accel {
 
-// Arrays are passed as addresses of contiguous tensors, which Python owns; the GIL is released while they are used.
+// Arrays are passed as addresses of contiguous tensors, which Python owns.
+// The GIL is released while a kernel uses the tensors.
 using address = std::uintptr_t;
 using i64 = std::int64_t;
-using Geometry = std::array<std::int64_t, 7>;  // of a convolution: the members of ConvF32 and ConvBF16 in their order
+// The geometry of a convolution has the members of ConvF32 and ConvBF16 in their order.
+using Geometry = std::array<std::int64_t, 7>;
 
 template <class T>
 T* at(address a) {
     return reinterpret_cast<T*>(a);
 }
 
-constexpr std::size_t ONE_THREAD_BYTES = 1 << 19;  // moving this much takes as long as waking a thread
+constexpr std::size_t ONE_THREAD_BYTES = 1 << 19;  // Moving this number of bytes takes as long as waking a thread.
 
 }  // namespace accel

@@ -1,5 +1,6 @@
-// A recorded sequence of kernel calls that is replayed in one call. A network that acts calls the same kernels at every step; the
-// Python between its layers takes a third of the time, and keeps other threads from running theirs.
+// A recorded sequence of kernel calls is replayed in one call.
+// A network that acts calls the same kernels at every step.
+// Without a replay, Python between the layers takes a third of the time, and blocks the Python of other threads.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -14,10 +15,10 @@
 
 namespace accel {
 
-// A kernel, called with its arguments as a sequence of integers.
+// A kernel that is called with its arguments as a sequence of integers.
 struct Callable {
     void (*function)(const i64* numbers);
-    std::vector<bool> addresses;  // which arguments are addresses
+    std::vector<bool> addresses;  // whether each argument is an address
 };
 
 inline std::map<std::string, Callable>& callables() {
@@ -49,14 +50,14 @@ Callable callable(void (*)(A...)) {
             addresses};
 }
 
-// Exports F under that name to Python and to `CallGraph`. It runs without the GIL.
+// Exports F under the same name to Python and to `CallGraph`, and runs F without the GIL.
 template <auto F>
 void define(pybind11::module_& m, const char* name) {
     m.def(name, F, pybind11::call_guard<pybind11::gil_scoped_release>());
     callables()[name] = callable<F>(F);
 }
 
-// Addresses inside a region move with the step: at step t, region r begins at begin + t * step.
+// Addresses inside a region move with the step, and at step t region r begins at begin + t * step.
 class CallGraph {
   public:
     struct Region {
@@ -86,7 +87,7 @@ class CallGraph {
         regions_.resize(regions.size());
     }
 
-    // Place the regions elsewhere from now on.
+    // Moves the regions for all later calls.
     void move(const std::vector<std::pair<address, i64>>& regions) {
         if (regions.size() != regions_.size()) throw std::invalid_argument("another number of regions is expected");
         for (size_t r = 0; r < regions.size(); r++) regions_[r] = {regions[r].first, regions[r].second};

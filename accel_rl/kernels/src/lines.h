@@ -1,4 +1,4 @@
-// Memory aligned to cache lines: each vector register is loaded from a single line.
+// Memory is aligned to cache lines, so that each vector register is loaded from a single line.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ struct alignas(64) Line {
 
 inline std::vector<Line> lines(std::int64_t floats) { return std::vector<Line>(size_t(floats + 15) / 16); }
 
-// Scratch memory of this thread, for one call at a time.
+// Returns scratch memory of this thread, for one call at a time.
 inline float* scratch_of(std::int64_t floats) {
     thread_local std::vector<Line> kept;
     if (kept.size() < size_t(floats + 15) / 16) kept = lines(floats);

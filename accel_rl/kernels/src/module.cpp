@@ -1,6 +1,4 @@
-// The compiled CPU kernels: convolutions (nn/conv_u8.h, nn/conv_f32_batch.h, nn/conv_bf16_batch.h), fully connected layers of
-// few rows (nn/linear_small_batch.h), actions (nn/actions.h), stacks of frames (nn/frame_stacks.h), and graphs of
-// their calls (call_graph.h).
+// Binds the compiled CPU kernels of nn/ (convolutions, small fully connected layers, actions, frames) to Python.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

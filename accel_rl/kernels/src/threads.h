@@ -8,8 +8,8 @@
 
 namespace accel {
 
-// Runs a function on several threads: GOMP_parallel of the OpenMP runtime that torch has loaded. Torch's own threads are used
-// because they spin between torch's operations: other threads would have to compete with them for the cores.
+// Runs a function on several threads by GOMP_parallel of the OpenMP runtime that torch has loaded.
+// Torch's own threads spin between torch's operations, and other threads would have to compete with them for the cores.
 using Team = void (*)(void (*function)(void*), void* argument, unsigned threads, unsigned flags);
 
 inline Team& team() {
@@ -17,11 +17,12 @@ inline Team& team() {
     return the;
 }
 
-// The rounding and denormal modes of this thread. A helper thread inherits them when it is created, so the caller's must be set:
-// otherwise a sum would depend on which thread computed it.
+// Returns the rounding and denormal modes of this thread.
+// A helper thread inherits the float modes when it is created, so they must be set to the caller's modes.
+// Otherwise a sum would depend on the thread that computed it.
 inline unsigned float_mode() {
 #if ACCEL_X86
-    return _mm_getcsr() & ~0x3fu;  // without the status flags
+    return _mm_getcsr() & ~0x3fu;  // the modes without the status flags
 #else
     return 0;
 #endif
@@ -32,7 +33,7 @@ inline void set_float_mode([[maybe_unused]] unsigned mode) {
 #endif
 }
 
-// Calls part(from, to) for all of [0, N), `chunk` at a time, on so many threads; on the caller's alone without OpenMP.
+// Calls part(from, to) for all of [0, N), `chunk` at a time, on `threads` threads, or in the caller without OpenMP.
 inline void share(i64 N, int threads, const std::function<void(i64, i64)>& part, i64 chunk = 4) {
     struct Work {
         const std::function<void(i64, i64)>& part;
@@ -46,10 +47,11 @@ inline void share(i64 N, int threads, const std::function<void(i64, i64)>& part,
         set_float_mode(w.mode);
         for (i64 i; (i = w.next.fetch_add(w.chunk)) < w.end;) w.part(i, std::min(i + w.chunk, w.end));
     };
-    team()(take, &work, unsigned(threads), 0);  // always the same number: GOMP creates new threads for a team of another size
+    // The number of threads is constant, because GOMP creates new threads for a team of another size.
+    team()(take, &work, unsigned(threads), 0);
 }
 
-// Adds sums [parts, size] into the first part, in their order on any number of threads.
+// Adds sums [parts, size] into the first part, in the same order for any number of threads.
 inline void add_up(float* sums, i64 parts, i64 size, int threads) {
     const std::function<void(i64, i64)> add = [=](i64 from, i64 to) {
         for (i64 p = 1; p < parts; p++) {

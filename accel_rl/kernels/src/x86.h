@@ -1,4 +1,5 @@
-// Whether x86-64 instructions are compiled in. ACCEL_PLAIN leaves them out, as on another architecture.
+// Whether x86-64 instructions are compiled.
+// ACCEL_PLAIN omits x86-64 instructions, as on another architecture.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)

@@ -200,8 +200,8 @@ class ServerSide:
         at = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
-        # The wake count is written before the request, so that a worker that reads the request wakes the sampler at the
-        # last answer.
+        # The wake count is written before the request, so that a worker that reads the request knows when to wake the
+        # sampler.
         steps[at + 1] = request[at]
         if self._answer[worker][at] == request[at]:
             steps[at] = step_index - request[at]  # This value equals the number of answers so far.

@@ -104,8 +104,7 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group, but only the main process
-    # reacts.
+    # Ctrl-C, or SIGTERM of a batch system, reaches the whole process group, but only the main process reacts.
     # This signal handler does nothing.
     # Unlike SIG_IGN, the handler is not inherited by programs that an environment starts.
     for s in (signal.SIGINT, signal.SIGTERM):

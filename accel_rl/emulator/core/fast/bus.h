@@ -1,8 +1,8 @@
 // The bus of the fast core reads and writes the plain core's State, and logs the TIA writes of the whole frame.
 //
-//     write     -> the log                    read of a collision register -> the log is settled up to now: tia.h
+// | write     -> the log                    read of a collision register -> the log is settled up to now: tia.h
 //
-// The last value on the bus is not kept between instructions: each read follows a fetch of its own instruction.
+// The last value on the bus is not stored between instructions, because each read follows its instruction's fetch.
 #pragma once
 #include "../console.h"
 #include "tia.h"
@@ -16,8 +16,8 @@ struct FastBus {
     i32 last_line;
     FastTia tia;
     FastLog log;
-    i32 deadline;  // a TIA write at or after this cycle ends the frame
-    i32 give_up;   // no frame that ends in time lasts this long
+    i32 deadline;  // A TIA write at or after this cycle ends the frame.
+    i32 give_up;   // A frame that lasts this long does not end in time.
     i32 phase;     // number of cycles into a scan line at cycle 0
     bool frame_over;
 
@@ -54,7 +54,7 @@ struct FastBus {
         return reg < 14 ? noise | fire_input(s, reg - 12) : noise;
     }
 
-    // Returns the cycle after the write: WSYNC waits.
+    // Writes a byte, and returns the cycle after the write, which may wait for WSYNC.
     HD_CALL i32 write(u32 address, u8 value, i32 cycle) {
         s.bus = value;
         if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
@@ -87,7 +87,7 @@ struct FastBus {
         HD u8 read(u32 address) { return k.s.bus = k.read(address, k.s.bus, k.s.cycle); }
         HD void write(u32 address, u8 value) { k.s.cycle = k.write(address, value, k.s.cycle); }
     };
-    // BRK and JSR with the stack in the TIA make several writes at the same time, which the log cannot represent.
+    // BRK and JSR with the stack in the TIA write several bytes at the same time, which the log cannot represent.
     HD bool writes_twice() const {
         const u32 pc = s.cpu.pc, opcode = pc & 0x1000 && (pc & 0xFFF) - low < high - low ? rom.bytes[rom_offset(pc)] : 0;
         return s.cpu.sp < 0x83 && (opcode == 0x00 || opcode == 0x20);

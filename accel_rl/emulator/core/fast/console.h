@@ -1,11 +1,10 @@
 // The console of the fast core has a bus, the decoded ROM, and the pages that are mapped.
 //
-//     start of a frame      as in the plain core; the state is copied
-//     the frame             run_fast; TIA writes enter a log that holds a whole frame
-//     end of the frame      the log is settled: tia.h
+// | start of a frame      as in the plain core; the state is copied
+// | the frame             run_fast; TIA writes enter a log that holds a whole frame
+// | end of the frame      the log is settled: tia.h
 //
-// The plain core runs all other frames, from the copy: partial frames, the frames after them, and frames that would not
-// end. So the fast core needs no rules for them.
+// The plain core runs partial frames, the frames after them, and frames that would not end, from the copied state.
 #pragma once
 #include "bus.h"
 #include "ops.h"
@@ -14,8 +13,9 @@ namespace accel {
 
 struct FastConsole : FastBus {
     const u32* ops;
-    i32 page[64];   // of 256 bytes, by bits 13-8 of an address: its offset in the ROM, or -1 where it is not plain ROM
-    u16 mapped[4];  // the slices that `page` was made for
+    // The offset in the ROM of each page of 256 bytes (bits 13-8 of an address), or -1 if the page is not plain ROM.
+    i32 page[64];
+    u16 mapped[4];  // the slices for which `page` was computed
 
     // Updates `page` after an instruction that may have switched banks.
     HD void map() {

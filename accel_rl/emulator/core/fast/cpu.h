@@ -1,12 +1,13 @@
-// The decoded ROM is executed with registers in local variables, and one jump from each instruction to the next.
+// Registers are local variables while the decoded ROM is executed, and each instruction jumps to the next.
 //
-//     at      the decoded instruction          pc = its offset in the ROM - zero; `zero` changes with jumps alone
-//     nz      of the last result               negative: nz & $8080     zero: (nz & $FF) == 0     (BIT sets them apart)
-//     v       overflow in bit 7                c: 0 or 1
+// | at      the decoded instruction          pc = its offset in the ROM - zero; `zero` changes with jumps alone
+// | nz      of the last result               negative: nz & $8080     zero: (nz & $FF) == 0     (BIT sets them apart)
+// | v       overflow in bit 7                c: 0 or 1
 //
-// All other cases go to `slow`: the plain interpreter runs one instruction on the same state, and the fast core continues
-// after it. The last value on the bus is not kept between instructions: each read follows a fetch of its own instruction.
-// A frame longer than any regular frame is abandoned: the caller runs it again with the plain core.
+// In all other cases (`slow`), the plain interpreter runs one instruction on the same state.
+// The fast core then continues.
+// The last value on the bus is not stored between instructions, because each read follows its instruction's fetch.
+// A frame longer than any regular frame is abandoned, and the caller runs the frame again with the plain core.
 #pragma once
 #include "console.h"
 
@@ -61,7 +62,8 @@ HD FastEnd run_fast(FastConsole& k) {
     s.cpu.a = u8(a); s.cpu.x = u8(x); s.cpu.y = u8(y); s.cpu.sp = u8(sp); s.cpu.c = u8(c); s.cpu.d = u8(d); s.cpu.v = (v & 0x80) >> 7; \
     s.cpu.n = nz & 0x8080 ? 0x80 : 0; s.cpu.z = nz & 0xFF ? 1 : 0; s.cycle = cycle; k.log.count = u32(log - k.log.writes); }
 #define PC() u16(u32(at - ops) - zero)
-// Jumps to a 16-bit address. Outside the ROM the plain interpreter continues; it may read the last value on the bus.
+// Jumps to a 16-bit address.
+// Outside the ROM the plain interpreter continues, because it may read the last value on the bus.
 #define GO(to, carried) { \
     address = (to); \
     if (cycle > give_up) goto gave_up; \
@@ -77,7 +79,7 @@ HD FastEnd run_fast(FastConsole& k) {
 #define BUS_WRITE(to, value, n) { \
     k.log.count = u32(log - k.log.writes); cycle = k.write(to, u8(value), cycle); log = k.log.writes + k.log.count; \
     if (k.frame_over) { at += n; goto over; } NEXT(n) }
-// Reads an indexed address: ROM, RAM, or the bus.
+// Reads an indexed address of the ROM, the RAM or the bus.
 #define READ_ANY(noise) \
     if (address & 0x1000) { \
         if ((address & 0xFFF) - low >= span) goto slow; \
@@ -163,7 +165,7 @@ HD FastEnd run_fast(FastConsole& k) {
 #define LSR() { c = m & 1; m >>= 1; }
 #define ROL() { m = m << 1 | c; c = m >> 8; m &= 0xFF; }
 #define ROR() { m |= c << 8; c = m & 1; m >>= 1; }
-// Decimal mode is rare, so the plain interpreter runs it, not inlined.
+// Decimal mode is rare, so the plain interpreter executes it, and its code is not inlined.
 #define DECIMAL(which) { STORE_CPU(); which(s.cpu, u8(m)); LOAD_CPU(); }
 #define ADD() { if (d) DECIMAL(cpu_adc) else { const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; } }
 #define SUBTRACT() { if (d) DECIMAL(cpu_sbc) else { m ^= 0xFF; const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; } }

@@ -1,8 +1,8 @@
-// Runs one frame by the fast core, or by the plain core if the fast core cannot run it.
+// Runs one frame by the fast core, or by the plain core if the fast core cannot run the frame.
 //
-//     copy of the state -> start_frame -> run_fast -> settle
-//                                             | partial before, or lasts too long
-//                                             +-> the copy again -> the plain core's run_frame
+// | copy of the state -> start_frame -> run_fast -> settle
+// |                                         | partial before, or lasts too long
+// |                                         +-> the copy again -> the plain core's run_frame
 #pragma once
 #include "cpu.h"
 
@@ -14,14 +14,15 @@ HD FastBus fast_bus(const Console& plain, Stretch* wide) {
     return FastBus{plain.s, plain.rom,       0,
                    0,       plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
 }
-// `ops` is the decoded ROM. The caller also provides the log of writes.
+// `ops` is the decoded ROM.
+// The caller also provides the log of writes.
 HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
     k.insert(rom);
     k.ops = ops;
     k.map_pages();
 }
 
-// Returns false if the frame must be run by the plain core. The state is then unchanged.
+// Returns false, with unchanged state, if the plain core must run the frame.
 HD bool run_fast_frame(FastConsole& k, Console& plain, const FastCanvas& canvas) {
     State& s = k.s;
     if (s.partial || s.cycle > MOST_CYCLES) return false;

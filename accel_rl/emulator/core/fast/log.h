@@ -1,23 +1,22 @@
 // The fast core logs all TIA writes of a frame, except writes without effect.
 //
-//     write -> the register's last value again? -- yes --> nothing
-//                                               -- no  --> cycle, register, value
+// | write -> the register's last value again? -- yes --> nothing
+// |                                           -- no  --> cycle, register, value
 //
-// The last value carries two marks, so that it is no value that could come again:
+// Two marks in a register's last value make it differ from any value that can be written.
 //
-//     ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
-//     ONCE     the same value would do something now: GRP0 and GRP1 hand on each other's, ENABL's goes with GRP1's, and
-//              NUSIZx shows a player that was just reset
+// | ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
+// | ONCE     the same value would do something now: GRP0 and GRP1 hand on each other's, ENABL's goes with GRP1's, and
+// |          NUSIZx shows a player that was just reset
 #pragma once
 #include "../tia.h"
 
 namespace accel {
 
-// An instruction makes at most 3 writes in 7 cycles, which limits the TIA writes up to the last line of the longest
-// format.
+// The last line of the longest format limits TIA writes, because an instruction makes at most 3 writes in 7 cycles.
 constexpr u32 MOST_WRITES = 12288;
 
-// A frame of the fast core has fewer than 2^18 cycles, because the plain core runs longer ones.
+// A frame of the fast core has fewer than 2^18 cycles, because the plain core runs longer frames.
 struct FastWrite {
     u32 packed;
 
@@ -29,11 +28,11 @@ struct FastWrite {
 
 struct FastLog {
     static constexpr u16 ALWAYS = 256, ONCE = 512;
-    FastWrite* writes;   // MOST_WRITES
-    u32 count, settled;  // writes of this frame; of these, those that the TIA's state contains
+    FastWrite* writes;
+    u32 count, settled;  // number of writes of this frame, and number of these writes that the TIA's state contains
     u16 last[64];
 
-    // Starts a log from the current registers.
+    // Starts a log of writes from the current registers.
     HD void begin_frame(const Tia& t) {
         count = settled = 0;
         for (u16& value : last) value = ALWAYS;

@@ -1,8 +1,9 @@
-// A scan line of 160 pixels as bit masks, one per object: bit x of its words is pixel x.
+// A scan line of 160 pixels has bit masks, one per object, in which bit x is pixel x.
 //
-//     word 0   pixels 0-63        word 1   64-127        word 2   128-159, the other bits zero        word 3   zero
+// | word 0   pixels 0-63        word 1   64-127        word 2   128-159, the other bits zero        word 3   zero
 //
-// Two objects collide at the bits that both have set. Colours follow from the priority of the masks.
+// Two objects collide at pixels where both masks have a bit.
+// The colours of a line follow from the priority of the masks.
 #pragma once
 #include "../tia_objects.h"
 
@@ -12,7 +13,7 @@ struct Mask {
     u64 w[4];
 };
 
-// The bits of a byte, in reverse; as 4 and 8 bits each; a player's pixels by reflection, width and shape.
+// Tables of a byte's bits, reversed or widened to 4 and 8 bits, and of a player's pixels by reflection, width and shape.
 struct BitTables {
     u8 reversed[256];
     u32 four[256];
@@ -42,8 +43,9 @@ HD const BitTables& bit_tables() {
     return tables;
 }
 
-// Places at most 72 pixels from x (0-159) on, wrapping at the line's end. It selects by AND: branches would be hard to
-// predict, and reading words together that were stored separately is slow.
+// Places at most 72 pixels from x (0-159) on, wrapping at the line's end.
+// The words are selected by AND, because branches would be hard to predict.
+// Reading words together that were stored separately would be slow.
 HD Mask placed(u64 low, u64 high, u32 x) {
     const u32 shift = x & 63;
     const u64 a = low << shift, b = high << shift | low >> 1 >> (63 - shift), c = high >> 1 >> (63 - shift);
@@ -52,7 +54,7 @@ HD Mask placed(u64 low, u64 high, u32 x) {
                  (first & c) | (((second & b) | (third & a)) & 0xFFFFFFFFu), 0}};
 }
 
-// Returns 64 pixels from x on, and the next 64.
+// Returns 64 pixels from x on, and the next 64 pixels.
 struct Pixels {
     u64 low, high;
     u32 x;
@@ -67,7 +69,7 @@ HD Pixels copied(u64 pixels, u32 nusiz, u32 x, bool first_hidden) {
     return Pixels{pixels * (low[nusiz & 7] - first_hidden), pixels * high[nusiz & 7], x};
 }
 
-// Returns the mask of pixels first ... last - 1.
+// Returns the mask of the pixels `first` to `last` - 1.
 HD Mask span_mask(i32 first, i32 last) {
     Mask m{};
     for (i32 i = 0; i < 3; i++) {
@@ -109,7 +111,7 @@ HD Mask playfield_mask(const Tia& t) {
     return Mask{{low, high | right_low << 16, right_low >> 48 | right_high << 16, 0}};
 }
 
-// A line's pixels are written by all lanes of a warp on a GPU, eight by eight, and by one lane on a CPU.
+// On a GPU all lanes of a warp write a line's pixels, eight by eight, and on a CPU a single lane does.
 #ifdef __CUDA_ARCH__
 HD u32 lane() { return threadIdx.x & 31; }
 constexpr u32 LANES = 32;
@@ -118,7 +120,8 @@ HD u32 lane() { return 0; }
 constexpr u32 LANES = 1;
 #endif
 
-// Writes the pixels first ... last - 1. Each pixel is always written by the same lane.
+// Writes the pixels `first` to `last` - 1.
+// Each pixel is always written by the same lane.
 HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
 #ifdef __CUDA_ARCH__
     for (i32 at = 8 * i32(lane()); at < last; at += 8 * i32(LANES))
@@ -128,8 +131,9 @@ HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
 #endif
 }
 
-// Writes eight pixels. `at` is a multiple of 8 in a line. Lines in a GPU's shared memory begin at multiples of 8
-// bytes.
+// Writes eight pixels.
+// `at` is a multiple of 8 in a line.
+// Lines in a GPU's shared memory begin at multiples of 8 bytes.
 HD u64 load_eight(const u8* at) {
 #ifdef __CUDA_ARCH__
     return *reinterpret_cast<const u64*>(at);
@@ -147,7 +151,8 @@ HD void store_eight(u8* at, u64 eight) {
 #endif
 }
 
-// Writes the pixels of `span`: three disjoint masks have the first three colours, all other pixels the fourth.
+// Writes the pixels of `span`.
+// Three disjoint masks have the first three colours, and all other pixels the fourth colour.
 HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour) {
     const BitTables& bits = bit_tables();
     const u64 ones = 0x0101010101010101ull, back = colour[3] * ones;
@@ -165,8 +170,7 @@ HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const 
     }
 }
 
-// Returns the pixels in the colours of player 0, player 1 and the playfield, by priority (as colour_index). mask: by
-// object.
+// Returns the pixels in the colours of player 0, player 1 and the playfield, by priority (as colour_index).
 HD void by_priority(const Mask* mask, u8 ctrlpf, Mask& zero, Mask& one, Mask& two) {
     const bool field_first = ctrlpf & 4, score = (ctrlpf & 6) == 2;
     for (u32 i = 0; i < 3; i++) {

@@ -1,26 +1,27 @@
-// The decoded ROM has, for every offset, the instruction that begins there and the place of its operand.
+// The decoded ROM has, for every offset, the instruction that begins at the offset and the place of its operand.
 //
-//     bits 31 ............ 16 15 ...... 0
-//          operand            FastOp = instruction x place
+// | bits 31 ............ 16 15 ...... 0
+// |      operand            FastOp = instruction x place
 //
-//     place   the operand is                               operand
-//     _IM     immediate                                    the value
-//     _RZ     zero page, RAM                               0-127, into the RAM
-//     _GZ     zero page, TIA: through the bus              address
-//     _GA     absolute, not at a bank switch: the bus      address
-//     _ZX _ZY zero page, indexed                           address
-//     _RX _RY absolute, indexed, in the ROM for any index  offset in the ROM
-//     _AX _AY absolute, indexed, elsewhere                 address
-//     _IY     (zero page),Y with the pointer in RAM        0-126, into the RAM
-//     _TZ     zero page store, a TIA register that is its value   register
-//     _TS     zero page store, another TIA register that only enters the log
-//     _WS     zero page store, WSYNC
+// | place   the operand is                               operand
+// | _IM     immediate                                    the value
+// | _RZ     zero page, RAM                               0-127, into the RAM
+// | _GZ     zero page, TIA: through the bus              address
+// | _GA     absolute, not at a bank switch: the bus      address
+// | _ZX _ZY zero page, indexed                           address
+// | _RX _RY absolute, indexed, in the ROM for any index  offset in the ROM
+// | _AX _AY absolute, indexed, elsewhere                 address
+// | _IY     (zero page),Y with the pointer in RAM        0-126, into the RAM
+// | _TZ     zero page store, a TIA register that is its value   register
+// | _TS     zero page store, another TIA register that only enters the log
+// | _WS     zero page store, WSYNC
 //
-// SLOW is an instruction that the plain interpreter executes: rare instructions, those next to a bank switch or at the end
-// of a bank, and other special cases. POLL is LDA, LDX or LDY INTIM with a branch back to it.
+// SLOW is an instruction that the plain interpreter executes, such as a rare one or one beside a bank switch.
+// POLL is LDA, LDX or LDY of INTIM with a branch back to this instruction.
 //
-// The address of an instruction is its offset in the ROM plus a distance. Only a jump changes the distance, since a branch
-// stays within its bank (else it is SLOW). The low 8 bits of address and offset are equal.
+// The address of an instruction is its offset in the ROM plus a distance.
+// Only a jump changes the distance, because a branch out of its bank is SLOW.
+// The low 8 bits of an instruction's address and offset are equal.
 #pragma once
 #include "../cartridge.h"
 #include "log.h"
@@ -59,14 +60,14 @@ enum Place : u8 { NO_PLACE, IMPLIED, IMMEDIATE_, ZERO, ZERO_X, ZERO_Y, ABSOLUTE,
 
 struct FastDecode {
     const u8* rom;
-    u32 size, unit;  // a unit of the ROM is mapped as a whole: a bank, or a slice of one
-    u32 low, high;   // plain ROM at these offsets of a bank
+    u32 size, unit;  // A unit of the ROM is mapped as a whole, and is a bank or a slice of a bank.
+    u32 low, high;   // These offsets of a bank are plain ROM.
     CartridgeKind kind;
 
     HD u32 at(u32 offset, u32 i) const { return rom[offset + i]; }
     HD static u32 op(u32 fast, u32 operand) { return fast | operand << 16; }
 
-    // Returns the offset in the ROM of the 256 bytes of an indexed read; -1 if they are not all plain ROM of this unit.
+    // Returns the ROM offset of the 256 bytes of an indexed read, or -1 if they are not all plain ROM of this unit.
     HD i32 table(u32 offset, u32 address) const {
         const u32 first = address & 0xFFF;
         if (!(address & 0x1000) || first < low || first + 255 >= high || kind == CART_E0) return -1;
@@ -99,13 +100,15 @@ struct FastDecode {
         }
         return op(FAST_SLOW, 0);
     }
-    HD u32 index_register(u32 first, u32 place, u32 offset) const {  // LDX, LDY: one index only
+    HD u32 index_register(u32 first, u32 place, u32 offset) const {  // LDX and LDY have only one index register.
         const u32 done = alu(first, place, offset);
         const u32 fast = done & 0xFFFF;
-        if (place == ABSOLUTE_Y && fast != FAST_SLOW) return done - 2;  // _RY and _AY stand where _RX and _AX would
+        // _RY and _AY have the positions of _RX and _AX.
+        if (place == ABSOLUTE_Y && fast != FAST_SLOW) return done - 2;
         return done;
     }
-    HD u32 store(u32 first, u32 place, u32 offset) const {  // RZ TZ TS WS GZ GA indexed...
+    // The order of places is RZ TZ TS WS GZ GA, then the indexed places.
+    HD u32 store(u32 first, u32 place, u32 offset) const {
         const u32 zp = at(offset, 1), address = place >= ABSOLUTE && place <= ABSOLUTE_Y ? zp | at(offset, 2) << 8 : 0;
         switch (place) {
             case ZERO:
@@ -127,14 +130,14 @@ struct FastDecode {
         if (place == ZERO) return zp & 0x80 ? op(first, zp & 0x7F) : op(FAST_SLOW, 0);
         return place == ZERO_X ? op(first + 1, zp) : op(FAST_SLOW, 0);
     }
-    // operand: the cycles when taken (1 or 2) in the low two bits, then the distance.
+    // The operand has the cycles of a taken branch (1 or 2) in the low two bits, then the distance.
     HD u32 branch(u32 fast, u32 offset) const {
         const i32 distance = 2 + i8(at(offset, 1)), target = i32(offset) + distance;
         if (target < 0 || u32(target) / unit != offset / unit || u32(target) >= size) return op(FAST_SLOW, 0);
         const u32 cycles = ((offset + 2) ^ u32(target)) & 0xFF00 ? 2 : 1;
         return op(fast, (u32(distance) << 2 | cycles) & 0xFFFF);
     }
-    // LDA, LDX, LDY INTIM / BNE, BPL or BMI back to it: 4 cycles, 2, and 1 or 2 more.
+    // Recognizes LDA, LDX or LDY INTIM with BNE, BPL or BMI back to it: 4 + 2 cycles, and 1 or 2 more if taken.
     HD u32 poll(u32 offset) const {
         const u32 opcode = at(offset, 0), address = at(offset, 1) | at(offset, 2) << 8;
         const u32 jump = at(offset, 3);
@@ -219,7 +222,8 @@ struct FastDecode {
             case 0x9A: return op(FAST_TXS, 0);
             case 0xEA: return op(FAST_NOP, 0);
         }
-        return op(FAST_SLOW, 0);  // read-modify-write elsewhere, BRK, RTI, PLP, the undocumented
+        // The plain interpreter runs other read-modify-writes, BRK, RTI, PLP and undocumented opcodes.
+        return op(FAST_SLOW, 0);
     }
 
     // Follows the regular pattern of opcodes; opcodes without a place, or that stay SLOW, count as implied.
@@ -228,7 +232,7 @@ struct FastDecode {
         if (column == 3) return NO_PLACE;
         switch (row) {
             case 0:
-                if (column == 1) return NO_PLACE;  // (zero page,X)
+                if (column == 1) return NO_PLACE;
                 return opcode >= 0xA0 && (column == 2 ? opcode == 0xA2 : true) ? IMMEDIATE_ : IMPLIED;
             case 1: return ZERO;
             case 2: return column == 1 ? IMMEDIATE_ : IMPLIED;
@@ -250,7 +254,7 @@ HD void fast_decode(u32* ops, const Rom& rom) {
                        rom.kind == CART_FE ? 0u : rom.registers,
                        rom.kind == CART_FE ? 0x1000u : rom.hotspots,
                        rom.kind};
-    const u32 code = rom.size / d.unit * d.unit;  // the 2 KB after DPC's banks are data
+    const u32 code = rom.size / d.unit * d.unit;  // The 2 KB after DPC's banks are data.
     for (u32 offset = 0; offset < rom.size; offset++)
         ops[offset] = offset < code ? d.decode(offset) : FastDecode::op(FAST_SLOW, 0);
 }

@@ -1,14 +1,15 @@
-// Settling for the fast core: as tia_settle.h, but by masks of a whole line instead of single pixels.
+// The fast core settles writes as tia_settle.h does, but by masks of a whole line instead of single pixels.
 //
-//     write -> does it change the picture? -- no --> only the register changes; the drawing stays behind
-//                                          -- yes -> draw up to it with the previous registers
+// | write -> does it change the picture? -- no --> only the register changes; the drawing stays behind
+// |                                      -- yes -> draw up to it with the previous registers
 //
-//     drawing    a stretch of a line: collisions by AND of masks, colours by priority
-//                the following lines without a change: copies of the first of them
+// | drawing    a stretch of a line: collisions by AND of masks, colours by priority
+// |            the following lines without a change: copies of the first of them
 //
-// A frame whose picture is not needed is not drawn. It is searched only for collisions that are not latched yet; lines
-// without possible collisions, whose end changes nothing, are skipped. apply_write of tia_settle.h defines the effect of
-// register writes, and the drawing that some writes need.
+// A frame whose picture is not needed is not drawn.
+// Such a frame is searched only for collisions that are not latched yet.
+// Lines without possible collisions, whose end changes nothing, are skipped.
+// `apply_write` of tia_settle.h defines the effect of register writes, and the drawing that some writes need.
 #pragma once
 #include "log.h"
 #include "masks.h"
@@ -27,7 +28,7 @@ constexpr u32 ALL_PAIRS = 0x7FFF;
     X(HMBL) X(VDELP0) X(VDELP1) X(VDELBL) X(RESMP0) X(RESMP1) X(HMOVE) X(HMCLR) X(CXCLR)
 // clang-format on
 
-// For each set of objects the pairs in it: bit k as in `collisions`.
+// For each set of objects, the pairs of objects in the set, with bit k as in `collisions`.
 struct PairTable {
     u16 pairs[64];
     u8 first[15], second[15];
@@ -48,13 +49,13 @@ HD const PairTable& pair_table() {
 
 // The destination of a frame's picture.
 struct FastCanvas {
-    u8* pixels;         // height x 160; null: collisions only
-    const u8* palette;  // [256] drawn value of each colour byte
-    u16* source;        // for each row, the row that holds its pixels; null: repeated rows are copied
-    const u8* wanted;   // for each row, whether it is needed; null: all rows
+    u8* pixels;         // The picture is [height, 160], or null to compute only collisions.
+    const u8* palette;  // drawn value [256] of each colour byte
+    u16* source;        // For each row, the row with the same pixels; if null, repeated rows are copied.
+    const u8* wanted;   // For each row, whether the row is needed; null means all rows.
 };
 
-// Draws a stretch of a line, if there is a line to write to, and returns the pairs that collide in it.
+// Draws a stretch of a line, if a line is given, and returns the pairs of objects that collide.
 struct FastTia;
 using Stretch = void(FastTia& tia, u8* line, u32 pairs, i32 first, i32 last);
 
@@ -63,14 +64,14 @@ struct FastTia {
     i32 first_line, height;
     bool hmove_blanks;
     u32 watched;    // collisions that the program may read
-    Stretch* wide;  // `stretch` for this processor's instructions; null: portable
+    Stretch* wide;  // `stretch` for this processor's instructions, or null for the portable function
     FastCanvas canvas;
     i32 start, stop;     // clocks of the displayed lines
-    i32 row, row_clock;  // the displayed line that the drawing has reached, and its first clock
-    i32 quiet;           // nothing to draw before this clock: horizontal blank, or after the last line
+    i32 row, row_clock;  // The displayed line that the drawing has reached, and the line's first clock.
+    i32 quiet;           // Before this clock the beam is in horizontal blank or after the last line.
     Mask mask[6];
     u32 unbuilt;         // objects whose mask is not up to date
-    u32 active, filled;  // objects that are visible on a line; objects whose mask is not empty
+    u32 active, filled;  // Objects that are visible on a line, and objects whose mask is not empty.
     u8 shade[4];         // drawn values of the four colours
 
     HD void begin_frame(const FastCanvas& to) {
@@ -91,7 +92,7 @@ struct FastTia {
         for (u32 n = 0; n < count; n++) {
             const u8 value = log[n].value();
             const i32 clock = 3 * log[n].cycle();
-            switch (log[n].reg()) {  // one jump: the register is a constant in each case
+            switch (log[n].reg()) {  // The switch is one jump, and the register is a constant in each case.
 #define WRITE(reg) \
     case reg: write_register(reg, value, clock); break;
                 FAST_REGISTERS(WRITE)
@@ -118,7 +119,7 @@ struct FastTia {
         if (canvas.pixels) shade[i] = canvas.palette[t.colour[i] | t.colour_loss];
     }
 
-    // Whether the write has no visible effect before another change.
+    // Returns whether the write has no visible effect before another change.
     HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
                 // clang-format off
@@ -173,7 +174,7 @@ struct FastTia {
         active = (active & ~objects) | on;
     }
 
-    // Empties the masks of objects that are not visible any more; returns the objects whose masks must be built.
+    // Empties the masks of objects that are no longer visible, and returns the objects whose masks must be computed.
     HD u32 to_build() {
         u32 ended = filled & ~active;
         filled = active;
@@ -198,7 +199,7 @@ struct FastTia {
         t.settled = until;
     }
 
-    // The collisions that can be new, and whether nothing needs to be drawn: neither pixels nor new collisions.
+    // Returns the collisions that can be new, to find out whether a line needs drawing.
     HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
     HD bool blind() const { return !canvas.pixels && (t.vblank & 2 || !possible()); }
     // Returns whether the end of a line changes nothing.
@@ -209,7 +210,7 @@ struct FastTia {
     HD_CALL void draw_lines(i32 until) {
         i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
-        if (from >= row_clock + LINE_CLOCKS) {  // lines without changes were skipped
+        if (from >= row_clock + LINE_CLOCKS) {  // Lines without changes were skipped.
             const i32 passed = (from - row_clock) / LINE_CLOCKS;
             row += passed;
             row_clock += passed * LINE_CLOCKS;
@@ -292,7 +293,7 @@ struct FastTia {
     }
 };
 
-// apply_write calls this function.
+// `apply_write` of tia_settle.h calls this function.
 HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
 
 }  // namespace accel

@@ -1,21 +1,21 @@
-// The begin kernel: where an episode has ended, the next one begins, from a table of all start states.
+// After the end of an episode, the begin kernel starts the next episode from a table of all start states.
 //
-// A start depends on two numbers alone: the timer's value after the power cycle (75), and the number of no-ops. So the table of
-// their product holds every start that a reset can lead to, in games whose reset leaves nothing of the last episode. With
-// cached starts the table holds a few random ones.
+// A start depends only on the timer's value after the power cycle (75 values) and the number of no-ops.
+// The table of all their combinations contains every start of games whose reset clears the last episode.
+// With cached starts the table contains a few random starts.
 #pragma once
 #include "../../core/philox.h"
 #include "envs.h"
 
 namespace accel {
 
-// A block begins an episode of environment i, if one has ended; with `all`, episode 0. Block: as for draw_block.
+// A block begins an episode of environment i if one has ended, or episode 0 with `all`.
 template <class Block>
 HD void begin_block(const StepArguments& a, u32 i, bool all, Block& block) {
     if (!all && !a.out.ended[i]) return;
     Env env;
     load_words(env, a.envs.envs, a.envs.n, i);
-    block.meet();  // all threads have read it
+    block.meet();  // All threads have read this value.
     const u32 seed = env.seed, number = all ? 0 : env.number + 1, bytes = observation_bytes(a.rules.observation);
     const StartDraws drawn = start_draws(seed, number, a.starts.rows, a.starts.columns);
     const u64 start = u64(drawn.row) * a.starts.columns + drawn.column;

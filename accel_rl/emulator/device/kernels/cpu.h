@@ -1,10 +1,10 @@
-// The 6507 of one lane: runs instructions up to the end of a scan line, by stages (stages.h).
+// The 6507 of one lane runs instructions up to the end of a scan line, by stages (stages.h).
 //
-//     lanes     0  line 17 ......|        line 18 ...
-//               1  line 17 ..|   |        line 18 ......      all lanes meet at the end of every scan line, so that they
-//               2  line 17 ....| |        line 18 ....        run the same part of the program at the same time
+// | lanes     0  line 17 ......|        line 18 ...
+// |           1  line 17 ..|   |        line 18 ......      all lanes meet at the end of every scan line, so that they
+// |           2  line 17 ....| |        line 18 ....        run the same part of the program at the same time
 //
-// The contract is run_fast's (core/fast/cpu.h): the same State and log at the end of a frame, or a frame that is given up.
+// As with run_fast (core/fast/cpu.h), a frame ends with the same State and log, or the frame is given up.
 // Cases that the stages do not have go to the plain interpreter, one instruction at a time.
 #pragma once
 #include "../../core/fast/bus.h"
@@ -12,19 +12,20 @@
 
 namespace accel {
 
-constexpr u8 POLL_CODE = 0x02;     // marks LDA, LDX or LDY INTIM with a branch back to it
-constexpr u8 UNDOCUMENTED = 0x12;  // stands for POLL_CODE where a ROM contains it
+constexpr u8 POLL_CODE = 0x02;     // POLL_CODE marks LDA, LDX or LDY INTIM with a branch back to this instruction.
+constexpr u8 UNDOCUMENTED = 0x12;  // This opcode replaces POLL_CODE if a ROM contains it.
 
-// A ROM with its polling loops marked. Both arrays have two bytes more than the ROM.
+// A ROM with its polling loops marked.
+// `rom` and `code` have two bytes more than the ROM.
 struct Program {
     const u8* rom;
-    const u8* code;  // the ROM, where the first byte of a polling loop is POLL_CODE
+    const u8* code;  // the ROM, in which the first byte of a polling loop is POLL_CODE
     const Stages* stages;
 };
 
 enum FrameEnd : u32 { RUNNING, OVER, ABANDONED };
 
-constexpr u32 MOST_LOGGED = 1536;  // writes of a frame; the 57 games make at most 1,061
+constexpr u32 MOST_LOGGED = 1536;  // Maximum number of writes of a frame; the 57 games make at most 1,061 writes.
 
 // The offsets of a bank that are plain ROM, and whether bit 13 of an address chooses the bank.
 struct PlainRom {
@@ -35,8 +36,8 @@ struct PlainRom {
 struct LaneCpu {
     u32 a, x, y, sp, nz, c, v, d, pc;
     i32 cycle, line_end;
-    u64 slices;  // of the cartridge, 16 bits each
-    u32 end;     // FrameEnd
+    u64 slices;  // slices of the cartridge, 16 bits each
+    u32 end;
     u32 iterations;
 
     HD void load(const State& s) {
@@ -64,7 +65,7 @@ struct LaneCpu {
         end = RUNNING;
     }
 
-    // The ROM offset of a page of 256 bytes, or -1 where it is not plain ROM.
+    // Returns the ROM offset of a page of 256 bytes, or -1 if the page is not plain ROM.
     HD i32 page(const PlainRom& plain, u32 address) const {
         const u32 first = address & 0xF00;
         if (!(address & 0x1000) || first < plain.low || first + 256 > plain.high) return -1;
@@ -72,8 +73,9 @@ struct LaneCpu {
         return i32(u32(slices >> (address >> 6 & 48) & 0xFFFF) + (address & 0x300) + bank);
     }
 
-    // Runs to the end of the scan line; returns whether the frame goes on. s: the state of the bus. The loop works on a copy:
-    // no function that is called sees its address, so that a GPU keeps it in registers.
+    // Runs to the end of the scan line, and returns whether the frame continues.
+    // The parameter `s` is the state of the bus.
+    // The loop works on a copy whose address no called function receives, so that a GPU keeps the copy in registers.
     HD bool run_line(State& s, FastBus& bus, const Program& program) {
         const PlainRom plain{bus.low, bus.high, bus.rom.kind == CART_FE};
         LaneCpu cpu = *this;
@@ -116,10 +118,10 @@ struct LaneCpu {
             address = (base + index) & 0xFFFF;
         }
 
-        // what the stages do not have
+        // cases that the stages do not have
         const bool touches = stages.reads() || stages.writes(), in_ram = (address & 0x1280) == 0x80;
         const i32 there = page(plain, address);
-        slow |= touches && address & 0x1000 && there < 0;  // a bank switch, or a cartridge's registers
+        slow |= touches && address & 0x1000 && there < 0;  // a bank switch, or an access to a cartridge's registers
         slow |= work >= WORK_JSR && leaves_ram(work);
         slow |= d && stages.extra() == RIGHT_DECIMAL && work == WORK_ADD;
         if (slow) return step_slow(s, bus, program, opcode, at);
@@ -209,7 +211,7 @@ struct LaneCpu {
         if (bus.frame_over) end = OVER;
     }
 
-    // Whether a push or pull leaves the RAM.
+    // Returns whether a push or pull leaves the RAM.
     HD bool leaves_ram(u32 work) const {
         if (work == WORK_JSR) return sp < 0x81;
         if (work == WORK_RTS) return sp < 0x80 || sp > 0xFD;
@@ -221,7 +223,7 @@ struct LaneCpu {
         if (flag == CLEAR_D || flag == SET_D) d = flag == SET_D;
         if (flag == CLEAR_V) v = 0;
     }
-    // which: flag (N, V, C, Z) and the value that it must have.
+    // `which` has the flag (N, V, C, Z) and the value that the flag must have.
     HD void branch(State& s, u32 which, u32 offset) {
         const u32 flag = which >> 1;
         const bool set = flag == 0 ? (nz & 0x8080) != 0 : flag == 1 ? (v & 0x80) != 0 : flag == 2 ? c != 0 : !(nz & 0xFF);
@@ -229,7 +231,7 @@ struct LaneCpu {
         const u32 target = pc + u32(i32(i8(offset)));
         cycle += (pc ^ target) & 0xFF00 ? 2 : 1;
         pc = target;
-        if (!(pc & 0x1000)) s.bus = u8(offset);  // a fetch outside the ROM may read the last value on the bus
+        if (!(pc & 0x1000)) s.bus = u8(offset);  // A fetch outside the ROM may read the last value on the bus.
     }
     HD void jump(State& s, u32 target) {
         pc = target;
@@ -248,7 +250,7 @@ struct LaneCpu {
         if (bus.frame_over) end = OVER;
     }
 
-    // A polling loop in one iteration: reads INTIM until the branch is not taken.
+    // Executes a polling loop in one iteration, with reads of INTIM until the branch is not taken.
     HD void poll(Riot& riot, i32 give_up, const u8* loop) {
         const u8 load = loop[0], jump = loop[3];
         const i32 crossed = ((pc + 5) ^ pc) & 0xFF00 ? 1 : 0, period = 7 + crossed;

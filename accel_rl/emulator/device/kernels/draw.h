@@ -1,15 +1,15 @@
-// The draw kernel: the observation of an environment, from the logs of one or two frames.
+// The draw kernel computes the observation of an environment from the logs of one or two frames.
 //
-//     warp 0     picture of the first shot  --+
-//     warp 1     picture of the second shot --+-- in shared memory --> all threads: maximum, resize -> memory
+// | warp 0     picture of the first shot  --+
+// | warp 1     picture of the second shot --+-- in shared memory --> all threads: maximum, resize -> memory
 //
-// All lanes of a warp follow the log alike, and each writes its part of a line's pixels (core/fast/masks.h).
+// All lanes of a warp follow the log in the same way, and each writes its part of a line's pixels (core/fast/masks.h).
 #pragma once
 #include "envs.h"
 
 namespace accel {
 
-// A picture of `rows` rows in gray. A row's pixels are those of row `source`.
+// A picture of `rows` rows in gray, in which row `source` has a row's pixels.
 struct GrayRows {
     u8* pixels;   // [rows, WIDTH]
     u16* source;  // [rows]
@@ -21,7 +21,7 @@ HD u32 picture_bytes(i32 rows) { return (u32(rows) * (WIDTH + 2) + 15) & ~15u; }
 
 HD GrayRows rows_at(u8* memory, i32 rows) { return GrayRows{memory, reinterpret_cast<u16*>(memory + rows * WIDTH)}; }
 
-// Draws the picture of a shot of environment i.
+// Draws the picture of a frame of environment i.
 HD void draw_shot(const StepArguments& a, u32 i, u32 slot, const GrayRows& to) {
     Shot shot;
     load_words(shot, a.envs.shots + u64(slot) * SHOT_WORDS * a.envs.n, a.envs.n, i);
@@ -31,7 +31,7 @@ HD void draw_shot(const StepArguments& a, u32 i, u32 slot, const GrayRows& to) {
     tia.settle(a.envs.logs + (u64(i) * 2 + slot) * MOST_LOGGED, shot.writes, shot.until);
 }
 
-// Writes the observation of two pictures (both the same: of one), or this thread's part of it.
+// Writes the observation of two pictures (the same picture twice for one), or this thread's part of the observation.
 HD void observe(const StepArguments& a, const GrayRows& first, const GrayRows& second, u8* out, u32 thread, u32 threads) {
     const ObservationKind kind = a.rules.observation;
     const u32 width = u32(observation_width(kind)), count = observation_bytes(kind);
@@ -39,7 +39,7 @@ HD void observe(const StepArguments& a, const GrayRows& first, const GrayRows& s
         out[at] = observed_pixel(kind, a.tables.game->height, first, second, at % width, i32(at / width));
 }
 
-// A block of 64 threads draws environment i. Block: what its threads share and how they meet.
+// A block of 64 threads draws environment i, where `Block` has the threads' shared memory and barrier.
 template <class Block>
 HD void draw_block(const StepArguments& a, u32 i, Block& block) {
     const u32 shown = a.envs.shown[i], bytes = observation_bytes(a.rules.observation);

@@ -1,12 +1,12 @@
-// The environments of a device, in its memory: what the kernels read and write.
+// The environments of a device are in the device's memory, which the kernels read and write.
 //
-//     step     a thread an environment: the frames of an agent step                  -> env, outcome, logs of the last two frames
-//     draw     two warps an environment: pictures of those frames in shared memory   -> observation
-//     finish   a thread an environment, seldom: a step that `step` gave up, by the plain core    -> all of it
-//     begin    a block an environment: where an episode ended, a start state         -> env, first observation
+// | step     a thread an environment: the frames of an agent step                  -> env, outcome, logs of the last two frames
+// | draw     two warps an environment: pictures of those frames in shared memory   -> observation
+// | finish   a thread an environment, seldom: a step that `step` gave up, by the plain core    -> all of it
+// | begin    a block an environment: where an episode ended, a start state         -> env, first observation
 //
-// Arrays of structures are stored as words: word w of environment i lies at [w][i], so that neighbouring threads read
-// neighbouring words.
+// Arrays of structures are stored as words, with word w of environment i at [w][i].
+// Neighbouring threads therefore read neighbouring words.
 #pragma once
 #include "../../core/play.h"
 #include "cpu.h"
@@ -16,11 +16,11 @@ namespace accel {
 struct Env {
     Play play;
     EpisodeSteps episode;
-    u32 seed, number;  // of the random numbers; the episode's
+    u32 seed, number;  // the seed of the random numbers, and the episode's number
     u32 age;           // agent steps since the episode's first observation, saturating
 };
 
-// A frame that can be drawn: the TIA at its start; the length of its log; its end.
+// A frame that can be drawn has the TIA at its start, the length of its log, and its end.
 struct Shot {
     Tia tia;
     u32 writes;
@@ -39,15 +39,16 @@ HD void store_words(const Structure& from, u32* words, u32 n, u32 i) {
     for (u32 w = 0; w < sizeof(Structure) / 4; w++) words[u64(w) * n + i] = reinterpret_cast<const u32*>(&from)[w];
 }
 
-// What an observation is made of: bits 0 and 1 name the shots; a step that was skipped shows zeros.
+// Bits 0 and 1 name the frames of which an observation is made, and a skipped step shows zeros.
 enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH = 3, SHOWS_FINISHED = 4 };
 
-// Why an environment left the fast path in a step, and what is wrong with the step, if anything.
+// The reason why an environment left the fast path in a step, or why the step is wrong.
 enum Code : u8 {
     ALL_FAST = 0,
-    PLAIN = 1,            // the plain core ran the step, with the same result
-    UNKNOWN_PICTURE = 2,  // ... and a short frame shows lines of a picture from before the step, drawn as black
-    DAMAGED = 3,          // the state is impossible (damage_of): the environment was skipped
+    PLAIN = 1,  // The plain core ran the step, with the same result.
+    // The plain core ran the step, and a short frame shows unknown lines of an earlier picture as black.
+    UNKNOWN_PICTURE = 2,
+    DAMAGED = 3,  // The state is impossible (damage_of), and the environment was skipped.
 };
 
 struct EnvArrays {
@@ -56,22 +57,22 @@ struct EnvArrays {
     u32* shots;       // [2, SHOT_WORDS, n]
     FastWrite* logs;  // [n, 2, MOST_LOGGED]
     u8* shown;        // [n] Shown
-    u8* code;         // [n] Code, of the last step
+    u8* code;         // [n] Code of the last step
 };
 
-// The same for all environments.
+// The tables are the same for all environments.
 struct GameTables {
     const Game* game;
     const u8* rom;         // [rom_bytes + 2]
-    const u8* code;        // [rom_bytes + 2] see Program
+    const u8* code;        // [rom_bytes + 2], see Program
     const Stages* stages;  // [256]
-    const u8* luminance;   // [256] gray of each colour byte
-    const u8* wanted;      // [MOST_ROWS] rows that the observation depends on
+    const u8* luminance;   // gray [256] of each colour byte
+    const u8* wanted;      // rows [MOST_ROWS] on which the observation depends
     u32 rom_bytes;
     CartridgeKind kind;
 };
 
-// One step's results, in the caller's arrays; see data.Step.
+// One step's results in the caller's arrays, as in data.Step.
 struct StepOutputs {
     u8 *frame, *final_frame;  // [n, height, width]
     u8* age;
@@ -80,9 +81,9 @@ struct StepOutputs {
 };
 
 struct Starts {
-    const u32* envs;    // [rows, columns, ENV_WORDS] of which `play` is used
+    const u32* envs;    // [rows, columns, ENV_WORDS], of which `play` is used
     const u8* frames;   // [rows, columns, height, width]
-    u32 rows, columns;  // timers and no-ops; or the number of cached starts and 1
+    u32 rows, columns;  // Numbers of timers and no-ops, or the number of cached starts and 1.
 };
 
 struct StepArguments {
@@ -90,17 +91,17 @@ struct StepArguments {
     GameTables tables;
     Rules rules;
     Starts starts;
-    const long long* action;  // [n] indices into `codes`; below 0: skip the environment
-    const i32* codes;         // [actions] of the 18 joystick actions
+    const long long* action;  // [n] indices into `codes`; a negative index skips the environment
+    const i32* codes;         // [actions] numbers of the 18 joystick actions
     StepOutputs out;
-    u32 oldest;  // `age` saturates here
+    u32 oldest;  // the value at which `age` saturates
 };
 
 HD i32 last_line_of(const Game& game) { return game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE; }
 
 HD u32 observation_bytes(ObservationKind kind) { return u32(observation_height(kind) * observation_width(kind)); }
 
-// Writes the outcome of environment i, and moves its counters.
+// Writes the outcome of environment i, and advances the environment's counters.
 HD void write_outcome(const StepArguments& a, Env& env, u32 i, double reward) {
     const Outcome o = end_step(env.episode, a.rules, env.play.progress, reward);
     env.age = env.age < a.oldest ? env.age + 1 : a.oldest;

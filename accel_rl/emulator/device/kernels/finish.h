@@ -1,5 +1,6 @@
-// The finish kernel: agent steps that the step kernel gave up, by the plain core. Such frames are partial, short where they are
-// drawn, very long, or write very often; in the 57 games they come only before the start of an episode, or never.
+// The finish kernel repeats, by the plain core, agent steps that the step kernel gave up.
+// Such frames are partial, very long, short in the displayed lines, or have very many writes.
+// In the 57 games they occur only before the start of an episode, or never.
 #pragma once
 #include "../../core/philox.h"
 #include "draw.h"
@@ -65,7 +66,7 @@ class FinishedStep {
         return accel::end_frame(env_.play, game_);
     }
 
-    // Keeps the current picture in gray.
+    // Stores the current picture in gray.
     HD void copy_gray(u32 which) {
         const u32 shown = env_.play.state.odd_frame;
         unknown_ |= !known_[shown];
@@ -79,11 +80,12 @@ class FinishedStep {
     const u32 i_;
     Env env_;
     Console console_;
-    bool known_[2] = {false, false};  // pictures that were drawn as a whole in this step
+    bool known_[2] = {false, false};  // whether the pictures were drawn as a whole in this step
     bool unknown_ = false;
 };
 
-// Thread `thread` of `threads` finishes every step that is its turn. scratch: [threads].
+// Thread `thread` of `threads` threads finishes its share of the steps.
+// The array `scratch` is [threads].
 HD void finish_steps(const StepArguments& a, FinishScratch* scratch, u32 thread, u32 threads) {
     for (u32 i = thread; i < a.envs.n; i += threads) {
         if (a.envs.shown[i] != SHOWS_FINISHED) continue;

@@ -1,10 +1,11 @@
-// The kernels of the emulator on a GPU. Everything that they do is in the headers, which also make the host build (host.cpp).
+// The kernels of the emulator on a GPU.
+// The headers contain the code of the kernels, and are also used by the host build (host.cpp).
 //
-//     kernel    grid        block   shared memory
-//     step      n / 32      32      the stages, the ROM and its code
-//     draw      n           64      two pictures
-//     finish    any         1       -
-//     begin     n           64      -
+// | kernel    grid        block   shared memory
+// | step      n / 32      32      the stages, the ROM and its code
+// | draw      n           64      two pictures
+// | finish    any         1       -
+// | begin     n           64      -
 #include "begin.h"
 #include "finish.h"
 #include "step.h"

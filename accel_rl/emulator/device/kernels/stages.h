@@ -1,14 +1,15 @@
-// The 6507's opcodes as stages that all lanes of a warp share. One word an opcode says what each stage does:
+// The 6507's opcodes are divided into stages that all lanes of a warp share.
+// One word per opcode defines what each stage does:
 //
-//     operand  ->  read  ->  adder, logic or shifter  ->  write
+// | operand  ->  read  ->  adder, logic or shifter  ->  write
 //
-//     LDA zp,X     ZX       yes      pass M -> A
-//     ADC #        IM       -        A + M + C -> A, N Z C V
-//     CMP abs      AB       yes      A + ~M + 1, N Z C
-//     INC zp       ZP       yes      M + 1 -> M, N Z                 yes
-//     BNE          REL      -        branch
+// | LDA zp,X     ZX       yes      pass M -> A
+// | ADC #        IM       -        A + M + C -> A, N Z C V
+// | CMP abs      AB       yes      A + ~M + 1, N Z C
+// | INC zp       ZP       yes      M + 1 -> M, N Z                 yes
+// | BNE          REL      -        branch
 //
-// A warp executes every stage that one of its lanes needs: these few stages instead of 150 instructions.
+// A warp executes every stage that one of its lanes needs, which are few stages instead of 150 instructions.
 #pragma once
 #include "../../core/types.h"
 
@@ -16,7 +17,7 @@ namespace accel {
 
 enum Mode : u32 { MODE_IMPLIED, MODE_IMMEDIATE, MODE_ZP, MODE_ZX, MODE_ZY, MODE_AB, MODE_AX, MODE_AY, MODE_IY, MODE_RELATIVE };
 enum Work : u32 {
-    WORK_SLOW,  // by the plain interpreter: JMP (), RTI, PHP, PLP, BRK, (zp,X), CLI, SEI, the undocumented
+    WORK_SLOW,  // The plain interpreter runs JMP (), RTI, PHP, PLP, BRK, (zp,X), CLI, SEI and undocumented opcodes.
     WORK_PASS,
     WORK_OR,
     WORK_AND,
@@ -38,7 +39,7 @@ enum Register : u32 { IN_A, IN_X, IN_Y, IN_SP, IN_M, NOWHERE };
 enum CarryIn : u32 { CARRY_0, CARRY_1, CARRY_C };
 enum Changed : u32 { NO_FLAGS = 0, NZ = 1, NZC = 3, NZCV = 7 };
 
-// An opcode's word.
+// The word of an opcode.
 struct Stages {
     u32 bits;
 
@@ -54,21 +55,23 @@ struct Stages {
     HD bool sets_v() const { return bits >> 19 & 1; }
     HD bool reads() const { return bits >> 20 & 1; }
     HD bool writes() const { return bits >> 21 & 1; }
-    HD bool counts_pages() const { return bits >> 22 & 1; }  // a crossed page takes a cycle
+    HD bool counts_pages() const { return bits >> 22 & 1; }  // whether a crossed page takes a cycle
     HD u32 length() const { return bits >> 23 & 3; }
     HD i32 cycles() const { return i32(bits >> 25 & 7); }
-    HD u32 extra() const { return bits >> 28; }  // WORK_FLAG: which; WORK_BRANCH: flag and value; WORK_ADD: see Right
+    // For WORK_FLAG the flag, for WORK_BRANCH flag and value, and for WORK_ADD see Right.
+    HD u32 extra() const { return bits >> 28; }
     // clang-format on
 };
 
-enum Right : u32 { RIGHT_M, RIGHT_DECIMAL, RIGHT_NONE };  // of the adder: M; M, slow in decimal mode; nothing
+// The adder's right operand is M, M (slow in decimal mode), or nothing.
+enum Right : u32 { RIGHT_M, RIGHT_DECIMAL, RIGHT_NONE };
 enum Flag : u32 { CLEAR_C, SET_C, CLEAR_D, SET_D, CLEAR_V, NO_FLAG };
 
 struct StageTable {
     Stages of[256];
 };
 
-// Makes the table, by groups of opcodes.
+// Builds the table of stages by groups of opcodes.
 struct StageMaker {
     StageTable table{};
 
@@ -91,7 +94,7 @@ struct StageMaker {
     }
     HD constexpr void implied(u32 opcode, u32 cycles, const Alu& a) { put(opcode, MODE_IMPLIED, a, false, false, cycles); }
 
-    // ORA AND EOR ADC LDA CMP SBC, and STA, in eight places.
+    // The group has ORA AND EOR ADC LDA CMP SBC and STA, in eight places.
     HD constexpr void accumulator(u32 first, const Alu& a) {
         const u32 modes[8] = {0, MODE_ZP, MODE_IMMEDIATE, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
         const u32 cycles[8] = {0, 3, 2, 4, 5, 4, 4, 4};
@@ -103,7 +106,7 @@ struct StageMaker {
         const u32 modes[6] = {MODE_ZP, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
         for (u32 k = 0; k < 6; k++) put(opcodes[k], modes[k], a, false, true, cycles[k]);
     }
-    // LDX, LDY, CPX, CPY: the loads are indexed by the other register, the comparisons (NOWHERE) are not.
+    // LDX and LDY are indexed by the other register, and CPX and CPY (NOWHERE) are not indexed.
     HD constexpr void indexed(u32 immediate, u32 index, const Alu& a) {
         const u32 zero = index == IN_Y ? MODE_ZY : MODE_ZX, absolute = index == IN_Y ? MODE_AY : MODE_AX;
         put(immediate, MODE_IMMEDIATE, a, false, false, 2);
@@ -167,11 +170,12 @@ struct StageMaker {
         implied(0xAA, 2, {WORK_PASS, IN_A, IN_X, NZ});
         implied(0xBA, 2, {WORK_PASS, IN_SP, IN_X, NZ});
         implied(0x9A, 2, {WORK_PASS, IN_X, IN_SP, NO_FLAGS});
-        const u32 flag_opcodes[6] = {0x18, 0x38, 0xD8, 0xF8, 0xB8, 0xEA};  // in the order of Flag; NOP is the last
+        // The order is that of Flag, and NOP is the last.
+        const u32 flag_opcodes[6] = {0x18, 0x38, 0xD8, 0xF8, 0xB8, 0xEA};
         for (u32 k = 0; k < 6; k++) implied(flag_opcodes[k], 2, {WORK_FLAG, IN_A, NOWHERE, NO_FLAGS, false, CARRY_0, k});
     }
     HD constexpr void control() {
-        for (u32 b = 0; b < 8; b++)  // BPL BMI BVC BVS BCC BCS BNE BEQ
+        for (u32 b = 0; b < 8; b++)
             put(0x10 + 0x20 * b, MODE_RELATIVE, {WORK_BRANCH, IN_A, NOWHERE, NO_FLAGS, false, CARRY_0, b}, false, false, 2);
         put(0x4C, MODE_AB, {WORK_JMP, IN_A, NOWHERE, NO_FLAGS}, false, false, 3);
         put(0x20, MODE_AB, {WORK_JSR, IN_A, NOWHERE, NO_FLAGS}, false, false, 6);

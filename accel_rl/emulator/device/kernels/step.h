@@ -1,10 +1,10 @@
-// The step kernel: an agent step of 32 environments, one on each lane of a warp.
+// The step kernel plays an agent step of 32 environments, one on each lane of a warp.
 //
-//     for each frame     begin_frame on all lanes
-//                        run_line on all lanes, until no lane's frame goes on
-//                        end_frame on all lanes
+// | for each frame     begin_frame on all lanes
+// |                    run_line on all lanes, until no lane's frame goes on
+// |                    end_frame on all lanes
 //
-// A lane whose frame the fast core cannot run leaves its environment as it was: `finish` repeats the step.
+// A lane whose frame the fast core cannot run leaves its environment unchanged, and `finish` repeats the step.
 #pragma once
 #include "../../core/philox.h"
 #include "envs.h"
@@ -73,7 +73,7 @@ class Lane {
         reward_ += accel::end_frame(env_.play, *a_.tables.game);
         const bool over = env_.play.progress.over, draws = over || frame + 2 >= a_.rules.frame_skip;
         if (!draws) return;
-        if (until < bus_.tia.stop) return give_up();  // the picture's last lines are those of an older one
+        if (until < bus_.tia.stop) return give_up();  // The picture's last lines are those of an older picture.
         shot_.writes = bus_.log.count, shot_.until = until;
         store_words(shot_, a_.envs.shots + u64(slot_) * SHOT_WORDS * a_.envs.n, a_.envs.n, i_);
         const bool is_last = frame + 1 == a_.rules.frame_skip;
@@ -112,10 +112,11 @@ class Lane {
     u32 action_, slot_;
     double reward_;
     u8 shown_;
-    bool plays_, skipped_, gives_up_, damaged_;  // in the next frame; the step; to the plain core; the state
+    // Whether the lane plays the next frame, skips the step, leaves it to the plain core, or has a damaged state.
+    bool plays_, skipped_, gives_up_, damaged_;
 };
 
-// warp: calls a function on each lane (`each`), and asks whether it returns true on any lane (`any`).
+// `warp` calls a function on each lane (`each`), or tests whether the function returns true on any lane (`any`).
 template <class Warp>
 HD void step_warp(Warp& warp, const Program& program, u32 frame_skip) {
     warp.each([](Lane& lane) { lane.load(); });

@@ -1,4 +1,4 @@
-// Actions drawn from a network's outputs, and the element-wise operations between its layers.
+// Draws actions from a network's outputs, and computes element-wise operations between the network's layers.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace accel {
 
-// logits [N, A], uniform [N] in [0, 1) -> action [N] int64, log_prob [N]
+// Draws action [N] int64 and its log_prob [N] from logits [N, A] and uniform [N] in [0, 1).
 inline void sample_categorical(std::int64_t N, std::int64_t A, address logits, address uniform, address action,
                                address log_prob) {
     for (std::int64_t n = 0; n < N; n++) {
@@ -19,7 +19,7 @@ inline void sample_categorical(std::int64_t N, std::int64_t A, address logits, a
         const float end = at<const float>(uniform)[n] * sum;
         float passed = 0;
         std::int64_t a = 0;
-        // by rounding, `passed` may stay below `end`; NaN draws the last action
+        // Rounding may leave `passed` below `end`, and NaN draws the last action.
         for (; a < A - 1; a++)
             if ((passed += std::exp(row[a] - most)) > end) break;
         at<std::int64_t>(action)[n] = a;
@@ -27,24 +27,25 @@ inline void sample_categorical(std::int64_t N, std::int64_t A, address logits, a
     }
 }
 
-// q [N, A], uniform [N] in [0, 1), epsilon [N] or one number (step 0) -> action [N] int64
+// Draws action [N] int64 from q [N, A], uniform [N] in [0, 1), and epsilon [N] or one number (step 0).
 inline void epsilon_greedy(std::int64_t N, std::int64_t A, address q, address uniform, address epsilon, std::int64_t step,
                            address action) {
     for (std::int64_t n = 0; n < N; n++) {
         const float drawn = at<const float>(uniform)[n], threshold = at<const float>(epsilon)[n * step];
         std::int64_t chosen = 0;
-        if (drawn < threshold) {  // one number decides both whether to explore and, stretched to [0, 1), which action to take
+        // One number decides whether to explore and, scaled to [0, 1), which action to choose.
+        if (drawn < threshold) {
             chosen = std::min(std::int64_t(drawn / threshold * float(A)), A - 1);
         } else {
             const float* const row = at<const float>(q) + n * A;
-            for (std::int64_t a = 1; a < A; a++)  // NaN counts as the highest
+            for (std::int64_t a = 1; a < A; a++)  // NaN counts as the highest value.
                 if (row[a] > row[chosen] || (std::isnan(row[a]) && !std::isnan(row[chosen]))) chosen = a;
         }
         at<std::int64_t>(action)[n] = chosen;
     }
 }
 
-// max(x, 0) in place; x [n] float32
+// Computes max(x, 0) in place for x [n] float32.
 inline void relu(std::int64_t n, address x) {
     float* const all = at<float>(x);
     for (std::int64_t i = 0; i < n; i++) all[i] = all[i] < 0 ? 0 : all[i];

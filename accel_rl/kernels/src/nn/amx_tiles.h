@@ -1,9 +1,9 @@
-// Matrix products of bfloat16 numbers in AMX tile registers, with float32 sums.
+// Products of bfloat16 matrices are computed in AMX tile registers, with float32 sums.
 //
-//     a: 16 rows of 32 numbers      b: 16 rows of 16 pairs: b[k / 2][n][k % 2]      sum: 16 x 16 floats
-//     sum[m][n] += a[m][k] b[k][n]      one instruction, 16,384 operations
+// | a: 16 rows of 32 numbers      b: 16 rows of 16 pairs: b[k / 2][n][k % 2]      sum: 16 x 16 floats
+// | sum[m][n] += a[m][k] b[k][n]      one instruction, 16,384 operations
 //
-// Registers 0 to 3 hold sums [2][2], 4 and 5 two a, 6 and 7 two b: four products for four loads.
+// Registers 0 to 3 hold sums [2][2], 4 and 5 two tiles a, and 6 and 7 two tiles b, for four products per four loads.
 #pragma once
 #include "../address.h"
 #include "../x86.h"
@@ -23,7 +23,7 @@ namespace accel {
 
 using bf16 = std::uint16_t;  // as bits
 
-// Whether the CPU has AMX and Linux grants it to this process, which has to ask for it.
+// Returns whether the CPU has AMX and Linux grants AMX to this process on request.
 inline bool has_amx() {
 #if ACCEL_HAS_TILES
     static const bool has = [] {
@@ -50,16 +50,17 @@ struct TileRegisters {
             std::uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
             std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
         } shapes;
-        asm volatile("" : : "r"(&shapes) : "memory");  // the instruction reads all of it, which the compiler does not know
+        // The instruction reads all of `shapes`, which the compiler does not know.
+        asm volatile("" : : "r"(&shapes) : "memory");
         _tile_loadconfig(&shapes);
     }
     ACCEL_TILES ~TileRegisters() { _tile_release(); }
 };
 
-// Operands of a sum of products: those of step i lie `a_steps[i]` and `b_steps[i]` numbers after the first ones.
+// Operands of a sum of products; those of step i are `a_steps[i]` and `b_steps[i]` numbers after the first operands.
 struct Operands {
     const bf16* a;
-    i64 a_tile, a_row;  // numbers from one tile of rows to the next, from one row to the next
+    i64 a_tile, a_row;  // Distances in numbers from one tile of rows to the next, and from one row to the next.
     const i64* a_steps;
     const bf16* b;
     i64 b_tile, b_row;
@@ -74,10 +75,10 @@ ACCEL_TILES inline void zero_tiles() {
     _tile_zero(3);
 }
 
-// M x N tiles of sums, M and N 1 or 2.
+// M x N tiles of sums, with M and N 1 or 2.
 template <int M, int N>
 ACCEL_TILES void add_products(const Operands& o) {
-    asm volatile("" ::: "memory");  // stores from other registers must reach memory before tiles are loaded
+    asm volatile("" ::: "memory");  // Stores from other registers must reach memory before tiles are loaded.
     const i64 a_row = o.a_row * 2, b_row = o.b_row * 2;
     for (i64 i = 0; i < o.steps; i++) {
         const bf16 *a = o.a + o.a_steps[i], *b = o.b + o.b_steps[i];
@@ -101,7 +102,7 @@ ACCEL_TILES inline void add_products(const Operands& o, bool two_rows, bool two_
     else two_columns ? add_products<1, 2>(o) : add_products<1, 1>(o);
 }
 
-// sums [2][2][16][16]
+// Stores the sums [2][2][16][16].
 ACCEL_TILES inline void store_tiles(float* sums) {
     _tile_stored(0, sums, 64);
     _tile_stored(1, sums + 256, 64);
@@ -117,7 +118,7 @@ ACCEL_TILES inline void load_tiles(const float* sums) {
     _tile_loadd(3, sums + 768, 64);
 }
 
-// transpose 16 rows of 16 32-bit numbers
+// Transposes 16 rows of 16 32-bit numbers.
 ACCEL_TILES inline void transpose(__m512i r[16]) {
     __m512i t[16];
 #pragma GCC unroll 8
@@ -148,7 +149,7 @@ ACCEL_TILES inline void transpose(__m512i r[16]) {
     }
 }
 
-// two rows of 32 numbers -> 32 pairs of them
+// Interleaves two rows of 32 numbers into 32 pairs.
 ACCEL_TILES inline void pair_up(__m512i even, __m512i odd, __m512i& low, __m512i& high) {
     const __m512i first = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36,
                                            4, 35, 3, 34, 2, 33, 1, 32, 0);

@@ -1,15 +1,16 @@
-// Convolutions, with or without a ReLU, in bfloat16 in AMX tile registers; conv_bf16_gradient.h has its gradients.
+// Convolutions in bfloat16, with or without a ReLU, are computed in AMX tile registers.
+// The file conv_bf16_gradient.h has the gradients.
 //
-// A k x k kernel with stride s, where s divides k, is a K x K kernel, K = k / s, with stride 1 over cells of s x s pixels:
+// A k x k kernel with a stride s that divides k is a K x K kernel, K = k / s, with stride 1 over cells of s x s pixels.
 //
-//     input [H, W, Ci], p around it        cells [rows + K - 1, columns + K - 1, C = s s Ci]      output [rows, columns, Co]
+// | input [H, W, Ci], p around it        cells [rows + K - 1, columns + K - 1, C = s s Ci]      output [rows, columns, Co]
 //
-// Cells are contiguous. Output q = y (columns + K - 1) + x needs, for tap (i, j), cell q + i (columns + K - 1) + j: neighbouring
-// outputs need neighbouring cells, so operands are read in place and no patch is copied. Each row has K - 1 surplus outputs,
-// which are not stored and whose gradient is 0.
+// The numbers of a cell are contiguous.
+// For tap (i, j), output q = y (columns + K - 1) + x needs cell q + i (columns + K - 1) + j.
+// Neighbouring outputs need neighbouring cells, so operands are read in place and no patch is copied.
+// Each row has K - 1 surplus outputs, which are not stored and whose gradient is 0.
 //
-//     output[q] = max(least, bias + sum over taps of cells[q + tap] weight[tap])   rows of a: cells
-//
+// | output[q] = max(least, bias + sum over taps of cells[q + tap] weight[tap])   rows of a: cells
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -21,7 +22,8 @@
 
 namespace accel {
 
-// Ci: 4 planes [H, W] of a uint8 picture with stride 4, or channels of [H, W, Ci]. Co and Ci are multiples of 16, C of 32.
+// The input has 4 planes [H, W] of a uint8 picture with stride 4, or channels of [H, W, Ci].
+// Co and Ci are multiples of 16, and C is a multiple of 32.
 struct ConvBF16 {
     const i64 Ci, H, W, Co, k, s, p;
 
@@ -36,16 +38,19 @@ struct ConvBF16 {
     i64 width() const { return columns() + K() - 1; }
     i64 cells() const { return (rows() + K() - 1) * width(); }
     i64 tap(i64 i) const { return i / K() * width() + i % K(); }
-    i64 reach() const { return (K() - 1) * (width() + 1); }             // the last tap
-    i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }  // rows() * columns() of them are stored
+    i64 reach() const { return (K() - 1) * (width() + 1); }  // distance of the last tap
+    // rows() * columns() of these outputs are stored
+    i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }
     i64 in() const { return H * W * Ci; }
     i64 out() const { return rows() * columns() * Co; }
 
   private:
-    const i64 side, down, right;  // stored: computing them takes a division, which innermost loops cannot afford
+    // These numbers are stored, because computing them takes a division, which is too slow in innermost loops.
+    const i64 side, down, right;
 };
 
-// Zeroed memory aligned to cache lines: a tile's row is one line, and loading one that straddles two takes several times longer.
+// Zeroed memory is aligned to cache lines, so that a tile's row is one line.
+// Loading a row across two cache lines takes several times as long.
 class Lines {
     struct Free {
         void operator()(bf16* numbers) const { ::operator delete[](numbers, std::align_val_t(64)); }
@@ -59,11 +64,12 @@ class Lines {
     bf16* data() { return numbers.get(); }
 };
 
-// Scratch memory of one thread for one picture. Cells that are never written stay zero.
+// Scratch memory of one thread for one picture.
+// Cells that are never written stay zero.
 struct ConvBF16Scratch {
     Lines cells, pairs, grad, across;
     std::vector<i64> inputs, outs,
-        steps[2];  // where the s x s pixels of a cell lie in the input, and output q in `out`; -1: nowhere
+        steps[2];  // The positions of a cell's s x s pixels in the input, and of output q in `out`; -1 means none.
     alignas(64) float sums[1024];
 
     ConvBF16Scratch(const ConvBF16& l, i64 pictures)
@@ -80,14 +86,14 @@ struct ConvBF16Scratch {
             outs.push_back(y < l.rows() && x < l.columns() ? (y * l.columns() + x) * l.Co : -1);
         }
     }
-    // of pairs of cells (0, 1), (2, 3) .. and of pairs (1, 2), (3, 4) ..: a tap begins at an even cell or at an odd one
+    // Pairs of cells (0, 1), (2, 3) .. and pairs (1, 2), (3, 4) .., because a tap begins at an even or an odd cell.
     static i64 half(const ConvBF16& l) { return (l.outputs() + l.reach() + 2) / 2 * 2 * l.C(); }
     static i64 pairs_of(const ConvBF16& l) { return 2 * half(l); }
 };
 
 #if ACCEL_HAS_TILES
 
-// picture [4, H, W] bytes -> cells of [4 planes, 4, 4]
+// Copies the bytes of a picture [4, H, W] to cells of [4 planes, 4, 4].
 ACCEL_TILES inline void fill_cells(const ConvBF16& l, const std::uint8_t* picture, ConvBF16Scratch& s) {
     bf16* cells = s.cells.data();
     for (i64 y = 0; y < l.cells() / l.width(); y++) {
@@ -111,7 +117,7 @@ ACCEL_TILES inline void fill_cells(const ConvBF16& l, const std::uint8_t* pictur
     }
 }
 
-// input [H, W, Ci] -> cells of [s, s, Ci]
+// Copies the input [H, W, Ci] to cells of [s, s, Ci].
 ACCEL_TILES inline void fill_cells(const ConvBF16& l, const bf16* input, ConvBF16Scratch& s) {
     bf16* cells = s.cells.data();
     for (const i64 from : s.inputs) {
@@ -123,7 +129,7 @@ ACCEL_TILES inline void fill_cells(const ConvBF16& l, const bf16* input, ConvBF1
     }
 }
 
-// weight: tiles b [taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co], at least `least`: 0 with a ReLU
+// Computes out [rows, columns, Co] from weight tiles b [taps, C / 32][Co / 16] and bias [Co]; `least` is 0 with a ReLU.
 template <class Number>
 ACCEL_TILES void convolution(const ConvBF16& l, const Number* input, const bf16* weight, const float* bias, float least,
                              bf16* out, ConvBF16Scratch& s) {
@@ -150,7 +156,8 @@ ACCEL_TILES void convolution(const ConvBF16& l, const Number* input, const bf16*
                     const i64 place = s.outs[size_t(q + m)];
                     if (place < 0) continue;
                     const __m512 sum = _mm512_load_ps(s.sums + (m / 16 * 2 + n) * 256 + m % 16 * 16);
-                    put(_mm512_max_ps(floor, _mm512_add_ps(sum, b)), out + place + (c + n) * 16);  // keeps NaN
+                    // this order of operands keeps NaN
+                    put(_mm512_max_ps(floor, _mm512_add_ps(sum, b)), out + place + (c + n) * 16);
                 }
             }
         }

@@ -1,4 +1,4 @@
-// Batches through bfloat16 convolutions, on torch's threads.
+// Batches of pictures go through bfloat16 convolutions on torch's threads.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -16,7 +16,7 @@ inline ConvBF16 conv_bf16_of(const Geometry& g) { return {g[0], g[1], g[2], g[3]
 
 #if ACCEL_HAS_TILES
 
-// One per thread and shape, kept between calls: most of its zeros are never written.
+// Each thread and shape has one scratch memory, kept between calls, because most of its zeros are never written.
 inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     struct Kept {
         Geometry geometry;
@@ -26,7 +26,7 @@ inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     thread_local std::list<Kept> all;
     for (Kept& kept : all)
         if (kept.geometry == geometry && kept.pictures == pictures) return kept.scratch;
-    if (all.size() == 16) all.pop_back();  // the oldest: networks come and go
+    if (all.size() == 16) all.pop_back();  // The oldest entry may belong to a network that no longer exists.
     all.push_front({geometry, pictures, ConvBF16Scratch(conv_bf16_of(geometry), pictures)});
     return all.front().scratch;
 }
@@ -45,7 +45,7 @@ void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64
     share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
 }
 
-// The batch is summed in parts that do not depend on the number of threads, so neither do the bits.
+// The batch is summed in parts that do not depend on the number of threads, so the result does not either.
 template <class Number>
 void tile_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
@@ -84,7 +84,7 @@ void tile_convolutions_back(const Any&...) {}
 
 #endif
 
-// input: `stride` numbers apart, bytes [4, H, W] or bfloat16 [H, W, Ci] -> out [N, rows, columns, Co] bfloat16.
+// Computes out [N, rows, columns, Co] bfloat16 from pictures that are bytes [4, H, W] or bfloat16 [H, W, Ci].
 inline void conv_bf16_amx(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
                           address out, bool relu, int threads) {
     const auto all = [&](const auto* numbers) {
@@ -94,7 +94,8 @@ inline void conv_bf16_amx(i64 N, const Geometry& geometry, bool bytes, address i
     bytes ? all(at<const std::uint8_t>(input)) : all(at<const bf16>(input));
 }
 
-// -> d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c], d_bias [Co] float32; d_input [N, H, W, Ci] bfloat16 unless 0. out is 0 without a ReLU.
+// Computes d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c] and d_bias [Co] in float32.
+// Computes d_input [N, H, W, Ci] bfloat16 unless it is 0, and `out` is 0 without a ReLU.
 inline void conv_bf16_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
                            address weight, address d_input, address d_weight, address d_bias, int threads) {
     if (bytes)

@@ -1,7 +1,8 @@
-// The gradients of convolutions, with or without a ReLU, in bfloat16 in AMX tile registers; cells and outputs are numbered as in conv_bf16.h.
+// The gradients of bfloat16 convolutions, with or without a ReLU, are computed in AMX tile registers.
+// Cells and outputs are numbered as in conv_bf16.h.
 //
-//     d cells[c] = sum over taps of d output[c - tap] weight[tap]'        rows of a: outputs' gradients
-//     d weight[tap]' = sum over q of d output[q]' cells[q + tap]          rows of a: a channel's gradients
+// | d cells[c] = sum over taps of d output[c - tap] weight[tap]'        rows of a: outputs' gradients
+// | d weight[tap]' = sum over q of d output[q]' cells[q + tap]          rows of a: a channel's gradients
 #pragma once
 #include "conv_bf16.h"
 
@@ -9,7 +10,8 @@ namespace accel {
 
 #if ACCEL_HAS_TILES
 
-// grad, out [rows, columns, Co], null without a ReLU -> the gradient before the ReLU, in cell order after `reach` zeros; also summed into bias [Co]
+// Computes the gradient before the ReLU from grad and out [rows, columns, Co], where `out` is null without a ReLU.
+// The gradient is in cell order after `reach` zeros, and its sum is added to bias [Co].
 ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const bf16* out, float* bias, bf16* cells) {
     for (i64 c = 0; c < l.Co; c += 16) {
         __m512 sum = _mm512_loadu_ps(bias + c);
@@ -30,7 +32,7 @@ ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const b
     }
 }
 
-// gradients in cell order -> d_input [H, W, Ci]; weight: tiles b [taps, Co / 32][C / 16]
+// Computes d_input [H, W, Ci] from gradients in cell order and weight tiles b [taps, Co / 32][C / 16].
 ACCEL_TILES inline void input_gradient(const ConvBF16& l, const bf16* grad, const bf16* weight, bf16* d_input,
                                        ConvBF16Scratch& s) {
     const i64 parts = l.Co / 32, channels = l.C() / 16, cells = l.cells();
@@ -60,13 +62,13 @@ ACCEL_TILES inline void input_gradient(const ConvBF16& l, const bf16* grad, cons
     }
 }
 
-// [outputs, Co] -> [Co, outputs]
+// Transposes [outputs, Co] to [Co, outputs].
 ACCEL_TILES inline void turn(const ConvBF16& l, const bf16* grad, bf16* across) {
     for (i64 q = 0; q < l.outputs(); q += 32) {
         for (i64 c = 0; c < l.Co; c += 16) {
             __m512i r[16];
 #pragma GCC unroll 16
-            for (int i = 0; i < 16; i++) {  // a row: for 16 channels, the pair of one output and the next
+            for (int i = 0; i < 16; i++) {  // A row has the pair of two successive outputs for 16 channels.
                 const bf16* from = grad + (q + 2 * i) * l.Co + c;
                 const __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
                 const __m512i odd = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + l.Co)));
@@ -94,11 +96,11 @@ ACCEL_TILES inline void pair_cells(const ConvBF16& l, const bf16* cells, bf16* p
     }
 }
 
-// Size of the sums that weight_gradient adds to.
+// Size of the sums to which weight_gradient adds.
 inline i64 gradient_size(const ConvBF16& l) { return l.taps() * ((l.Co + 31) / 32) * (l.C() / 32) * 1024; }
 
-// Adds the gradients of `n` pictures, whose pairs and gradients are prepared, to weight [taps][Co / 32][C / 32][2][2]
-// [16 co][16 c].
+// Adds the gradients of `n` pictures, whose pairs and gradients are prepared, to `weight`.
+// The order of `weight` is [taps][Co / 32][C / 32][2][2][16 co][16 c].
 ACCEL_TILES inline void weight_gradient(const ConvBF16& l, i64 n, float* weight, ConvBF16Scratch& s) {
     const i64 parts = l.outputs() / 32;
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];
@@ -121,7 +123,7 @@ ACCEL_TILES inline void weight_gradient(const ConvBF16& l, i64 n, float* weight,
     }
 }
 
-// Adds the gradients of pictures [from, to) to weight and bias; writes d_input where there is one.
+// Adds the gradients of pictures [from, to) to weight and bias, and writes d_input if it is given.
 template <class Number>
 ACCEL_TILES void convolution_back(const ConvBF16& l, i64 pictures, const Number* const* input, const bf16* grad, const bf16* out,
                                   const bf16* weight, bf16* d_input, float* d_weight, float* d_bias, ConvBF16Scratch& s) {

@@ -1,12 +1,13 @@
-// Convolutions, with or without a ReLU, of channels-last float32 pictures and their gradients, by Winograd's algorithms (winograd.h). Each block of s x s
-// pixels counts as one pixel of s s C channels, so that a kernel of k = r s pixels has r x r taps and stride 1.
+// Winograd's algorithms (winograd.h) compute convolutions of channels-last float32 pictures and their gradients.
+// Each block of s x s pixels counts as one pixel of s s C channels.
+// A kernel of k = r s pixels therefore has r x r taps and stride 1.
 //
-//     picture --to points--> [n n][tiles][s s C]  x  [n n][s s C][D]  =  [n n][tiles][D] --to values--> outputs, a tile m x m
-//     gradient of the outputs --to points--> [n n][tiles][D], which times the weights' points is the input's gradient's
-//                                                              and times the input's points the weights' gradient's
+// | picture --to points--> [n n][tiles][s s C]  x  [n n][s s C][D]  =  [n n][tiles][D] --to values--> outputs, a tile m x m
+// | gradient of the outputs --to points--> [n n][tiles][D], which times the weights' points is the input's gradient's
+// |                                                          and times the input's points the weights' gradient's
 //
-// This takes a quarter (F(4, 3)) or four ninths (F(3, 2)) of the multiplications of the definition. The terms of a sum are always
-// added in the same order: the result of a picture is bitwise identical in any batch.
+// Winograd's algorithms take a quarter (F(4, 3)) or 4/9 (F(3, 2)) of the multiplications of a direct convolution.
+// The terms of a sum are always added in the same order, so the result of a picture is bitwise identical in any batch.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,13 +18,14 @@
 
 namespace accel {
 
-// C and D: multiples of 16. Pictures [H, W, C], outputs [rows, columns, D]; r: k / s, 2 or 3.
+// C and D are multiples of 16.
+// Pictures are [H, W, C] and outputs [rows, columns, D], and r = k / s is 2 or 3.
 struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
-    const std::int64_t m, n;          // a tile's outputs and points, both ways
-    const std::int64_t down, across;  // tiles
-    const bool bare;                  // the tiles read nothing beyond the picture, which has no border
-    // Distances in a picture with its border. Stored: computing them takes divisions, which innermost loops cannot afford.
+    const std::int64_t m, n;          // number of outputs and of points of a tile, in both directions
+    const std::int64_t down, across;  // numbers of tiles down and across
+    const bool bare;                  // Whether the tiles read nothing beyond the picture, which has no border.
+    // Distances in a picture with its border are stored, because computing them takes slow divisions.
     const std::int64_t below, beside;
     std::vector<std::int64_t> begins, numbers;
 
@@ -46,19 +48,19 @@ struct ConvF32 {
     std::int64_t output() const { return rows * columns * D; }
     std::int64_t height() const {
         return bare ? H : (down * m + r - 1) * s;
-    }  // including the border and what the last tiles read beyond it
+    }  // The size includes the border and the numbers that the last tiles read beyond the border.
     std::int64_t line() const { return (bare ? W : (across * m + r - 1) * s) * C; }
     std::int64_t bordered() const { return bare ? 0 : height() * line(); }
-    std::int64_t weights() const { return channels() * D; }  // of one tap or one point
+    std::int64_t weights() const { return channels() * D; }  // number of weights of one tap or one point
     std::int64_t all_weights() const { return r * r * weights(); }
-    // Channels of the outputs, and of the input, processed at a time.
+    // Number of channels of the outputs, and of the input, that are processed at a time.
     std::int64_t block() const { return widest(D); }
     std::int64_t chunk() const { return widest(channels()); }
 
     static std::int64_t widest(std::int64_t n) { return n % 64 == 0 ? 64 : n % 32 == 0 ? 32 : 16; }
 };
 
-// The picture with its border: itself if it is bare, else a copy in `scratch` [bordered()], whose border stays zero.
+// Returns the picture with its border: the picture itself if it is bare, else a copy in `scratch` [bordered()].
 inline const float* with_border(const ConvF32& l, const float* picture, float* scratch) {
     if (l.bare) return picture;
     const std::int64_t high = std::min(l.H, l.height() - l.p), wide = std::min(l.W * l.C, l.line() - l.p * l.C);

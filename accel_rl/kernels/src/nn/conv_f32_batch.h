@@ -1,4 +1,4 @@
-// Batches through float32 convolutions, on torch's threads.
+// Batches of pictures go through float32 convolutions on torch's threads.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -19,7 +19,7 @@ inline ConvF32 conv_f32_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], 
 
 #if ACCEL_X86
 
-// A batch of [H, W, C].
+// A batch of pictures [H, W, C].
 struct Pictures {
     using Number = float;
     const ConvF32 layer;
@@ -62,17 +62,17 @@ struct Steps {
     }
 };
 
-// As many pictures as have their points in the cache together.
+// A block has as many pictures as have their points in the cache together.
 struct Block {
-    const i64 most, rows, of_input, of_output;  // pictures; their tiles; floats per point
+    const i64 most, rows, of_input, of_output;  // numbers of pictures, of their tiles, and of floats per point
 
     Block(const ConvF32& l, i64 pictures)
         : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),
           rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {
-    }  // 16 more, so that points lie in different cache sets
+    }  // 16 more floats let points lie in different cache sets
 };
 
-// The input's points of n pictures from `begin` on.
+// Computes the input's points of n pictures from `begin` on.
 template <class Input>
 void take_in(const Input& input, const Steps<typename Input::Number>& steps, i64 begin, i64 n, typename Input::Number* bordered,
              float* points, i64 plane) {
@@ -81,7 +81,7 @@ void take_in(const Input& input, const Steps<typename Input::Number>& steps, i64
         steps.input_points(input.layer, input.bordered(i, bordered), input.at(i + 1), input.bytes(), points, plane);
 }
 
-// weight [D, C, k, k], divided by `divisor`, bias [D] -> out [N, rows, columns, D], after a ReLU if `relu`.
+// Computes out [N, rows, columns, D] from weight [D, C, k, k] / divisor and bias [D], with a ReLU if `relu`.
 template <class Input>
 void convolutions(i64 N, const Geometry& geometry, const Input& input, const float* weight, float divisor, const float* bias,
                   float* out, bool relu, int threads) {
@@ -116,8 +116,9 @@ void convolutions(i64 N, const Geometry& geometry, const Input& input, const flo
     share(N, threads, part, block.most);
 }
 
-// grad and, after a ReLU, out [N, rows, columns, D], else null; weight [D, C, k, k] -> d_weight as weight, d_bias [D], and d_input as the input unless null.
-// The batch is summed in parts that do not depend on the number of threads, so neither do the bits.
+// Computes d_weight, d_bias [D], and d_input unless it is null, from grad and weight [D, C, k, k].
+// After a ReLU, `out` [N, rows, columns, D] is given, else null.
+// The batch is summed in parts that do not depend on the number of threads, so the result does not either.
 template <class Input>
 void convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,
                        float* d_weight, float* d_bias, int threads) {
@@ -175,14 +176,14 @@ void convolutions_back(i64 N, const Input& input, const float* grad, const float
     std::copy_n(sums + layer.all_weights(), D, d_bias);
 }
 
-// input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
+// Computes out [N, rows, columns, D] from input [N, H, W, C], weight [D, C, k, k] and bias [D].
 inline void conv_f32_winograd(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
                               bool relu, int threads) {
     convolutions(N, geometry, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
                  at<const float>(bias), at<float>(out), relu, threads);
 }
 
-// -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0. out is 0 without a ReLU.
+// Computes d_weight, d_bias [D], and d_input [N, H, W, C] unless it is 0; `out` is 0 without a ReLU.
 inline void conv_f32_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
                           address d_input, address d_weight, address d_bias, int threads) {
     convolutions_back(N, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(grad), at<const float>(out),

@@ -1,4 +1,4 @@
-// Pictures, outputs and weights of a float32 convolution to points and back (winograd.h), 16 channels at a time.
+// Converts pictures, outputs and weights of a convolution to points (winograd.h) and back, 16 channels at a time.
 #pragma once
 #include "conv_f32.h"
 #include "winograd.h"
@@ -12,12 +12,14 @@ ACCEL_AVX512 inline __m512 sixteen(const std::uint8_t* from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
 
-// picture with its border -> points [n n][plane], from the first tile's row on. Prefetches the next picture, of so many bytes.
+// Converts a picture with its border to points [n n][plane], from the first tile's row on.
+// Prefetches the next picture, of `bytes` bytes.
 template <int R, class Number>
 ACCEL_AVX512 void input_points(const ConvF32& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
                                std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
-    const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;  // cache lines to prefetch per step
+    // number of cache lines to prefetch per step
+    const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;
     for (std::int64_t t = 0; t < l.tiles(); t++) {
         for (const std::int64_t c : l.numbers) {
             for (std::int64_t i = 0; i < share; i++, next += 64) _mm_prefetch(next, _MM_HINT_T1);
@@ -33,7 +35,7 @@ ACCEL_AVX512 void input_points(const ConvF32& l, const Number* picture, const ch
     }
 }
 
-// points as above -> added to the gradient of the picture with its border
+// Converts points to numbers, which are added to the gradient of the picture with its border.
 template <int R>
 ACCEL_AVX512 void input_values(const ConvF32& l, const float* points, std::int64_t plane, float* picture) {
     constexpr int n = Winograd<R>::points;
@@ -54,7 +56,8 @@ ACCEL_AVX512 void input_values(const ConvF32& l, const float* points, std::int64
     }
 }
 
-// points [n n][plane] of the outputs' tiles -> out [rows, columns, D], at least `least`: 0 with a ReLU, -infinity without.
+// Converts points [n n][plane] of the outputs' tiles to out [rows, columns, D], at least `least`.
+// `least` is 0 with a ReLU, and -infinity without.
 template <int R>
 ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int64_t plane, const float* bias, float least,
                                 float* out) {
@@ -70,7 +73,7 @@ ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int6
                 to_values_2d<Winograd<R>::output, n, m>(x, y);
                 const __m512 b = _mm512_loadu_ps(bias + d);
                 for (std::int64_t i = 0; i < high; i++)
-                    for (std::int64_t j = 0; j < wide; j++)  // keeps NaN
+                    for (std::int64_t j = 0; j < wide; j++)  // this order of operands keeps NaN
                         _mm512_storeu_ps(out + ((top + i) * l.columns + left + j) * l.D + d,
                                          _mm512_max_ps(floor, _mm512_add_ps(y[i][j], b)));
             }
@@ -78,8 +81,8 @@ ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int6
     }
 }
 
-// The gradient where out > 0, else 0, or the whole gradient if out is null -> points; its sums over positions are added to
-// bias [D].
+// Converts the gradient where out > 0, or the whole gradient if `out` is null, to points.
+// The gradient's sums over positions are added to bias [D].
 template <int R>
 ACCEL_AVX512 void output_points(const ConvF32& l, const float* grad, const float* out, float* points, std::int64_t plane,
                                 float* bias) {
@@ -107,7 +110,7 @@ ACCEL_AVX512 void output_points(const ConvF32& l, const float* grad, const float
     }
 }
 
-// taps [r r][outer][inner] -> points [n n][inner / wide][outer][wide].
+// Converts taps [r r][outer][inner] to points [n n][inner / wide][outer][wide].
 template <int R>
 ACCEL_AVX512 void weight_points(const float* taps, std::int64_t inner, std::int64_t outer, std::int64_t wide, float* points) {
     constexpr int n = Winograd<R>::points;
@@ -125,7 +128,7 @@ ACCEL_AVX512 void weight_points(const float* taps, std::int64_t inner, std::int6
     }
 }
 
-// points [n n][inner / wide][outer][wide] -> taps [r r][outer][inner].
+// Converts points [n n][inner / wide][outer][wide] to taps [r r][outer][inner].
 template <int R>
 ACCEL_AVX512 void weight_values(const float* points, std::int64_t inner, std::int64_t outer, std::int64_t wide, float* taps) {
     constexpr int n = Winograd<R>::points;

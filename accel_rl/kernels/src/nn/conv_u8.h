@@ -1,9 +1,9 @@
-// A convolution, with or without a ReLU, of uint8 frames, 8 x 8 with stride 4, and its gradient: the first layer of a network.
+// The first layer of a network is an 8 x 8 convolution of uint8 frames with stride 4, with or without a ReLU.
 //
-//     picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a 2 x 2 convolution (conv_f32.h)
+// | picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a 2 x 2 convolution (conv_f32.h)
 //
-// The frames as floats, four times their size, never go through memory; sums and differences of bytes are exact. Stacks of frames
-// need not be gathered: conv_u8_frames reads the frames where they lie.
+// The frames as floats, four times their size, never go through memory, and sums and differences of bytes are exact.
+// Stacks of frames need not be gathered, because conv_u8_frames reads the frames in place.
 #pragma once
 #include "conv_f32_batch.h"
 
@@ -11,16 +11,16 @@ namespace accel {
 
 #if ACCEL_X86
 
-// Pictures [S, H, W] of `plane` bytes a frame, `stride` bytes apart.
+// Pictures [S, H, W] of `plane` bytes per frame are `stride` bytes apart.
 struct Stored {
     const std::uint8_t* first;
     i64 stride, plane;
 
     const std::uint8_t* frame(i64 i, i64 s) const { return first + i * stride + s * plane; }
-    i64 together(i64 S) const { return S * plane; }  // contiguous bytes of a picture from its first frame on
+    i64 together(i64 S) const { return S * plane; }  // number of contiguous bytes of a picture from its first frame on
 };
 
-// Pictures that consist of S successive frames each, as `gather_stacks` (frame_stacks.h) would copy them.
+// Pictures consist of S successive frames each, as `gather_stacks` (frame_stacks.h) would copy them.
 struct Framed {
     const std::uint8_t* frames;
     i64 row, column;
@@ -35,7 +35,7 @@ struct Framed {
     i64 together(i64) const { return plane; }
 };
 
-// A batch of such pictures.
+// A batch of pictures of uint8 frames.
 template <class Source>
 struct Stacks {
     using Number = std::uint8_t;
@@ -59,7 +59,7 @@ struct Stacks {
     }
 
   private:
-    // Four rows of a plane -> a row of cells.
+    // Rearranges four rows of a plane into a row of cells.
     void cells(const std::uint8_t* rows, std::uint8_t* to) const {
         i64 x = 0;
         for (; x + 4 <= layer.W; x += 4, to += 4 * layer.C) {
@@ -77,14 +77,14 @@ struct Stacks {
     }
 };
 
-// pictures [N, S, H, W] uint8, `stride` bytes apart, weight [D, S, 8, 8], bias [D] -> out [N, rows, columns, D], of pictures / 255.
+// Computes out [N, rows, columns, D] of pictures [N, S, H, W] uint8 / 255, weight [D, S, 8, 8] and bias [D].
 inline void conv_u8(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address weight, address bias, address out,
                     bool relu, int threads) {
     convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
                  at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), relu, threads);
 }
 
-// The same for the stacks that `gather_stacks` would copy.
+// Computes the convolution of the stacks that `gather_stacks` would copy.
 inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i64 row, i64 column, address t, address b,
                            address age, address weight, address bias, address out, bool relu, int threads) {
     const std::vector<std::uint8_t> zeros(size_t(H * W));
@@ -94,7 +94,8 @@ inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i6
                  at<float>(out), relu, threads);
 }
 
-// grad and, after a ReLU, out [N, rows, columns, D], else 0 -> d_weight [D, S, 8, 8] by pictures of 0 to 255, d_bias [D].
+// Computes d_weight [D, S, 8, 8] by pictures of 0 to 255, and d_bias [D], from grad [N, rows, columns, D].
+// After a ReLU, `out` [N, rows, columns, D] is given, else 0.
 inline void conv_u8_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address grad, address out,
                          address d_weight, address d_bias, int threads) {
     convolutions_back(N, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}), at<const float>(grad),

@@ -1,4 +1,4 @@
-// Stacks of frames, gathered from a sequence in which each frame is stored once.
+// Stacks of frames are gathered from a sequence in which each frame is stored once.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace accel {
 
-// kernels/frames.py's gather_stacks. frames: `row` bytes from one step to the next, `column` from one environment to the next;
-// t, b [N] int64, age [N] uint8 -> out [N, S, bytes].
+// Computes out [N, S, bytes] as gather_stacks of kernels/frames.py, with t, b [N] int64 and age [N] uint8.
+// Frames are `row` bytes from one step to the next, and `column` bytes from one environment to the next.
 inline void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 column, address t, address b, address age,
                           address out, int threads) {
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {

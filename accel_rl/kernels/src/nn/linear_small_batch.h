@@ -1,10 +1,10 @@
-// A fully connected layer for few rows: x W' + b. W is so large that repacking it first, as libraries do for matrix products,
-// would take as long as multiplying.
+// Computes a fully connected layer x W' + b for few rows.
+// The matrix W is so large that repacking it, as libraries for matrix products do, would take as long as multiplying.
 //
-//     out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both are contiguous along k: 16 numbers at a time
+// | out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both are contiguous along k: 16 numbers at a time
 //
-// The sixteen sums of an output, one for each k modulo 16, are added at the end. Each output row is bitwise identical for any batch
-// size and number of threads.
+// The sixteen sums of an output, one for each k modulo 16, are added at the end.
+// Each output row is bitwise identical for any batch size and number of threads.
 #pragma once
 #include <algorithm>
 
@@ -16,8 +16,9 @@
 
 namespace accel {
 
-constexpr i64 MAX_ROWS = 64;  // the largest N
-constexpr i64 PIECE = 576;    // of k: twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache
+constexpr i64 MAX_ROWS = 64;  // maximum of N
+// A piece has this many k: twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache.
+constexpr i64 PIECE = 576;
 
 struct Wide {
     i64 N, K, G;
@@ -25,7 +26,8 @@ struct Wide {
     float* out;
 };
 
-// Adds the terms k in [from, to), a multiple of 16 apart, to sums [n][g] of P rows by Q. ahead: A rows of W to prefetch.
+// Adds the terms k in [from, to), a multiple of 16 apart, to the sums of P rows of x and Q rows of W.
+// A rows of W are prefetched.
 template <int P, int Q, int A = 0>
 ACCEL_AVX512 inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to, __m512* sums, const float* ahead = nullptr) {
     __m512 s[P][Q];
@@ -53,7 +55,8 @@ ACCEL_AVX512 inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to
         for (int q = 0; q < Q; q++) sums[p * Q + q] = s[p][q];
 }
 
-// The outputs of Q rows of W from g on, for all rows of x. then: the rows of W that follow, or null.
+// Computes the outputs of Q rows of W from g on, for all rows of x.
+// The pointer `then` is the following rows of W, or null.
 template <int Q>
 ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) {
     alignas(64) __m512 sums[MAX_ROWS * Q];
@@ -62,7 +65,8 @@ ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) 
         const i64 to = std::min(from + PIECE, w.K);
         const float* const next = to < w.K ? w.weight + g * w.K + to : then;
         i64 n = 0;
-        for (i64 row = 0; n + 4 <= w.N; n += 4, row += each) {  // prefetch some of the next rows of W with every four rows of x
+        // Some of the next rows of W are prefetched with every four rows of x.
+        for (i64 row = 0; n + 4 <= w.N; n += 4, row += each) {
             const float* const ahead = next ? next + row * w.K : nullptr;
             __m512* const to_add = sums + n * Q;
             if (!next || row >= Q) add_terms<4, Q>(w, n, g, from, to, to_add);
@@ -77,13 +81,13 @@ ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) 
         for (int q = 0; q < Q; q++) w.out[n * w.G + g + q] = w.bias[g + q] + _mm512_reduce_add_ps(sums[n * Q + q]);
 }
 
-// x [N, K], weight [G, K], bias [G] -> out [N, G]; N at most MAX_ROWS, K a multiple of 16.
+// Computes out [N, G] from x [N, K], weight [G, K] and bias [G], with N at most MAX_ROWS and K a multiple of 16.
 inline void linear_small_batch(i64 N, i64 K, i64 G, address x, address weight, address bias, address out, int threads) {
     const Wide w{N, K, G, at<const float>(x), at<const float>(weight), at<const float>(bias), at<float>(out)};
     constexpr i64 SIX = 6;
     share((G + SIX - 1) / SIX, threads,
           [&](i64 from, i64 to) {
-              // Alternate directions: the last rows of W are still in the second-level cache at the next call, the first ones are not.
+              // The direction alternates, because the last rows of W are still in the cache at the next call.
               static thread_local bool back = false;
               back = !back;
               for (i64 j = from; j < to; j++) {

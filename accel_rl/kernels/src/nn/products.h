@@ -1,4 +1,4 @@
-// Products of matrices whose rows are in the cache: P rows by N registers of 16 columns at a time.
+// Products of matrices whose rows are in the cache have P rows by N registers of 16 columns at a time.
 //
 // The terms of a sum are always added in the same order.
 #pragma once
@@ -12,7 +12,8 @@
 namespace accel {
 
 template <int N>
-constexpr int together() {  // rows at a time: their sums, a row of the other factor and a broadcast number fit in 32 registers
+// The sums of these rows, a row of the other factor and a broadcast number fit in 32 registers.
+constexpr int together() {
     return N == 4 ? 6 : 12;
 }
 
@@ -21,7 +22,6 @@ struct Sums {
     __m512 s[P][N];
 };
 
-// sums[p] += x[p] b
 template <int P, int N>
 ACCEL_AVX512 inline __attribute__((always_inline)) void add(Sums<P, N>& sums, const float* x, std::int64_t apart,
                                                             const float* b) {
@@ -36,7 +36,7 @@ ACCEL_AVX512 inline __attribute__((always_inline)) void add(Sums<P, N>& sums, co
     }
 }
 
-// x [P][K] w [K][16 N] -> out [P], rows `apart` numbers apart
+// Computes out [P], in rows `apart` numbers apart, from x [P][K] and w [K][16 N].
 template <int P, int N>
 ACCEL_AVX512 void some_rows(const float* x, std::int64_t K, const float* w, float* out, std::int64_t apart) {
     Sums<P, N> sums;
@@ -51,7 +51,7 @@ ACCEL_AVX512 void some_rows(const float* x, std::int64_t K, const float* w, floa
         for (int n = 0; n < N; n++) _mm512_storeu_ps(out + p * apart + 16 * n, sums.s[p][n]);
 }
 
-// P columns of x' times 16 N columns of y, x [rows][K], y [rows][L] -> added to sum [P][16 N]
+// Adds the product of P columns of x' and 16 N columns of y to sum [P][16 N], for x [rows][K] and y [rows][L].
 template <int P, int N>
 ACCEL_AVX512 void some_columns(const float* x, std::int64_t K, const float* y, std::int64_t L, std::int64_t rows, float* sum) {
     Sums<P, N> sums;
@@ -66,7 +66,7 @@ ACCEL_AVX512 void some_columns(const float* x, std::int64_t K, const float* y, s
         for (int n = 0; n < N; n++) _mm512_storeu_ps(sum + 16 * (p * N + n), sums.s[p][n]);
 }
 
-// Calls the function for p <= P at run time: `some_rows<p, N>` and the like.
+// Calls the function for p <= P at run time, such as `some_rows<p, N>`.
 #define ACCEL_SOME(name)                                     \
     template <int P, int N, class... Arguments>              \
     void name##_of(std::int64_t p, Arguments... arguments) { \
@@ -79,7 +79,7 @@ ACCEL_SOME(some_rows)
 ACCEL_SOME(some_columns)
 #undef ACCEL_SOME
 
-// x [rows][K] w [L / 16 N][K][16 N] -> out [rows][L]
+// Computes out [rows][L] from x [rows][K] and w [L / 16 N][K][16 N].
 template <int N>
 void product(const float* x, std::int64_t rows, std::int64_t K, const float* w, std::int64_t L, float* out) {
     constexpr int MOST = together<N>();
@@ -88,7 +88,7 @@ void product(const float* x, std::int64_t rows, std::int64_t K, const float* w, 
             some_rows_of<MOST, N>(std::min<std::int64_t>(MOST, rows - at), x + at * K, K, w + l * K, out + at * L + l, L);
 }
 
-// x' y, x [rows][K], y [rows][L] -> added to sum [L / 16 N][K][16 N]
+// Adds x' y, for x [rows][K] and y [rows][L], to sum [L / 16 N][K][16 N].
 template <int N>
 void turned_product(const float* x, std::int64_t K, const float* y, std::int64_t L, std::int64_t rows, float* sum) {
     constexpr int MOST = together<N>();

@@ -1,5 +1,5 @@
-// Weights in the layout of a layer's loops, repacked only when they have changed: a network acts many times with the same weights,
-// and a target network keeps its weights for thousands of updates.
+// Weights are repacked into the layout of a layer's loops only when the weights have changed.
+// A network acts many times with the same weights, and a target network keeps its weights for thousands of updates.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -11,8 +11,9 @@
 
 namespace accel {
 
-// make(numbers) repacks weight [n] into room for so many floats. The result is valid until this thread asks for another weight. A
-// weight is identified by its address and shape, and compared with the packed numbers, which takes a tenth of repacking.
+// The function make(numbers) repacks weight [n] into memory of the given number of floats.
+// The result is valid until this thread requests another weight.
+// A weight is found by its address and shape, and compared with the packed numbers in a tenth of the repacking time.
 inline const float* prepared(const Geometry& geometry, const float* weight, std::int64_t n, std::int64_t floats,
                              const std::function<void(float*)>& make) {
     struct Kept {
@@ -25,7 +26,7 @@ inline const float* prepared(const Geometry& geometry, const float* weight, std:
     auto it = all.begin();
     while (it != all.end() && !(it->weight == weight && it->geometry == geometry)) ++it;
     if (it == all.end()) {
-        if (all.size() == 16) all.pop_back();  // the oldest: networks come and go
+        if (all.size() == 16) all.pop_back();  // The oldest entry may belong to a network that no longer exists.
         all.push_front({geometry, weight, {}, lines(floats)});
         it = all.begin();
     }

@@ -1,4 +1,4 @@
-// The order of a convolution's weights in torch, and in a layer's loops.
+// Maps the order of a convolution's weights in torch to the order in a layer's loops.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -7,8 +7,9 @@
 
 namespace accel {
 
-// Maps a weight [D, C, k, k] to taps [r r][s s C][D], or [r r][D][s s C] if `by_output`: number i of output channel d lies at
-// first[d] + then[i]. The s s C channels are [s, s, C], or [C, s, s] for `planes`.
+// Maps a weight [D, C, k, k] to taps [r r][s s C][D], or [r r][D][s s C] if `by_output`.
+// Number i of output channel d is at first[d] + then[i].
+// The s s C channels are [s, s, C], or [C, s, s] for `planes`.
 struct WeightLayout {
     std::vector<i64> first, then;
 
@@ -31,8 +32,9 @@ struct WeightLayout {
     }
 
   private:
-    // Eight numbers of each channel, then the next eight: neighbouring channels share cache lines, and the cache holds only
-    // twelve lines that lie a power of two apart. One channel after the other takes ten times as long.
+    // Eight numbers of each channel are moved before the next eight, because neighbouring channels share cache lines.
+    // The cache contains only twelve lines that are a power of two apart.
+    // Moving one channel after the other takes ten times as long.
     template <class Move>
     void each(Move move) const {
         const i64 D = i64(first.size()), all = i64(then.size());

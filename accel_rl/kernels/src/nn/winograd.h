@@ -1,16 +1,18 @@
-// Small correlations by fewer multiplications: F(m, r) computes m outputs of r taps from m + r - 1 products instead of m r.
+// In small correlations, F(m, r) computes m outputs of r taps from m + r - 1 products instead of m r.
 //
-//     y = A' [(G g) * (B' d)]      d [m + r - 1] numbers, g [r] taps, y [m] outputs
+// | y = A' [(G g) * (B' d)]      d [m + r - 1] numbers, g [r] taps, y [m] outputs
 //
-// In two dimensions the transforms are applied along rows and columns. Winograd 1980; Lavin & Gray 2016, "Fast algorithms for
-// convolutional neural networks", equations 4 to 8. Each product is that of two polynomials evaluated at a point. The map is
-// bilinear, so the gradients with respect to d and g are B [(G g) * (A y)] and G' [(B' d) * (A y)].
+// In two dimensions the transforms are applied along rows and columns.
+// Sources: Winograd 1980; Lavin & Gray 2016, "Fast algorithms for convolutional neural networks", equations 4 to 8.
+// Each product is that of two polynomials evaluated at a point.
+// The map is bilinear, so the gradients of d and g are B [(G g) * (A y)] and G' [(B' d) * (A y)].
 #pragma once
 #include "../x86.h"
 
 namespace accel {
 
-// One row per point; the rows of a point and its negative, 1 and 2 (and 3 and 4), differ in the sign of the odd columns.
+// One row per point.
+// The rows of a point and its negative, 1 and 2 (and 3 and 4), differ in the sign of the odd columns.
 template <int POINTS, int VALUES>
 struct Transform {
     float of[POINTS][VALUES];
@@ -28,7 +30,7 @@ struct Winograd<2> {  // F(3, 2) at 0, 1, -1 and infinity
 };
 
 template <>
-struct Winograd<3> {  // F(4, 3) at 0, 2/3, -2/3, 3/2, -3/2 and infinity: half the error of 0, 1, -1, 2, -2
+struct Winograd<3> {  // F(4, 3) at 0, 2/3, -2/3, 3/2, -3/2 and infinity has half the error of 0, 1, -1, 2, -2.
     static constexpr int outputs = 4, points = 6;
     static constexpr Transform<6, 6> input{{{1, 0, -97.f / 36, 0, 1, 0},
                                             {0, -3.f / 2, -9.f / 4, 2.f / 3, 1, 0},
@@ -54,7 +56,7 @@ struct Winograd<3> {  // F(4, 3) at 0, 2/3, -2/3, 3/2, -3/2 and infinity: half t
 
 #define ACCEL_INLINE ACCEL_AVX512 __attribute__((always_inline)) inline
 
-// Adds c x to a sum, which may be empty. c is known at compile time and is mostly 1, -1 or 0.
+// Adds c x to a sum, which may be empty, where the compile-time constant c is mostly 1, -1 or 0.
 struct Terms {
     __m512 sum = {};
     bool any = false;
@@ -69,7 +71,8 @@ ACCEL_INLINE void add_term(Terms& to, float c, __m512 x) {
     to.any = true;
 }
 
-// y[i] = sum_j of[i][j] x[j]. Two opposite points share the sum over even columns and, up to sign, that over odd ones.
+// Computes y[i] = sum_j of[i][j] x[j].
+// Two opposite points share the sum over even columns and, up to sign, the sum over odd columns.
 template <const auto& T, int P, int V>
 ACCEL_INLINE void to_points(const __m512 (&x)[V], __m512 (&y)[P]) {
 #pragma GCC unroll 8
@@ -89,10 +92,10 @@ ACCEL_INLINE void to_points(const __m512 (&x)[V], __m512 (&y)[P]) {
     }
 }
 
-// y[j] = sum_i of[i][j] x[i].
+// Computes y[j] = sum_i of[i][j] x[i].
 template <const auto& T, int P, int V>
 ACCEL_INLINE void to_values(const __m512 (&x)[P], __m512 (&y)[V]) {
-    __m512 sum[P], difference[P];  // of opposite points
+    __m512 sum[P], difference[P];
 #pragma GCC unroll 8
     for (int i = 1; i + 1 < P; i += 2) {
         sum[i] = _mm512_add_ps(x[i], x[i + 1]);
@@ -109,7 +112,7 @@ ACCEL_INLINE void to_values(const __m512 (&x)[P], __m512 (&y)[V]) {
     }
 }
 
-// The same in two dimensions: T x T' and T' x T.
+// Computes T x T' and T' x T in two dimensions.
 template <const auto& T, int P, int V>
 ACCEL_INLINE void to_points_2d(const __m512 (&x)[V][V], __m512 (&y)[P][P]) {
     __m512 half[P][V];
