@@ -38,7 +38,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
         for name in COPIED:
             if (run.path / name).exists():
                 shutil.copyfile(run.path / name, out / name)
-        ModelFolder(out).save(agent.model, about, state["learner"]["algo"]["agent"])
+        ModelFolder(out).save(agent.model, about, state["learner"]["algo"]["agent"], o.float16)
         if o.onnx:
             onnx_file.write(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), out / "policy.onnx")
         model_card.write(out, config, about)

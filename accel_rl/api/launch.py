@@ -22,6 +22,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.process import open_standard_descriptors
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
 """Maps each value of --cluster to a module with the functions `check` and `launch`. Only this dict names
@@ -100,15 +101,17 @@ def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
     path = path or RunFolder.new_path(config)
     config = dataclasses.replace(config, run_dir=str(path))
     run = RunFolder.create(path, config)
-    launches.record(run, env_steps=0)
-    for line in lines:
-        print(f"warning: {line}", flush=True)
-        run.event(line)
-    return run, run_to_end(config, plan, run, None)
+    with run.locked():
+        launches.record(run, env_steps=0)
+        for line in lines:
+            print(f"warning: {line}", flush=True)
+            run.event(line)
+        return run, run_to_end(config, plan, run, None)
 
 
 def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
     """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None."""
+    open_standard_descriptors()
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":
         g = config.gorila

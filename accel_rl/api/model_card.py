@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from accel_rl.checkpoints import tensor_file
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.system.counts import counted
@@ -20,7 +21,12 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
     game = config.env.game or config.env.id
     evaluation = about["evaluation"]
     lines = [*_header(config, game, evaluation), f"# {config.algorithm} on {game}", ""]
-    lines += [f"Trained for {about['env_steps']:,} env steps by accel_rl {__version__}, seed {config.seed}.", ""]
+    lines += [
+        f"Trained for {about['env_steps']:,} env steps by accel_rl {__version__}{_revision(folder)}, "
+        f"seed {config.seed}.",
+        f"{_size(folder)}.",
+        "",
+    ]
     if evaluation:
         lines += [
             f"Score {evaluation['score_mean']:.2f} +- {evaluation['score_std']:.2f}, mean and standard deviation of "
@@ -49,6 +55,26 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
             "`policy.onnx`: `obs` [N, ...] to `preferences` [N, A]; the largest is that of the greedy action.",
         ]
     (folder / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def _revision(folder: Path) -> str:
+    """Return the git revision of the code that trained the network, in brackets, or "" if it is unknown."""
+    try:
+        revision = json.loads((folder / "versions.json").read_text())["git"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    return f" (revision {revision})" if revision else ""
+
+
+def _size(folder: Path) -> str:
+    """Return the number of the network's parameters and buffers by type, and the size of their file."""
+    file = folder / "model.safetensors"
+    counts: dict[str, int] = {}
+    for x in tensor_file.load(file.read_bytes()).values():
+        kind = str(x.dtype).removeprefix("torch.")
+        counts[kind] = counts.get(kind, 0) + x.numel()
+    numbers = ", ".join(f"{n:,} of {kind}" for kind, n in counts.items())
+    return f"Numbers of the network: {numbers}; {file.stat().st_size / 1e6:.2f} MB"
 
 
 def _header(config: TrainConfig, game: str, evaluation: dict[str, Any] | None) -> list[str]:

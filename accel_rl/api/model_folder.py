@@ -4,7 +4,7 @@ checkpoints.
 | file | contents |
 |---|---|
 | model.safetensors | the network's parameters and buffers by name, and tensors of the agent's other state |
-| model.json | env steps, the evaluation, the agent's other state |
+| model.json | env steps, the evaluation, tensors that were rounded to float16, the agent's other state |
 | config.json | the settings of the run; also protocol.json, versions.json, metrics.csv as in a run's folder |
 | README.md | the card, with curve.png |
 """
@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from accel_rl.checkpoints import tensor_file
@@ -37,15 +38,21 @@ class ModelFolder:
     def is_there(self) -> bool:
         return (self.path / "model.safetensors").exists()
 
-    def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any]) -> None:
+    def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any], float16: bool = False) -> None:
         """Write a network into the model's folder. `about` has env_steps and the evaluation. `agent` is the agent's
-        `state_dict()`, of numbers and tensors."""
-        others = {_AGENT + name: x for name, x in agent.items() if isinstance(x, Tensor)}
-        tensors = {name: x.detach().cpu().clone() for name, x in (network_state(model) | others).items()}
+        `state_dict()`, of numbers and tensors.
+
+        With `float16`, float32 tensors of the network are rounded. `load` returns them as float32.
+        """
+        network = {name: x.detach().cpu().clone() for name, x in network_state(model).items()}
+        rounded = [name for name, x in network.items() if float16 and x.dtype == torch.float32]
+        network |= {name: network[name].half() for name in rounded}
+        others = {_AGENT + name: x.detach().cpu().clone() for name, x in agent.items() if isinstance(x, Tensor)}
+        tensors = network | others
         data = tensor_file.save(tensors, {"format": "pt"})  # Model hubs read this metadata.
         (self.path / "model.safetensors").write_bytes(data)
         numbers = {name: x for name, x in agent.items() if not isinstance(x, Tensor)}
-        values = {"format": FORMAT, **about, "agent": numbers}
+        values = {"format": FORMAT, **about, "rounded": rounded, "agent": numbers}
         (self.path / "model.json").write_text(json.dumps(values, indent=1) + "\n")
 
     def about(self) -> dict[str, Any]:
@@ -68,6 +75,7 @@ class ModelFolder:
             tensors = tensor_file.load((self.path / "model.safetensors").read_bytes())
             agent = {**values["agent"], **{n.removeprefix(_AGENT): x for n, x in tensors.items() if _is_agents(n)}}
             network = {name: x for name, x in tensors.items() if not _is_agents(name)}
+            network |= {name: network[name].float() for name in values.get("rounded", [])}
             learner = {"algo": {"agent": agent}, "network": network}
             return {"env_steps": int(values["env_steps"]), "evaluation": values["evaluation"], "learner": learner}
         except Exception as e:  # The library safetensors raises several kinds of errors.

@@ -121,6 +121,8 @@ class ExportOptions:
     """Export this checkpoint folder instead of the newest checkpoint."""
     best: bool = False
     """Export the network with the best evaluation instead of the newest checkpoint."""
+    float16: bool = False
+    """Store the network's numbers as float16, in half of the space. They are float32 again when they are loaded."""
     onnx: bool = False
     """Also write the network as policy.onnx. The ONNX file needs the extra `onnx`."""
 

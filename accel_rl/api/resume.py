@@ -7,6 +7,7 @@ from accel_rl.api.launch import check_device, checked, run_to_end
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.options import ResumeOptions
 from accel_rl.api.trained_agent import read_state
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
@@ -15,6 +16,7 @@ from accel_rl.runners.evaluation import Result
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
 
@@ -22,6 +24,12 @@ def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result
     """Continue a run in its folder and files. `begun` has the settings of the run. Raises ConfigError or RunError."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
+    run.check_parts()
+    with run.locked():
+        return _resume(run, begun, changes)
+
+
+def _resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result:
     changed = _changed(run, begun, changes)
     own_cores = changed.sampler.cores
     cores = changes.cores if changes.cores is not None else own_cores
@@ -39,6 +47,8 @@ def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result
     run.write_json("config.json", config.to_dict())
     launches.record(run, state["env_steps"] if state else 0)
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
+    if changes.checkpoint and state is not None:
+        _set_aside(run, state["env_steps"])
     if changes.device:
         run.event(f"continued on {config.device}")
     if played != config.env.backend:
@@ -46,6 +56,17 @@ def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result
     if state is None:
         print(f"{run.path} has no checkpoint yet: starting from the beginning", flush=True)
     return run_to_end(placed, plan, run, state)
+
+
+def _set_aside(run: RunFolder, env_steps: int) -> None:
+    """Move the checkpoints after `env_steps` to folders abandoned-1 ..., for all ranks, so that a later resume does not
+    continue from these checkpoints."""
+    for folder in (run.path, *(run.path / "ranks").glob("*")):
+        if later := Checkpoints(folder / "checkpoints").set_aside(env_steps):
+            what = f"{counted(len(later), 'later checkpoint')} (up to {later[-1]:,} env steps)"
+            line = f"{what} moved to {folder}/abandoned-..., because the run continues from {env_steps:,} env steps"
+            print(line, flush=True)
+            run.event(line)
 
 
 def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> TrainConfig:

@@ -14,6 +14,7 @@ from accel_rl.api.keywords import What, settings
 from accel_rl.api.launch import run_new
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords
 from accel_rl.api.resume import resume
+from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.train import TrainConfig
@@ -63,9 +64,10 @@ class Run:
     """A run in its folder. A run's files are read at each access, so that a run can be inspected while it trains."""
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None):
-        """`path` is the folder of the run. `result` is the training result, if this process trained the run. Raises
-        ConfigError if the folder contains no run."""
-        self.path = Path(path).expanduser()
+        """`path` is the folder of a run or of a model, or a trained agent of the suite, such as suite/ppo-breakout.
+        `result` is the training result, if this process trained the run. Raises ConfigError if the folder contains no
+        run."""
+        self.path = run_path(path)
         self.result = result
         RunFolder.open(self.path)
 

@@ -1,7 +1,8 @@
 """Checkpoints survive a full disk, a kill at any moment and a flipped bit.
 
-A checkpoint is a folder with state.json, state.safetensors, and a MANIFEST.json with the sha256 of both files. A
-checkpoint's folder is written under a temporary name, synced, and renamed, so a folder with its final name is complete.
+A checkpoint is a folder with state.json, state.safetensors, and a MANIFEST.json with the sha256 of both files, the
+names of the segments, and a checksum of the manifest itself. A checkpoint's folder is written under a temporary name,
+synced, and renamed, so a folder with its final name is complete.
 Large parts of a state that no longer change (the rows of a replay) are segments. Segments are files outside the
 checkpoint folders, written once and shared by all checkpoints that contain them.
 """
@@ -9,7 +10,9 @@ checkpoint folders, written once and shared by all checkpoints that contain them
 import hashlib
 import json
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,12 @@ from accel_rl.checkpoints.segment_store import SegmentStore, sync_folder, write_
 from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.system.errors import ConfigError, RunError
 
-FORMAT = "accel_rl checkpoint 2"
+FORMAT = "accel_rl checkpoint 4"
+WITHOUT_CHECKSUM = "accel_rl checkpoint 2"  # The manifests of this format have no checksum of their own.
 _FILES = ("state.json", "state.safetensors")
+_NAME = re.compile(r"\d{12}", re.ASCII)
+_WRITING = re.compile(r"\.writing-\d+-.*", re.ASCII)
+_ABANDONED = "abandoned-"
 
 
 class Checkpoints:
@@ -32,7 +39,7 @@ class Checkpoints:
         """Return the env steps of all checkpoints, ascending."""
         if not self.folder.is_dir():
             return []
-        return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdigit() and p.is_dir())
+        return sorted(int(p.name) for p in self.folder.iterdir() if _NAME.fullmatch(p.name) and p.is_dir())
 
     def path(self, env_steps: int) -> Path:
         return self.folder / f"{env_steps:012d}"
@@ -53,6 +60,7 @@ class Checkpoints:
             self.segments.sync()
             sums = {n: hashlib.sha256(d).hexdigest() for n, d in zip(_FILES, (text, tensors), strict=True)}
             manifest = {"format": FORMAT, "env_steps": env_steps, "sha256": sums} | self.segments.named()
+            manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
             self._remove(final)
@@ -62,17 +70,34 @@ class Checkpoints:
             shutil.rmtree(temporary, ignore_errors=True)
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         for old in self.steps()[: -self.keep]:
-            self._remove(self.path(old))
+            if old != env_steps:
+                self._remove(self.path(old))
         self._collect()
         return final
+
+    def set_aside(self, env_steps: int) -> list[int]:
+        """Move the checkpoints after `env_steps` to a folder abandoned-1, abandoned-2 ..., and return their env steps,
+        because the run continues from `env_steps`."""
+        later = [steps for steps in self.steps() if steps > env_steps]
+        if later:
+            folder = self.folder.parent / f"{_ABANDONED}{len(list(self._abandoned())) + 1}"
+            folder.mkdir()
+            for steps in later:
+                os.rename(self.path(steps), folder / self.path(steps).name)
+        return later
+
+    def _abandoned(self) -> Iterator[Path]:
+        """Return the folders that `set_aside` has made."""
+        return self.folder.parent.glob(f"{_ABANDONED}*")
 
     def _collect(self) -> None:
         """Remove the segments to which no checkpoint refers."""
         held: set[str] = set()
-        for steps in self.steps():
+        abandoned = (path for folder in self._abandoned() for path in folder.iterdir())
+        for path in (*map(self.path, self.steps()), *abandoned):
             try:
-                held |= set(json.loads((self.path(steps) / "MANIFEST.json").read_bytes()).get("segments", []))
-            except (OSError, ValueError, AttributeError):
+                held |= set(_read_manifest(path).get("segments", []))
+            except (OSError, ValueError, TypeError, ConfigError):
                 return  # The segments of a damaged checkpoint are unknown, so no segment is removed.
         self.segments.keep_only(held)
 
@@ -86,10 +111,12 @@ class Checkpoints:
             shutil.rmtree(doomed, ignore_errors=True)
 
     def clean(self) -> None:
-        """Remove the temporary files of an interrupted write."""
-        if self.folder.is_dir():
+        """Remove the temporary files of an interrupted write. A run calls this method after the restore of its
+        checkpoint, so that no file of a damaged checkpoint is removed."""
+        if self.folder.is_dir() and not self.folder.is_symlink():
             for p in self.folder.glob(".writing-*"):
-                shutil.rmtree(p, ignore_errors=True)
+                if _WRITING.fullmatch(p.name):
+                    shutil.rmtree(p, ignore_errors=True)
         self._collect()
 
     def load_latest(self) -> tuple[int, dict[str, Any]] | None:
@@ -104,10 +131,7 @@ def load(path: Path) -> dict[str, Any]:
     message of one line, if the folder is not a checkpoint or is damaged."""
     segments = SegmentStore(path.parent.parent / "segments")
     try:
-        manifest = json.loads((path / "MANIFEST.json").read_bytes())
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            got = manifest.get("format") if isinstance(manifest, dict) else manifest
-            raise ConfigError(f"{path}: its format is {got!r}, and this version of accel_rl reads {FORMAT!r} alone")
+        manifest = _read_manifest(path)
         data = []
         for name in _FILES:
             content = (path / name).read_bytes()
@@ -117,13 +141,31 @@ def load(path: Path) -> dict[str, Any]:
         return decode(data[0], data[1], segments.get)
     except ConfigError:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as e:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as e:
         raise ConfigError(f"{path} is no readable checkpoint ({_one_line(e)}){_others(path)}") from e
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """Read and verify the manifest of a checkpoint. Raises OSError, ValueError, or ConfigError for a wrong checksum or
+    another format."""
+    manifest = json.loads((path / "MANIFEST.json").read_bytes())
+    if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, WITHOUT_CHECKSUM):
+        got = manifest.get("format") if isinstance(manifest, dict) else manifest
+        raise ConfigError(f"{path}: its format is {got!r}, and this version of accel_rl reads {FORMAT!r} alone")
+    if manifest["format"] == FORMAT or "checksum" in manifest:
+        checksum = manifest.pop("checksum", None)
+        if checksum != _checksum(manifest):
+            raise ConfigError(f"{path / 'MANIFEST.json'} is damaged (its checksum differs){_others(path)}")
+    return manifest
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _others(path: Path) -> str:
     """Return a suggestion of the checkpoint to use instead of a damaged checkpoint."""
-    others = [s for s in Checkpoints(path.parent).steps() if path.name.isdigit() and s != int(path.name)]
+    others = [s for s in Checkpoints(path.parent).steps() if _NAME.fullmatch(path.name) and s != int(path.name)]
     return f"; delete it to go on from {path.parent / f'{others[-1]:012d}'}" if others else ""
 
 

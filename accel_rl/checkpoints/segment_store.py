@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import re
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from accel_rl.data.segment import Segment
 from accel_rl.system.errors import ConfigError
 
 _TEMPORARY = ".writing-"
+_FILE = re.compile(r"(\.writing-\d+-)?.+-[0-9a-f]{16}\.safetensors", re.ASCII)
 
 
 def sync_folder(path: Path) -> None:
@@ -89,10 +92,13 @@ class SegmentStore:
         return load(data)
 
     def keep_only(self, held: Iterable[str]) -> None:
-        """Remove all segment files other than `held`, and the temporary files of an interrupted write."""
+        """Remove all segment files other than `held`, and the temporary files of an interrupted write.
+
+        Links are not followed, and other files in the folder are not removed, because they are not the run's.
+        """
         held = set(held)
-        for path in self.folder.iterdir() if self.folder.is_dir() else ():
-            if path.name not in held:
+        for path in self.folder.iterdir() if self.folder.is_dir() and not self.folder.is_symlink() else ():
+            if path.name not in held and _FILE.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode):
                 path.unlink(missing_ok=True)
         self._known = {name: c for name, c in self._known.items() if self._path(name, c).name in held}
 

@@ -10,6 +10,7 @@ from accel_rl.api.export import export
 from accel_rl.api.hub import pull, push
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions
 from accel_rl.api.resume import resume
+from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.cli.train_command import reported
 from accel_rl.config.arguments import parse, positionals, stdout
@@ -34,8 +35,13 @@ def resume_command(argv: list[str]) -> int:
 def evaluate_command(argv: list[str]) -> int:
     """Run the command accel-rl evaluate RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl evaluate")
-    chosen = parse(EvaluateOptions, options, "accel-rl evaluate RUN", "Score a run's agent on fresh episodes.")
-    run, config = RunFolder.open(Path(words[0]).expanduser())
+    chosen = parse(
+        EvaluateOptions,
+        options,
+        "accel-rl evaluate RUN",
+        "Score the agent of a run, or of the suite (suite/ppo-breakout), on fresh episodes.",
+    )
+    run, config = RunFolder.open(run_path(words[0]))
     result, of_agent = evaluate(run, config, chosen)
     played_by = (
         "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {of_agent['env_steps']:,} env steps"
@@ -52,9 +58,14 @@ def evaluate_command(argv: list[str]) -> int:
 def watch_command(argv: list[str]) -> int:
     """Run the command accel-rl watch RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl watch")
-    chosen = parse(WatchOptions, options, "accel-rl watch RUN", "Make a video of a run's agent playing one episode.")
+    chosen = parse(
+        WatchOptions,
+        options,
+        "accel-rl watch RUN",
+        "Make a video of one episode, played by the agent of a run or of the suite (suite/ppo-breakout).",
+    )
     chosen.check()
-    run, config = RunFolder.open(Path(words[0]).expanduser())
+    run, config = RunFolder.open(run_path(words[0]))
     out, n, episode = watch(run, config, chosen)
     stdout(f"{out}: {n} pictures, score {episode.score:g} in {episode.length:,} env steps")
     return 0

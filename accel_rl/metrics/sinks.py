@@ -73,5 +73,9 @@ class CsvSink:
         self._file.flush()
         self.rows, self.last = self.rows + 1, cells
 
+    def sync(self) -> None:
+        """Make all rows durable."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         self._file.close()

@@ -61,6 +61,11 @@ class Reporter:
         counts updates.
         """
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
+        if self._csv.rows < rows:
+            self.event(
+                f"metrics.csv has {self._csv.rows:,} of the {rows:,} rows that were written before the checkpoint; the "
+                "others are lost"
+            )
         self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
         self._episodes = int(self._csv.last.get("episodes") or 0)
         self._sinks.append(self._csv)
@@ -83,6 +88,11 @@ class Reporter:
     def rows(self) -> int:
         """Return the number of rows of metrics.csv so far."""
         return self._csv.rows if self._csv is not None else 0
+
+    def sync(self) -> None:
+        """Make the rows durable, before a checkpoint counts them."""
+        if self._csv is not None:
+            self._csv.sync()
 
     @property
     def wall_s(self) -> float:

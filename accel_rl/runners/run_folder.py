@@ -10,16 +10,20 @@ import subprocess
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from accel_rl.checkpoints.segment_store import sync_folder, write_synced
 from accel_rl.config.config_file import read_file
 from accel_rl.config.train import TrainConfig
+from accel_rl.system import folder_lock
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.version import __version__
 
 SOURCE = Path(__file__).parent
+PARTS = ("checkpoints", "segments", "evaluations", "best", "ranks")
 _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", "tyro", "wandb")
 
 
@@ -56,6 +60,7 @@ class RunFolder:
             )
         if path.exists() and not path.is_dir():
             raise ConfigError(f"--run-dir {path} is a file")
+        cls(path).check_parts()
         parent = next(p for p in (path, *path.absolute().parents) if p.exists())
         if not os.access(parent, os.W_OK):
             raise ConfigError(f"--run-dir {path}: {parent} is not writable")
@@ -70,13 +75,14 @@ class RunFolder:
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path)
         written = path / f".config.json.{uuid.uuid4().hex}"
-        written.write_text(_text(config.to_dict()))
+        write_synced(written, _text(config.to_dict()).encode())
         try:
             _place(written, path / "config.json")
         except FileExistsError:
             cls.check_new(path)
         finally:
             written.unlink()
+        sync_folder(path)
         run.write_json("versions.json", versions())
         return run
 
@@ -103,6 +109,21 @@ class RunFolder:
             return ""
         return "" if folder == str(Path.cwd()) else f"; the run was started in {folder}: run the command there"
 
+    def check_parts(self) -> None:
+        """Raise ConfigError if a subfolder is a link. A run removes old files in its subfolders, and behind a link it
+        would remove the files of others."""
+        for name in PARTS:
+            if (self.path / name).is_symlink():
+                raise ConfigError(
+                    f"{self.path / name} is a link: a run removes old files in it; link the run's whole folder instead"
+                )
+
+    def locked(self) -> AbstractContextManager[int]:
+        """Lock the run's folder for the process that trains. Raises ConfigError if another process trains the run."""
+        return folder_lock.locked(
+            self.path, lambda holder: f"{self.path} is in use by {holder}: stop that run, or wait until it ends"
+        )
+
     def of_rank(self, rank: int) -> "RunFolder":
         """Return the folder of a rank's part of the checkpoints, which is this folder for rank 0."""
         if rank == 0:
@@ -112,12 +133,14 @@ class RunFolder:
         return folder
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a file atomically; `name` may include a subfolder."""
+        """Write a file atomically; `name` may include a subfolder. When this method returns, the file survives a power
+        failure, since a checkpoint may need it."""
         file = self.path / name
         file.parent.mkdir(exist_ok=True)
         temporary = file.with_name(f".{file.name}.tmp")
-        temporary.write_text(_text(value))
+        write_synced(temporary, _text(value).encode())
         os.replace(temporary, file)
+        sync_folder(file.parent)
 
     def event(self, line: str) -> None:
         """Append a line to events.log, with the time."""

@@ -46,6 +46,7 @@ class Saver:
     def save(self) -> None:
         """Write a checkpoint of the current state."""
         self.at.saved_at = self.at.env_steps
+        self.reporter.sync()
         with self.context.barrier.saving():
             self.checkpoints.save(self.at.env_steps, self.state_dict())
 

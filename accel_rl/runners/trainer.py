@@ -163,9 +163,9 @@ class Trainer:
 
     def _open(self) -> None:
         """Restore the state of a checkpoint, if one was given, and start the sampler."""
-        self.saver.checkpoints.clean()
         if self._state is not None:
             self.saver.restore(self._state)
+        self.saver.checkpoints.clean()
         self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
         self._state = None  # Free the checkpoint's tensors.
         self.sampler.start()

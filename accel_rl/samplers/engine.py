@@ -38,6 +38,11 @@ class EngineSetup:
     environment."""
 
 
+class WorkersReplaced(Exception):
+    """`Engine.get_state` raises this exception if environments were replaced: the sampler then includes the new
+    environments by `Engine.join`, and calls `get_state` again."""
+
+
 class Engine(Protocol):
     """An engine steps the environments of a sampler in groups. The engines are `WorkerPool` (worker processes),
     `InProcessEngine` and `DeviceEngine`. A group is ready when all requested steps of its environments are done."""
@@ -73,7 +78,7 @@ class Engine(Protocol):
         ready."""
 
     def get_state(self) -> list[bytes]:
-        """Return one state per environment, in the order of the environments."""
+        """Return one state per environment, in the order of the environments. Raises WorkersReplaced."""
 
     def set_state(self, states: list[bytes]) -> None: ...
 

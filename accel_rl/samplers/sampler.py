@@ -14,7 +14,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.precision import Precision
-from accel_rl.samplers.engine import Engine
+from accel_rl.samplers.engine import Engine, WorkersReplaced
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.inference.inference import PLAIN, Acceleration
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
@@ -324,15 +324,25 @@ class Sampler:
         generators and running scores."""
         self._require_idle()
         self._open()
+        envs = self._environment_states()
         frames, age = self.memory.first(self._buffer)
         return {
-            "envs": self.engine.get_state(),
+            "envs": envs,
             "frames": frames,
             "age": age,
             "uniform": self._uniform.get_state(),
             "memory": None if self.server.state is None else self.server.state.cpu(),
             "episodes": self.episodes.state_dict(),
         }
+
+    def _environment_states(self) -> list[bytes]:
+        while True:
+            try:
+                return self.engine.get_state()
+            except WorkersReplaced:
+                for b in self.engine.absent():
+                    self.episodes.forget(b)
+                self._open()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state, bit for bit if the environments support it."""

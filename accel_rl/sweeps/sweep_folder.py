@@ -6,13 +6,12 @@
 """
 
 import csv
-import fcntl
 import json
 import math
-import os
+import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,11 +23,12 @@ from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps.sweep_plan import Run
+from accel_rl.system import folder_lock
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.folder_lock import Holder
 
 PRUNED = "pruned"
 """Status of a run that a search has ended early."""
-LOCK_PATIENCE_S = 0.5  # The command `accel-rl status` holds the lock of a sweep's folder for a shorter time than this.
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,13 @@ class SweepFolder:
 
     def check_free(self) -> None:
         """Raise ConfigError if a sweep, or a run of a killed sweep, is still running in this folder."""
-        if (holder := self.holder()) is not None:
-            who = f"a running sweep (process {holder})"
-            if not psutil.pid_exists(holder):
-                who = "runs of a sweep that was killed, which are about to stop"
-            raise ConfigError(f"{self.path} is in use by {who}")
+        if (holder := folder_lock.holder(self.path)) is not None:
+            raise ConfigError(self._in_use(holder))
+
+    def _in_use(self, holder: Holder) -> str:
+        is_killed = holder.host == platform.node() and not psutil.pid_exists(holder.pid)
+        who = "runs of a sweep that was killed, which are about to stop" if is_killed else f"a running sweep ({holder})"
+        return f"{self.path} is in use by {who}"
 
     def create(
         self, runs: Mapping[str, Run], labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
@@ -180,41 +182,15 @@ class SweepFolder:
 
     # -- the lock ------------------------------------------------------------
 
-    @contextmanager
-    def locked(self) -> Iterator[int]:
+    def locked(self) -> AbstractContextManager[int]:
         """Lock the sweep's folder. The sweep's runs inherit the lock's descriptor, and the kernel releases the lock
         when the last of these processes exits. Raises ConfigError if another process holds the lock."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            deadline = time.monotonic() + LOCK_PATIENCE_S
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        self.check_free()
-                    time.sleep(0.05)
-            os.truncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        return folder_lock.locked(self.path, self._in_use)
 
     def holder(self) -> int | None:
         """Return the process id of the sweep that is running in this folder, or None."""
-        try:
-            descriptor = os.open(self.path / ".lock", os.O_RDONLY)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return None
-        except BlockingIOError:
-            return int(os.read(descriptor, 32).split()[0] or 0)
-        finally:
-            os.close(descriptor)
+        holder = folder_lock.holder(self.path)
+        return None if holder is None else holder.pid
 
 
 TAIL = 8_192  # Bytes that are read from the end of metrics.csv, which suffice for one row.

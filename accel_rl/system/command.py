@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 
 from accel_rl.system.errors import ConfigError, RunError, show_warning
-from accel_rl.system.process import before_torch
+from accel_rl.system.process import before_torch, open_standard_descriptors
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
@@ -15,6 +15,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
     """Run a command, and return its exit code: 2 for a ConfigError, 1 for a RunError or a disk that cannot be written,
     130 for Ctrl-C. An error is printed as one line that begins with `name`."""
+    open_standard_descriptors()
     before_torch()
     warnings.showwarning = show_warning
     try:

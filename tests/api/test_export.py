@@ -66,6 +66,23 @@ def test_an_agent_whose_state_has_a_tensor(tmp_path):
     assert "not evaluated" not in (model.path / "README.md").read_text()
 
 
+def test_a_model_in_float16_has_half_of_the_size_and_acts_as_the_run(run, model, tmp_path):
+    half = run.export(tmp_path / "half", float16=True)
+    sizes = [(m.path / "model.safetensors").stat().st_size for m in (half, model)]
+    assert sizes[0] < 0.6 * sizes[1]
+    numbers = zip(half.agent.agent.model.parameters(), run.agent.agent.model.parameters(), strict=True)
+    for x, y in numbers:
+        assert x.dtype == torch.float32 and torch.equal(x, y.half().float())
+    assert " of float16; " in (half.path / "README.md").read_text()
+    again = half.export(tmp_path / "again", float16=True)
+    assert (again.path / "model.safetensors").read_bytes() == (half.path / "model.safetensors").read_bytes()
+
+
+def test_a_card_has_the_revision_of_the_code(run, model):
+    revision = json.loads((run.path / "versions.json").read_text())["git"]
+    assert f"(revision {revision}), seed 0." in (model.path / "README.md").read_text()
+
+
 def test_a_model_is_not_resumed_and_a_damaged_one_not_read(model, tmp_path, capsys):
     assert main(["resume", str(model.path)]) == 2
     assert "exported model" in capsys.readouterr().err

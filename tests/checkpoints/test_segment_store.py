@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 
 import pytest
 import torch
@@ -43,7 +44,7 @@ def test_segments_that_no_checkpoint_holds_go(tmp_path):
     for i in range(5):
         checkpoints.save(i, {"past": [segment(f"s{j}", j) for j in range(i, i + 2)]})
     assert files(tmp_path) == {"s3", "s4", "s5"}
-    (tmp_path / "segments" / ".writing-1-s9").write_bytes(b"half")
+    (tmp_path / "segments" / ".writing-1-s9-0123456789abcdef.safetensors").write_bytes(b"half")
     Checkpoints(tmp_path / "checkpoints").clean()
     assert len(list((tmp_path / "segments").iterdir())) == 3
 
@@ -94,3 +95,45 @@ def test_a_manifest_that_cannot_be_read_throws_nothing_away(tmp_path):
     manifest.write_text("{")
     checkpoints.clean()
     assert files(tmp_path) == {"s1", "s2"}
+
+
+def test_one_flipped_bit_in_a_manifest_throws_nothing_away(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    checkpoints.save(1, {"past": [segment("rows", 1)]})
+    manifest = checkpoints.path(1) / "MANIFEST.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"rows-', b'"sows-'))
+    with pytest.raises(ConfigError, match="damaged"):
+        checkpoints.load_latest()
+    checkpoints.clean()
+    assert files(tmp_path) == {"rows"}
+
+
+def test_the_segments_of_abandoned_checkpoints_stay(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
+    for i in (1, 2):
+        checkpoints.save(i, {"past": [segment(f"s{i}", i)]})
+    checkpoints.set_aside(1)
+    checkpoints.save(3, {"past": [segment("s3", 3)]})
+    assert files(tmp_path) == {"s2", "s3"}
+    past = load(tmp_path / "abandoned-1" / f"{2:012d}")["past"]
+    assert float(past[0].load()["x"][0]) == 2.0
+
+
+def test_files_that_are_not_the_runs_stay(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    checkpoints.save(1, {"past": [segment("a", 1)]})
+    folder, others = tmp_path / "segments", tmp_path / "others"
+    others.mkdir()
+    name = "a-0123456789abcdef.safetensors"
+    for file in (folder / "notes.txt", folder / "weights.safetensors", others / name):
+        file.write_text("mine")
+    (folder / f"b-{name}").symlink_to(others / name)
+    (folder / f"c-{name}").mkdir()
+    (folder / f"d-{name}").write_text("a segment that no checkpoint names")
+    checkpoints.clean()
+    kept = {p.name for p in folder.iterdir() if not p.name.startswith("a-")}
+    assert kept == {"notes.txt", "weights.safetensors", f"b-{name}", f"c-{name}"}
+    shutil.rmtree(folder)
+    folder.symlink_to(others)
+    checkpoints.clean()
+    assert (others / name).read_text() == "mine"

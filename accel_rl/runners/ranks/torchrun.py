@@ -10,8 +10,10 @@ checkpoints.
 """
 
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved, resolve
@@ -26,6 +28,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.process import die_with_parent
 
+TORCHRUN = "torchrun"
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -70,7 +73,7 @@ def rank_info() -> RankInfo | None:
         rank, size = int(e["RANK"]), int(e["WORLD_SIZE"])
         local, locals_ = int(e.get("LOCAL_RANK", rank)), int(e.get("LOCAL_WORLD_SIZE", size))
         restarts = int(e.get("TORCHELASTIC_MAX_RESTARTS", 0))
-        launcher, own_gpu = e.get("ACCEL_RL_LAUNCHER", "torchrun"), "ACCEL_RL_OWN_GPU" in e
+        launcher, own_gpu = e.get("ACCEL_RL_LAUNCHER", TORCHRUN), "ACCEL_RL_OWN_GPU" in e
         return RankInfo(rank, size, local, locals_, restarts, launcher, own_gpu)
     except ValueError as error:
         raise ConfigError(f"RANK, WORLD_SIZE, LOCAL_RANK ... in the environment: {error}") from error
@@ -85,13 +88,24 @@ def train(
     from `config`. For `listening` see `environment_store`.
     """
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
-    given, (store, rank, size) = config, environment_store(listening)
+    given = config
+    store, rank, size = environment_store(listening)
     if rank == 0:
         path = (path or RunFolder.new_path(config)).absolute()
         store.set("path", str(path))
     path = Path(store.get("path").decode())
+    is_first = rank == 0 and info.launcher == TORCHRUN  # Ray's driver process holds the lock of its ranks' run.
+    with RunFolder(path).locked() if is_first else nullcontext():
+        return _train(info, given, plan, path, (store, rank, size))
+
+
+def _train(
+    info: RankInfo, given: Resolved, plan: RankPlan, path: Path, place: tuple[Any, int, int]
+) -> tuple[Resolved, RunFolder, Result | None]:
+    """Run this rank's part in the folder `path`. `place` has the rank's store, its number, and the number of ranks."""
+    store, rank, size = place
     if rank == 0:
-        run, config, steps = _opened(path, config, info.launcher)
+        run, config, steps = _opened(path, given, info.launcher)
         store.set("steps", str(steps))
     else:
         steps = int(store.get("steps").decode())

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.data.spec import EnvSpec
-from accel_rl.samplers.engine import EngineSetup
+from accel_rl.samplers.engine import EngineSetup, WorkersReplaced
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.workers.channel import EventFd, ServerSide, WorkersSilent, counters_layout
 from accel_rl.samplers.workers.control import Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
-from accel_rl.samplers.workers.worker_process import History, WorkerProcess
+from accel_rl.samplers.workers.worker_process import History, WorkerLost, WorkerProcess
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
@@ -47,6 +47,7 @@ class PoolMemory:
 
 START_TIMEOUT_S, CLOSE_TIMEOUT_S = 120.0, 2.0
 MAX_FAILED_STARTS = 3
+MAX_DEATHS_IN_A_ROW = 10  # A worker that dies more often without a whole rollout would be replaced for ever.
 # A state of ale-py is restored by replaying its episode, one byte per action, at this rate or faster.
 REPLAYED_BYTES_PER_S = 500
 
@@ -163,9 +164,9 @@ class WorkerPool:
             worker.is_ready = True
             self._history[w].failed_starts = 0
 
-    def _on_death(self, w: int) -> None:
-        """Log how a worker's process ended, then replace the process. With --strict, raise RunError instead of
-        replacing the process."""
+    def _on_death(self, w: int, restore: bool = False) -> None:
+        """Log how a worker's process ended, then replace the process; for `restore` see `start`. Raises RunError with
+        --strict, and for a worker that dies repeatedly without a whole rollout."""
         worker, history = self._worker(w), self._history[w]
         line, was_ready = worker.obituary(), worker.is_ready
         with self._changing:
@@ -176,9 +177,13 @@ class WorkerPool:
             history.failed_starts += 1
             if history.failed_starts >= MAX_FAILED_STARTS:
                 raise RunError(f"{line} before it was ready, {MAX_FAILED_STARTS} times in a row")
+        history.deaths_in_a_row += 1
+        if history.deaths_in_a_row >= MAX_DEATHS_IN_A_ROW:
+            steps = f"{self.setup.env.game or self.setup.env.id}, without a whole rollout in between"
+            raise RunError(f"{line}, {MAX_DEATHS_IN_A_ROW} times in a row: it steps {steps}")
         history.generation += 1
         with self._changing:
-            replacement = self._launch(w)
+            replacement = self._launch(w, start=not restore)
         logger.warning(f"{line}: its part of the rollout is dropped, pid {replacement.pid} takes its place")
 
     def _discard(self, worker: WorkerProcess) -> None:
@@ -206,6 +211,9 @@ class WorkerPool:
         self.check()
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
+        for worker in self._workers:
+            if worker is not None and worker.has_joined:  # The worker took part in the whole last rollout.
+                self._history[worker.index].deaths_in_a_row = 0
         joined = [x for x in self._workers if x is not None and x.is_ready and not x.has_joined]
         for worker in joined:
             worker.has_joined = True
@@ -278,9 +286,19 @@ class WorkerPool:
         return sum(reply.late_resets for reply, _ in self._ask_all("late_resets"))
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment, in the order of the environments."""
+        """Return the state of each environment, in the order of the environments. Raises WorkersReplaced if a worker
+        was lost, or takes part only from the next rollout on."""
+        self._until_ready()
+        replies = []
+        for w in range(self.grouping.workers):
+            try:
+                replies.append(self._worker(w).ask(Request("get_state"), self.config.timeout_s))
+            except WorkerLost:
+                self._on_death(w)
+        if not all(x is not None and x.has_joined for x in self._workers):
+            raise WorkersReplaced
         states: list[bytes] = [b""] * self.grouping.B
-        for w, (reply, blob) in enumerate(self._ask_all("get_state")):
+        for w, (reply, blob) in enumerate(replies):
             at = 0
             for g, sizes in zip(self.grouping.groups_of(w), reply.sizes, strict=True):
                 for i, size in enumerate(sizes):
@@ -289,15 +307,29 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """Set the states that `get_state` returned. `set_state` waits for workers that are being replaced."""
-        self._until_ready()
-        for w in range(self.grouping.workers):
-            groups = [states[self.grouping.part(w, g)] for g in self.grouping.groups_of(w)]
-            sizes = tuple(tuple(len(s) for s in group) for group in groups)
-            blob = b"".join(s for group in groups for s in group)
-            self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
-        for w in range(self.grouping.workers):
-            self._worker(w).answer("set_state", self.config.timeout_s + sum(map(len, states)) / REPLAYED_BYTES_PER_S)
+        """Set the states that `get_state` returned. A worker that is lost meanwhile is replaced."""
+        time_out = self.config.timeout_s + sum(map(len, states)) / REPLAYED_BYTES_PER_S
+        waiting = set(range(self.grouping.workers))
+        while waiting:
+            self._until_ready()
+            told = [w for w in sorted(waiting) if self._completes(w, lambda w: self._tell_state(w, states))]
+            waiting -= {w for w in told if self._completes(w, lambda w: self._worker(w).answer("set_state", time_out))}
+
+    def _tell_state(self, w: int, states: list[bytes]) -> None:
+        groups = [states[self.grouping.part(w, g)] for g in self.grouping.groups_of(w)]
+        sizes = tuple(tuple(len(s) for s in group) for group in groups)
+        blob = b"".join(s for group in groups for s in group)
+        self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
+
+    def _completes(self, w: int, exchange: Callable[[int], object]) -> bool:
+        """Exchange a message with a worker before its episodes begin. If the worker is lost, replace it and return
+        False."""
+        try:
+            exchange(w)
+            return True
+        except WorkerLost:
+            self._on_death(w, restore=True)
+            return False
 
     def reseed(self, seed: int) -> None:
         """Rebuild all environments from another seed, as in a new pool but in the existing processes.

@@ -15,6 +15,10 @@ from accel_rl.system import child
 from accel_rl.system.errors import RunError
 
 
+class WorkerLost(RunError):
+    """A worker process ended, or did not answer in time, during an exchange of messages."""
+
+
 @dataclass(slots=True)
 class WorkerProcess:
     """A worker process, with the socket and the event that connect the pool to it."""
@@ -83,7 +87,7 @@ class WorkerProcess:
             yield
             self.control.sock.settimeout(None)
         except Disconnected as e:
-            raise RunError(f"worker {self.index} (pid {self.pid}) was lost at {kind} (code {self.reap()})") from e
+            raise WorkerLost(f"worker {self.index} (pid {self.pid}) was lost at {kind} (code {self.reap()})") from e
 
     def reap(self, timeout_s: float = 1.0) -> int:
         """Return the worker's exit code, after killing a worker that has closed its socket but does not end."""
@@ -106,10 +110,12 @@ class WorkerProcess:
 
 @dataclass(slots=True)
 class History:
-    """The deaths and failed starts of one worker's successive processes."""
+    """The deaths of one worker's successive processes: all deaths, those before the process was ready, and those since
+    the worker last took part in a whole rollout."""
 
     generation: int = 0
     failed_starts: int = 0
+    deaths_in_a_row: int = 0
 
 
 def _environment() -> dict[str, str]:

@@ -11,10 +11,12 @@ import gymnasium
 import numpy as np
 import psutil
 import pytest
+import torch
 
 from accel_rl.agents.random import RandomAgent
 from accel_rl.envs.make import make_spec
 from accel_rl.envs.state import pack, unpack
+from accel_rl.samplers.workers import pool
 from accel_rl.system import events
 from accel_rl.system.errors import RunError
 from tests.environments import env_of
@@ -272,6 +274,83 @@ def failing():
             return super().step(action)
 
     return Failing(gymnasium.make("CartPole-v1"))
+
+
+@pytest.mark.parametrize("fault", ["killed", "hangs"])
+def test_a_worker_lost_while_a_checkpoint_is_written_is_replaced(fault, warned):
+    sampler, agent = make_sampler(ENV, 8, 2, 2, timeout_s=2.0), make_agent(ENV)
+    other = make_sampler(ENV, 8, 2, 2)
+    try:
+        sampler.collect(agent)
+        victim = sampler.engine.pids()[1]
+        os.kill(victim, signal.SIGSTOP)
+        if fault == "killed":
+            threading.Timer(0.3, os.kill, (victim, signal.SIGKILL)).start()
+        state = sampler.state_dict()
+        assert len(warned) == 1 and f"worker 1 (pid {victim}) was killed by SIGKILL" in warned[0]
+        other.load_state_dict(state)
+        for _ in range(3):  # The replaced environments are in the checkpoint, from their first observation on.
+            a, b = sampler.collect(agent), other.collect(agent)
+            assert a.valid.all() and b.valid.all()
+            assert all(
+                torch.equal(getattr(a, name), getattr(b, name)) for name in ("frames", "action", "reward", "age")
+            )
+        np.testing.assert_equal(sampler.episodes.state_dict(), other.episodes.state_dict())
+    finally:
+        sampler.close()
+        other.close()
+
+
+def test_a_worker_lost_while_a_checkpoint_is_read_is_replaced(warned, monkeypatch):
+    sampler, other, agent = make_sampler(ENV, 8, 2, 2), make_sampler(ENV, 8, 2, 2), make_agent(ENV)
+    killed = []
+    tell_state = other.engine._tell_state
+
+    def kill_first(w, states):
+        if w == 1 and not killed:
+            killed.append(other.engine.pids()[1])
+            os.kill(killed[0], signal.SIGKILL)
+            psutil.Process(killed[0]).wait(5) if psutil.pid_exists(killed[0]) else None
+        tell_state(w, states)
+
+    monkeypatch.setattr(other.engine, "_tell_state", kill_first)
+    try:
+        sampler.collect(agent)
+        other.load_state_dict(sampler.state_dict())
+        assert len(warned) == 1 and f"worker 1 (pid {killed[0]})" in warned[0]
+        a, b = sampler.collect(agent), other.collect(agent)
+        assert b.valid.all() and torch.equal(a.frames, b.frames) and torch.equal(a.reward, b.reward)
+    finally:
+        sampler.close()
+        other.close()
+
+
+def test_a_worker_that_dies_in_every_rollout_ends_the_run(monkeypatch):
+    monkeypatch.setattr(pool, "MAX_DEATHS_IN_A_ROW", 3)
+    env = env_of(id="tests.samplers.workers.test_pool:dying")
+    sampler, agent = make_sampler(env, 2, 1, 1, T=5), make_agent(env)
+    line = r"exited with code 7, 3 times in a row: it steps .*test_pool:dying, without a whole rollout in between"
+    try:
+        with pytest.raises(RunError, match=line):
+            while True:
+                sampler.collect(agent)
+    finally:
+        sampler.close()
+
+
+def dying():
+    import gymnasium
+
+    class Dying(gymnasium.Wrapper):
+        steps = 0
+
+        def step(self, action):
+            self.steps += 1
+            if self.steps == 3:
+                os._exit(7)
+            return super().step(action)
+
+    return Dying(gymnasium.make("CartPole-v1"))
 
 
 def test_nothing_is_left_behind():

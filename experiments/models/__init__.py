@@ -1,0 +1,1 @@
+"""Trained agents of the suite, a folder each, and the program that adds one."""

@@ -1,0 +1,88 @@
+"""Trained agents of the suite: their names, the program that adds one, and their scores on both emulators."""
+
+import math
+
+import pytest
+
+import accel_rl
+from accel_rl import Run
+from accel_rl.api import suite_models
+from accel_rl.api.model_folder import ModelFolder
+from accel_rl.cli.main import main
+from accel_rl.system.command import ended
+from experiments.models import __main__ as program
+
+EPISODES = 4
+"""Episodes that each agent plays on each backend."""
+NAMES = suite_models.model_names()
+
+
+@pytest.fixture(scope="module")
+def pong(tmp_path_factory):
+    """A run of Pong with one rollout, evaluated at its end."""
+    folder = tmp_path_factory.mktemp("pong") / "run"
+    few = {"evaluation__episodes": 1, "evaluation__max_episode_steps": 100, "evaluation__parallel": 1}
+    return accel_rl.train("a2c", game="pong", envs=2, engine="in-process", env_steps=10, **few, run_dir=folder)
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """An empty folder of the suite's agents."""
+    for module in (suite_models, program):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_a_finished_run_is_added_and_evaluated_by_name(pong, models, capsys):
+    assert program.add([str(pong.path)]) == 0
+    assert suite_models.model_names() == ["a2c-pong"]
+    assert Run.load("suite/a2c-pong").agent.obs_shape == pong.agent.obs_shape
+    assert main(["evaluate", "suite/a2c-pong", "--episodes", "1", "--parallel", "1"]) == 0
+    assert "a2c at 10 env steps: score" in capsys.readouterr().out
+    assert main(["watch", "suite/a2c-pong", "--steps", "5", "--out", str(models / "short.gif")]) == 0
+    card = (models / "a2c-pong/README.md").read_text()
+    assert " of float16; " in card and "| name | stooke2018 |" in card and "deviation of 1 episode." in card
+
+
+def test_an_unknown_agent_is_one_line_with_the_nearest_name(pong, models, capsys):
+    assert program.add([str(pong.path)]) == 0
+    assert main(["evaluate", "suite/a2c-pogn"]) == 2
+    line = capsys.readouterr().err.strip()
+    assert line.endswith("the suite has no such agent; nearest: a2c-pong; allowed: suite/a2c-pong") and "\n" not in line
+
+
+def test_where_there_is_no_checkout_one_line_says_where_the_agents_are(models, monkeypatch, capsys):
+    monkeypatch.setattr(suite_models, "FOLDER", models / "missing")
+    assert main(["watch", "suite/ppo-breakout"]) == 2
+    line = capsys.readouterr().err.strip()
+    assert "experiments/models of the repository" in line and "\n" not in line
+
+
+def test_a_folder_of_that_name_takes_precedence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "suite/x").mkdir(parents=True)
+    assert str(suite_models.run_path("suite/x")) == "suite/x"
+
+
+def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
+    values = {"env": "CartPole-v1", "envs": 2, "engine": "in-process", "env_steps": 10, "evaluation__interval": 0}
+    run = accel_rl.train("a2c", **values, run_dir=tmp_path / "pole")
+    assert ended("models", program.add, [str(run.path)]) == 2
+    assert "plays CartPole-v1" in capsys.readouterr().err
+    assert ended("models", program.add, [str(run.path), "--x"]) == 2
+
+
+NONE_YET = pytest.mark.skip(reason="experiments/models has no agent: no run of the suite is finished")
+ALL = [*NAMES[:1], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])]
+
+
+@pytest.mark.parametrize("name", ALL or [pytest.param("", marks=NONE_YET)])
+def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name):
+    """Both backends give the same scores, whose mean lies within three standard errors of the card's mean, or 5 %."""
+    recorded = ModelFolder(suite_models.FOLDER / name).about()["evaluation"]
+    mean, deviation, n = recorded["score_mean"], recorded["score_std"], recorded["episodes"]
+    margin = max(3 * deviation * math.sqrt(1 / EPISODES + 1 / n), 0.05 * abs(mean))
+    run = Run.load(f"suite/{name}")
+    ours, ale = (run.evaluate(EPISODES, parallel=EPISODES, backend=backend) for backend in ("emulator", "ale"))
+    assert ours.scores == ale.scores
+    assert abs(ours.mean - mean) <= margin, (ours.scores, mean, margin)

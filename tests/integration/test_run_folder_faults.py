@@ -1,0 +1,88 @@
+"""Two processes on one run folder, links in a run folder, lost rows, and closed descriptors."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from tests.integration.runs import command, progressed, rows, run, start, wait_for
+
+SMALL = (
+    *("train", "ppo", "--env", "CartPole-v1", "--envs", 4, "--horizon", 10, "--minibatch", 20, "--workers", 1),
+    *("--evaluation.interval", 0, "--decorrelation-steps", 0, "--log.interval", 80, "--checkpoint.interval", 400),
+)
+
+
+def only_line(done) -> str:
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_one_process_at_a_time_trains_a_run(tmp_path):
+    folder = tmp_path / "run"
+    process = start(*SMALL, "--env-steps", 1_000_000, "--run-dir", folder)
+    try:
+        wait_for(lambda: progressed(folder, 6))
+        line = only_line(run("resume", folder))
+        assert f"{folder} is in use by process {process.pid} on " in line
+        assert "already holds a run" in only_line(run(*SMALL, "--env-steps", 400, "--run-dir", folder))
+    finally:
+        process.kill()
+        process.communicate()
+    assert run("resume", folder, "--env-steps", 1_000).returncode in (0, 2)  # The lock ends with its process.
+    assert "is in use" not in run("resume", folder, "--env-steps", 1_000).stderr
+
+
+def test_a_link_in_a_run_folder_is_refused_before_anything_is_removed(tmp_path):
+    folder, others = tmp_path / "run", tmp_path / "others"
+    others.mkdir()
+    (others / "rows-0123456789abcdef.safetensors").write_text("mine")
+    assert run(*SMALL, "--env-steps", 400, "--run-dir", folder).returncode == 0
+    (folder / "segments").symlink_to(others)
+    line = only_line(run("resume", folder, "--env-steps", 800))
+    assert f"{folder / 'segments'} is a link" in line and len(list(others.iterdir())) == 1
+
+
+def test_a_resume_from_an_older_checkpoint_leaves_the_abandoned_ones(tmp_path):
+    folder = tmp_path / "run"
+    assert run(*SMALL, "--env-steps", 1_200, "--run-dir", folder).returncode == 0
+    before = rows(folder)
+    older = folder / "checkpoints" / f"{400:012d}"
+    done = run("resume", folder, "--checkpoint", older)
+    assert done.returncode == 0 and "2 later checkpoints (up to 1,200 env steps)" in done.stdout
+    assert "2 later checkpoints" in (folder / "events.log").read_text()
+    assert rows(folder) == before
+    names = sorted(p.name for p in (folder / "abandoned-1").iterdir())
+    assert names == [f"{n:012d}" for n in (800, 1_200)]
+
+
+def test_rows_that_are_lost_are_reported(tmp_path):
+    folder = tmp_path / "run"
+    assert run(*SMALL, "--env-steps", 400, "--run-dir", folder).returncode == 0
+    lines = (folder / "metrics.csv").read_text().splitlines(keepends=True)
+    (folder / "metrics.csv").write_text("".join(lines[:2]))
+    done = run("resume", folder, "--env-steps", 800)
+    assert done.returncode == 0
+    assert "metrics.csv has 1 of the 5 rows" in done.stdout + done.stderr
+    assert "metrics.csv has 1 of the 5 rows" in (folder / "events.log").read_text()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_worker_never_prints_into_the_rollouts(closed, tmp_path):
+    (tmp_path / "prints.py").write_text(
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Prints(CartPoleEnv):\n"
+        "    def step(self, action):\n"
+        "        print('x' * 100_000, flush=True)\n"
+        "        return super().step(action)\n"
+        "def make():\n"
+        "    return Prints()\n"
+    )
+    words = [re.sub("CartPole-v1", "prints:make", word) for word in map(str, SMALL)]
+    args = command(*words, "--env-steps", 80, "--run-dir", tmp_path / "run")
+    done = subprocess.run(["bash", "-c", f'"$@" {closed}', "-", *args], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["80"]
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["env"]["id"] == "prints:make"

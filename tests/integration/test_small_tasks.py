@@ -1,0 +1,241 @@
+"""Agents learn what Pong does not test: exploration by noise, memory, delayed rewards, time limits, stale policies.
+
+Each task has a criterion that a correct algorithm meets in seconds, and mistakes with which the criterion is missed.
+"""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import accel_rl
+from accel_rl import A2C, DQN, IMPALA, PPO, PQN, Run
+from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
+from accel_rl.models.noisy import NoisyLinear
+from accel_rl.ops.policy_loss import log_prob
+from accel_rl.samplers.inference.server import ActionServer
+from tests import tables
+from tests.tables import LEFT, RIGHT
+
+Q_LEARNING = {
+    "algo__batch_size": 32,
+    "optimizer": "adam",
+    "optimizer_eps": 1e-4,
+    "learning_rate": 1e-3,
+    "replay__size": 20_000,
+}
+
+
+@pytest.fixture
+def train(tmp_path):
+    """train(algorithm, env, settings): a finished run in this process, on one thread."""
+    plain: dict[str, Any] = {"engine": "in-process", "torch_threads": 1, "seed": 1}
+    plain |= {"evaluation__interval": 0, "checkpoint__interval": 0}
+    threads = torch.get_num_threads()
+    yield lambda what, env, **values: accel_rl.train(what, env=env, run_dir=tmp_path / "run", **plain, **values)
+    torch.set_num_threads(threads)
+
+
+def greedy_actions(run: Run, states: int) -> list[int]:
+    """Return the greedy action in each state of a table."""
+    return run.load_agent(greedy=True).act(np.eye(states, dtype=np.float32)).tolist()
+
+
+# -- exploration by noise ------------------------------------------------------------
+
+SOLUTION = [RIGHT, LEFT] * 3 + [RIGHT]
+EXPLORING = Q_LEARNING | {"envs": 16, "horizon": 1, "algo__intensity": 2, "replay__start": 16, "env_steps": 12_000}
+EXPLORING |= {"algo__target_interval": 250}
+
+
+def test_noise_finds_the_end_of_a_chain(train):
+    assert greedy_actions(train("dqn", tables.chain, noisy=True, **EXPLORING), 7) == SOLUTION
+
+
+def test_epsilon_greedy_actions_miss_it(train):
+    run = train("dqn", tables.chain, epsilon_steps=0, epsilon_final=0.02, **EXPLORING)
+    assert greedy_actions(run, 7) != SOLUTION
+
+
+@pytest.mark.parametrize("draws", [0, 1])
+def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
+    """Without a draw, the noise is zero."""
+    resample = NoisyLinear.resample
+
+    def limited(layer: NoisyLinear, seed: torch.Tensor | None = None) -> None:
+        if draws and not layer.noise_in.any():
+            resample(layer, seed)
+
+    monkeypatch.setattr(NoisyLinear, "resample", limited)
+    assert greedy_actions(train("dqn", tables.chain, noisy=True, **EXPLORING), 7) != SOLUTION
+
+
+# -- memory ------------------------------------------------------------
+
+RECALLING = {"envs": 16, "horizon": 6, "minibatch": 48, "lstm": 16, "learning_rate": 5e-3, "env_steps": 5_000}
+"""An episode has four steps, so every second episode crosses the border of two rollouts."""
+
+
+class WithoutState(RecurrentPolicyAgent):
+    """Resets the recurrent state before every step."""
+
+    def forward(self, obs, memory=None):
+        return super().forward(obs, replace(memory, first=torch.ones_like(memory.first)))
+
+
+class ForgetsSteps(PPO):
+    def build_agent(self, spec):
+        return WithoutState(super().build_agent(spec).model)
+
+
+def recalled(run: Run) -> bool:
+    """Return whether the agent answers nearly always. Guesses have a score of 0.5."""
+    return run.metrics["score"][-1] > 0.93
+
+
+def test_an_lstm_recalls_a_cue(train):
+    assert recalled(train("ppo", tables.recall, **RECALLING))
+
+
+def test_a_state_that_is_reset_every_step_recalls_nothing(train):
+    assert not recalled(train(ForgetsSteps, tables.recall, **RECALLING))
+
+
+def test_a_state_that_ends_with_its_rollout_recalls_only_some_cues(train, monkeypatch):
+    begin = ActionServer.begin
+
+    def forgetful(server: ActionServer, *arguments: Any, **options: Any) -> None:
+        server.forget()
+        begin(server, *arguments, **options)
+
+    monkeypatch.setattr(ActionServer, "begin", forgetful)
+    assert not recalled(train("ppo", tables.recall, **RECALLING))
+
+
+# -- n-step returns ------------------------------------------------------------
+
+DELAYED = Q_LEARNING | {"envs": 8, "horizon": 4, "algo__intensity": 8, "replay__start": 200, "epsilon_steps": 1_000}
+SHORT = DELAYED | {"gamma": 0.9, "algo__target_interval": 400, "env_steps": 1_600}
+"""The target network is copied three times, so one-step targets do not carry the reward over the five steps."""
+LONG = DELAYED | {"gamma": 0.8, "n_step": 3, "algo__target_interval": 200, "env_steps": 3_000}
+
+
+class FirstRewardOnly(DQN):
+    """Leaves the later rewards out of the n-step return."""
+
+    def draw(self):
+        batch = super().draw()
+        batch.r_t = self.replay.ring.reward[batch.cell]
+        return batch
+
+
+class OneDiscount(DQN):
+    """Discounts the value after n steps by gamma instead of gamma^n."""
+
+    def draw(self):
+        batch = super().draw()
+        batch.discount_t = self.config.gamma * (batch.discount_t > 0)
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "n_step", "best"), [("dqn", 5, RIGHT), ("dqn", 1, LEFT), (FirstRewardOnly, 5, LEFT)]
+)
+def test_five_steps_carry_a_delayed_reward_back(train, algorithm, n_step, best):
+    assert greedy_actions(train(algorithm, tables.short_path, n_step=n_step, **SHORT), 5)[0] == best
+
+
+@pytest.mark.parametrize(("algorithm", "best"), [("dqn", LEFT), (OneDiscount, RIGHT)])
+def test_a_distant_reward_is_discounted_for_each_step(train, algorithm, best):
+    assert greedy_actions(train(algorithm, tables.long_path, **LONG), 9)[0] == best
+
+
+# -- time limits ------------------------------------------------------------
+
+ROLLOUTS = {"envs": 8, "horizon": 16, "minibatch": 64, "gamma": 0.95, "env_steps": 6_000}
+ENDLESS = {
+    "a2c": {"envs": 16, "horizon": 5, "gamma": 0.95, "learning_rate": 3e-3, "env_steps": 10_000},
+    "ppo": ROLLOUTS | {"learning_rate": 3e-3},
+    "pqn": ROLLOUTS | {"exploration": 0.8, "epsilon_final": 0.1},
+    "dqn": DELAYED | {"gamma": 0.95, "algo__target_interval": 200, "env_steps": 3_000},
+}
+
+
+class EndsAtTimeLimits:
+    """Treats a time limit as the end of the task."""
+
+    def ingest(self, rollout):
+        super().ingest(replace(rollout, terminated=rollout.terminated | rollout.truncated))  # type: ignore[misc]
+
+
+class A2CEnds(EndsAtTimeLimits, A2C):
+    pass
+
+
+class PPOEnds(EndsAtTimeLimits, PPO):
+    pass
+
+
+class PQNEnds(EndsAtTimeLimits, PQN):
+    pass
+
+
+class DQNEnds(EndsAtTimeLimits, DQN):
+    pass
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_time_limit_is_not_the_end_of_the_task(train, name):
+    assert greedy_actions(train(name, tables.wage, **ENDLESS[name]), 1) == [LEFT]
+
+
+@pytest.mark.parametrize("algorithm", [A2CEnds, PPOEnds, PQNEnds, DQNEnds])
+def test_an_agent_that_confuses_the_two_leaves_too_soon(train, algorithm):
+    settings = ENDLESS[algorithm.__name__.removesuffix("Ends").lower()]
+    assert greedy_actions(train(algorithm, tables.wage, **settings), 1) == [RIGHT]
+
+
+# -- actions of an older policy ------------------------------------------------------------
+
+STALE = {"envs": 16, "horizon": 5, "algo__window": 5, "batches": 1, "learning_rate": 3e-3, "env_steps": 12_000}
+
+
+class InitialPolicyActs(CategoricalPolicyAgent):
+    """Acts with the policy of the run's beginning. The current policy is trained, and acts in evaluations."""
+
+    def __init__(self, model, greedy=False):
+        super().__init__(model, greedy)
+        self.initial = CategoricalPolicyAgent(copy.deepcopy(model))
+
+    def act(self, obs, uniform, memory=None, b=slice(None)):
+        return self.initial.act(obs, uniform)
+
+    def evaluating(self, greedy=False):
+        return CategoricalPolicyAgent(self.model, greedy)
+
+
+class Stale(IMPALA):
+    def build_agent(self, spec):
+        return InitialPolicyActs(super().build_agent(spec).model)
+
+
+class Unweighted(Stale):
+    """Uses importance weights of 1."""
+
+    def loss(self, batch):
+        with torch.no_grad():
+            logits = self.agent.forward(batch.observations(0, batch.T))[0]
+        current = log_prob(logits.view(batch.T, batch.B, -1), batch.action)
+        return super().loss(replace(batch, recorded=batch.recorded | {"log_prob": current}))
+
+
+def test_v_trace_learns_values_of_the_current_policy(train):
+    """The current policy chooses 1 in the second state, where the acting policy has a mean of 0."""
+    assert greedy_actions(train(Stale, tables.second_choice, **STALE), 2) == [RIGHT, RIGHT]
+
+
+def test_without_importance_weights_it_learns_values_of_the_acting_policy(train):
+    assert greedy_actions(train(Unweighted, tables.second_choice, **STALE), 2) == [LEFT, RIGHT]

@@ -1,0 +1,93 @@
+"""Small tasks that are tables: each tests one part of an algorithm, and a mistake in that part changes the best action.
+
+`accel-rl train dqn --env tests.tables:chain --noisy`
+"""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from experiments.recall import Recall
+
+Step = tuple[float, int]
+"""Reward and next state of an action."""
+END = -1
+LEFT, RIGHT = 0, 1
+
+
+class Table(gymnasium.Env[np.ndarray, int]):
+    """A deterministic task. States are numbered, and state 0 is the first; states[s][action] is a Step to another
+    state, or to END.
+
+    Observation [len(states)]: the state, one-hot.
+    """
+
+    def __init__(self, states: list[tuple[Step, Step]]):
+        self.states = states
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (len(states),), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self._state = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self._state = 0
+        return self._observation(), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        reward, self._state = self.states[self._state][action]
+        return self._observation(), reward, self._state == END, False, {}
+
+    def _observation(self) -> np.ndarray:
+        obs = np.zeros(len(self.states), np.float32)
+        if self._state != END:
+            obs[self._state] = 1
+        return obs
+
+
+def chain(length: int = 7) -> Table:
+    """A chain whose end pays 1. One action leads on, and the other ends the episode with 0.1.
+
+    The action that leads on alternates, so that an action that is good in one state is bad in the next.
+    """
+    states = []
+    for s in range(length):
+        leave: Step = (0.1, END)
+        stay: Step = (0.0, s + 1) if s < length - 1 else (1.0, END)
+        states.append((stay, leave) if s % 2 else (leave, stay))
+    return Table(states)
+
+
+def path(length: int, sooner: float) -> Table:
+    """Left pays `sooner` at once. Right begins a path without choices on which the last of `length` steps pays 1."""
+    states: list[tuple[Step, Step]] = [((sooner, END), (0.0, 1))]
+    states += [((0.0, s + 1), (0.0, s + 1)) for s in range(1, length - 1)]
+    return Table([*states, ((1.0, END), (1.0, END))])
+
+
+def short_path() -> Table:
+    """With a discount of 0.9 the path is worth 0.66."""
+    return path(length=5, sooner=0.5)
+
+
+def long_path() -> Table:
+    """With a discount of 0.8 the path is worth 0.17."""
+    return path(length=9, sooner=0.3)
+
+
+def wage() -> gymnasium.Env:
+    """Left pays 0.1 per step without an end, but a time limit cuts the episode after two steps. Right ends it with 1.
+
+    With a discount of 0.95 the left action is worth 2.
+    """
+    return gymnasium.wrappers.TimeLimit(Table([((0.1, 0), (1.0, END))]), max_episode_steps=2)
+
+
+def second_choice() -> Table:
+    """Left ends the episode with 0.5. Right leads to a choice between -1 and 1, which is worth 0 to a random policy."""
+    return Table([((0.5, END), (0.0, 1)), ((-1.0, END), (1.0, END))])
+
+
+def recall() -> Recall:
+    """A cue of two, which must be recalled three steps later."""
+    return Recall(delay=2, cues=2)
