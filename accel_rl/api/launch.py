@@ -59,10 +59,7 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
 
 def _check_network(config: Resolved) -> None:
     """Raise the ConfigError that the network raises when it is built. The check builds the network without memory for
-    its parameters.
-
-    A user's network that cannot be built without memory is not checked.
-    """
+    its parameters. A user's network that cannot be built without memory is not checked."""
     try:
         with torch.device("meta"):
             build_algorithm(rank_config(config, 0), config.spec, "meta")
@@ -88,10 +85,8 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
 
 
 def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
-    """Start a run in a new folder and train to its end. Raises ConfigError or RunError.
-
-    `path` is the run's new folder; None means the default name.
-    """
+    """Start a run in a new folder and train to its end. Raises ConfigError or RunError. `path` is the run's new folder;
+    None means the default name."""
     if path is not None:
         RunFolder.check_new(path)
     config = checked(given)

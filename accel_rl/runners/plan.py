@@ -77,10 +77,8 @@ class RankPlan:
 
     @classmethod
     def resolve(cls, config: Resolved, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
-        """Plan one rank. `config` has the rank's own settings. `device` overrides --device.
-
-        Raises ConfigError if a device or a core is not available, or the environments cannot be divided evenly.
-        """
+        """Plan one rank. `config` has the rank's own settings. `device` overrides --device. Raises ConfigError if a
+        device or a core is not available, or the environments cannot be divided evenly."""
         s, device = config.sampler, device or resolve_device(config.device)
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
         if _emulator_on_cpu(config.env, device):  # Worker processes wait for actions, so inference uses every core.

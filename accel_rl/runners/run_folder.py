@@ -67,10 +67,8 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
-        """Create the folder of a new run. The settings are written first, so that a killed run can be resumed.
-
-        Raises ConfigError if the folder contains a run, even a run that begins at the same moment.
-        """
+        """Create the folder of a new run. The settings are written first, so that a killed run can be resumed. Raises
+        ConfigError if the folder contains a run, even a run that begins at the same moment."""
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path)
@@ -191,10 +189,8 @@ def versions() -> dict[str, Any]:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """Return the git revision of a folder, with + if files are changed, or None outside a checkout.
-
-    `folder` is by default the folder of this package.
-    """
+    """Return the git revision of a folder, with + if files are changed, or None outside a checkout. `folder` is by
+    default the folder of this package."""
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:
         return None

@@ -7,10 +7,8 @@ from types import FrameType, TracebackType
 
 
 class StopRequest:
-    """Context manager that is true after Ctrl-C or SIGTERM. Outside the main thread no signal is caught.
-
-    A nested StopRequest starts with the signal that the outer StopRequest has received.
-    """
+    """Context manager that is true after Ctrl-C or SIGTERM. Outside the main thread no signal is caught. A nested
+    StopRequest starts with the signal that the outer StopRequest has received."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None

@@ -1,7 +1,5 @@
-"""Asynchronous ranks (training processes) sample and learn at their own pace, and share central parameters.
-
-Source: Stooke & Abbeel 2018, section 4.3.
-"""
+"""Asynchronous ranks (training processes) sample and learn at their own pace, and share central parameters. Source:
+Stooke & Abbeel 2018, section 4.3."""
 
 import os
 import time
@@ -134,10 +132,8 @@ class AsyncExchange(Exchange):
         return LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self._rank)
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Rank 0 publishes its parameters as the central parameters when a run begins.
-
-        Raises RunError if rank 0 is lost or does not begin within START_S seconds.
-        """
+        """Rank 0 publishes its parameters as the central parameters when a run begins. Raises RunError if rank 0 is
+        lost or does not begin within START_S seconds."""
         assert isinstance(gradient_sync, LockedChunks)
         first = self._rank == 0 and not self._counters.begun
         deadline = time.monotonic() + START_S
@@ -239,10 +235,7 @@ def train(
     watch: Watch | None = None,
 ) -> Result:
     """Train to the end of the run, in parallel with the other ranks. Raises RunError, also if a rank in `watch` was
-    lost.
-
-    All ranks continue from the checkpoint at `env_steps`, which is None for a new run.
-    """
+    lost. All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
     state = _newest_state(config, plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
     context = async_context(counters, central_fd, plan.rank, config, watch)
     result = Trainer(config, plan, folder, state, context).run()

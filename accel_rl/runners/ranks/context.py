@@ -18,10 +18,8 @@ class Clock:
     """A `Clock` counts the env steps of the run and decides when the run ends."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        """Return the env steps of all ranks after this rank took `taken` further steps.
-
-        `env_steps` is the count of all ranks before. `episodes` and `updates` are this rank's totals so far.
-        """
+        """Return the env steps of all ranks after this rank took `taken` further steps. `env_steps` is the count of all
+        ranks before. `episodes` and `updates` are this rank's totals so far."""
         return env_steps + taken
 
     def progress(self, share: float) -> float:

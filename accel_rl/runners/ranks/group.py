@@ -72,10 +72,8 @@ class Starter(Protocol):
 
 
 class RankGroup:
-    """If one rank of a `RankGroup` fails, the run ends with all ranks.
-
-    With `counters`, the ranks are asynchronous, and a killed rank is replaced while the other ranks continue.
-    """
+    """If one rank of a `RankGroup` fails, the run ends with all ranks. With `counters`, the ranks are asynchronous, and
+    a killed rank is replaced while the other ranks continue."""
 
     def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
         self._run = run

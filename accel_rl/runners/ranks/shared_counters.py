@@ -1,7 +1,5 @@
-"""The env steps, episodes and updates of asynchronous ranks are counted in shared memory.
-
-Each counter is written by a single rank.
-"""
+"""The env steps, episodes and updates of asynchronous ranks are counted in shared memory. Each counter is written by a
+single rank."""
 
 from typing import NamedTuple
 
@@ -28,10 +26,8 @@ class Totals(NamedTuple):
 
 
 class SharedCounters:
-    """`SharedCounters` has the env steps, updates and recent episodes of each rank.
-
-    The counters of one machine include the totals of the run's other machines.
-    """
+    """`SharedCounters` has the env steps, updates and recent episodes of each rank. The counters of one machine include
+    the totals of the run's other machines."""
 
     def __init__(self, memory: SharedArrays):
         self._memory = memory

@@ -112,10 +112,8 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which this rank writes its part of a checkpoint.
-
-        Rank 0 writes its part last, so that all parts exist if rank 0's part exists.
-        """
+        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes its part last, so that all
+        parts exist if rank 0's part exists."""
         self._turns += 1
         part, complete = f"part/{self._turns}/", f"complete/{self._turns}"
         if self._rank:
@@ -168,10 +166,8 @@ def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int |
 def join_ranks(
     config: Resolved, device: str, store: Any, rank: int, size: int, local_ranks: int, shared: int | None = None
 ) -> Iterator[RankContext]:
-    """Form the process group and yield this rank's context. Raises RunError.
-
-    `local_ranks` is the number of ranks on this machine.
-    """
+    """Form the process group and yield this rank's context. Raises RunError. `local_ranks` is the number of ranks on
+    this machine."""
     g = config.distributed
     gpus = len(set(g.gpu_list)) or 1  # Without --gpus, all ranks of a machine use --device.
     name = backend(device, gpus, local_ranks)
@@ -187,10 +183,8 @@ def train(
     store: Any,
     local_ranks: int,
 ) -> Result:
-    """Join the other ranks and train to the end of the run. Raises RunError.
-
-    Training continues from the checkpoint at `env_steps`, which is None for a new run.
-    """
+    """Join the other ranks and train to the end of the run. Raises RunError. Training continues from the checkpoint at
+    `env_steps`, which is None for a new run."""
     state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))
     with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:
         exchange = context.exchange

@@ -80,10 +80,8 @@ def rank_info() -> RankInfo | None:
 def train(
     info: RankInfo, config: Resolved, plan: RankPlan, path: Path | None, listening: int | None = None
 ) -> tuple[Resolved, RunFolder, Result | None]:
-    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result.
-
-    `plan` is resolved again if an existing run's settings differ from `config`.
-    """
+    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. `plan` is resolved
+    again if an existing run's settings differ from `config`."""
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given = config
     store, rank, size = environment_store(listening)
