@@ -22,6 +22,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.output import steady_output
 from accel_rl.system.process import open_standard_descriptors
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
@@ -107,6 +108,11 @@ def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
 def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
     """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None."""
     open_standard_descriptors()
+    with steady_output(run.event):
+        return _run_to_end(config, plan, run, state)
+
+
+def _run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":
         g = config.gorila
