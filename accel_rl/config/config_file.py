@@ -12,8 +12,7 @@ FORMAT = 2
 """Version of config.json. The version is increased when a setting changes its name or meaning. For each new version,
 the tables below get an entry for the previous format."""
 
-# Maps each file format to the settings that the next format renames.
-# The name of a nested setting contains a point.
+# Maps each file format to the settings that the next format renames. The name of a nested setting contains a point.
 _RENAMED: dict[int, dict[str, str]] = {
     1: {
         "group": "distributed",

@@ -105,8 +105,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epochs": 4,
                 "algo.epsilon_final": 0.01,
                 "algo.exploration": 0.1,
-                # The source clips the gradient at 10 with the squared error.
-                # The loss of this project has a factor 1/2.
+                # The source clips the gradient at 10 with the squared error. The loss of this project has a factor 1/2.
                 "algo.clip_grad_norm": 5.0,
                 "algo.optimizer": "radam",
                 "algo.optimizer_eps": 1e-8,

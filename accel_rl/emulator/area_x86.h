@@ -1,5 +1,4 @@
 // `area_line` of observation.h for AVX-512 and AVX2, chosen at run time.
-//
 // | AVX-512    32 areas at once: their pixels lie within 64 words, which one permutation reads
 // | AVX2       4 areas to half a register: their pixels lie within 8 words and those 2 further on
 //
@@ -42,7 +41,7 @@ __attribute__((target("avx512bw,avx512vl"))) inline void area_line_avx512(const 
         const __m512i twice = _mm512_slli_epi16(_mm512_add_epi16(row(from.whole), row(from.other)), 1);
         _mm512_store_si512(down + x, _mm512_add_epi16(twice, row(from.half)));
     }
-    _mm512_store_si512(down + WIDTH, _mm512_setzero_si512());  // padding of weight zero
+    _mm512_store_si512(down + WIDTH, _mm512_setzero_si512());
     u32 halves[3];
     for (u32 x = 0; x < 84; x += 32) {
         const u32 wanted = x < 64 ? 0xFFFFFFFFu : 0xFFFFFu;

@@ -29,7 +29,6 @@ class Emulator {
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
                                         std::to_string(cartridge_size(kind)));
-        // the ROM is mirrored
         for (size_t i = 0; bytes_.size() < cartridge_size(kind); i++) bytes_.push_back(bytes_[i]);
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
@@ -76,8 +75,7 @@ class Emulator {
     i32 act(u32 action) { return act_drawn(action, nullptr, nullptr); }
 
   protected:
-    // Draws the frame's picture in gray by the canvas.
-    // Without `gray` and `canvas` the picture is drawn on demand.
+    // Draws the frame's picture in gray by the canvas. Without `gray` and `canvas` the picture is drawn on demand.
     i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
@@ -209,7 +207,7 @@ class Emulator {
     // The frame runs again if the picture is read, or if a short frame leaves the rest of the picture visible.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
         State& s = snap_.state;
-        fast_console_.log.writes = scratch_log();  // the log of this thread
+        fast_console_.log.writes = scratch_log();
         const State before = s;
         const u32 b = s.partial ? s.odd_frame : s.odd_frame ^ 1u;
         const bool keeps = !canvas && draws_ && keeps_;

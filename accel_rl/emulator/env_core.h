@@ -1,12 +1,9 @@
 // One Atari environment is an emulator with agent steps of several frames.
-//
 // | action -> frame  frame  frame  frame          frame_skip of them, or fewer at an end of the game
 // |           -      -      gray   gray   ->  maximum, observation, in the caller's array
 //
-// The rules of an agent step are those of envs/ale.py.
-// The caller draws the numbers for sticky actions.
-// If the game ends within an agent step, only the last screen is shown.
-// A lost life may end the return.
+// The rules of an agent step are those of envs/ale.py. The caller draws the numbers for sticky actions.
+// If the game ends within an agent step, only the last screen is shown. A lost life may end the return.
 // A time limit is ignored at the same step as another end.
 #pragma once
 #include "area_x86.h"

@@ -1,5 +1,4 @@
 // One environment of a vector environment has a game, a stack of observations, no-ops, and the result of its last step.
-//
 // | reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
 // | step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //

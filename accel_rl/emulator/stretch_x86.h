@@ -1,5 +1,4 @@
 // `stretch` of fast/tia.h for AVX-512 and AVX2, chosen at run time.
-//
 // | masks      a line is one register of 256 bits; an object's pixels are shifted into each word by a count of its own
 // | AVX-512    mask words are mask registers: 64 pixels take four masked moves
 // | AVX2       32 bits of a mask are expanded to 32 bytes, 0 or 255
@@ -21,8 +20,7 @@ namespace accel {
 AVX2 __m256i of(const Mask& m) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(m.w)); }
 AVX2 void keep(Mask& m, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(m.w), v); }
 
-// Places pixels from x (0-159) on.
-// A shift count below 0 or above 63 shifts all bits out.
+// Places pixels from x (0-159) on. A shift count below 0 or above 63 shifts all bits out.
 // Pixels after the line's end wrap to its start.
 AVX2 __m256i placed_wide(u64 pixels, u32 x) {
     const __m256i v = _mm256_set1_epi64x(static_cast<long long>(pixels)), at = _mm256_set1_epi64x(x);

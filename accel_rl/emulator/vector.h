@@ -1,5 +1,4 @@
 // A vector environment steps its environments by a pool of threads.
-//
 // | caller     send(which, tasks) -> queue ........................ recv: the first `batch_size` finished, in order
 // | threads                          queue -> env -> done         of arrival; of all environments, in their own order
 //

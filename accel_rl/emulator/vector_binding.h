@@ -1,5 +1,4 @@
-// Python binding of the vector environment.
-// The binding releases the GIL while the caller waits.
+// Python binding of the vector environment. The binding releases the GIL while the caller waits.
 #pragma once
 #include <pybind11/stl.h>
 

@@ -88,12 +88,10 @@ PROTOCOLS = {
     for p in (
         # Stooke & Abbeel 2018, arXiv:1803.02811, section 5.
         # Two rows are cropped (in this project the first and the last), and the screen is halved to 104x80.
-        # Paths have at most 27,000 steps (30 minutes).
-        # All other rules are those of Mnih et al. 2015.
+        # Paths have at most 27,000 steps (30 minutes). All other rules are those of Mnih et al. 2015.
         Protocol(name="stooke2018"),
         # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
-        # The frame skip is 4, the history has 4 frames, and frames are 84x84.
-        # At most 30 no-ops follow a reset.
+        # The frame skip is 4, the history has 4 frames, and frames are 84x84. At most 30 no-ops follow a reset.
         # A lost life ends the return in training.
         # An evaluation's episode lasts 5 minutes = 18,000 frames = 4,500 steps.
         # The paper states no time limit for training; later papers use 27,000 steps (30 minutes).
@@ -136,8 +134,7 @@ PROTOCOLS = {
         Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
         # Huang et al. 2023, Cleanba, on EnvPool.
         # Actions are sticky (probability 0.25), all 18 actions are used, lives are ignored, and episodes have 27,000
-        # steps.
-        # EnvPool presses FIRE instead of the single no-op.
+        # steps. EnvPool presses FIRE instead of the single no-op.
         Protocol(
             name="cleanba2023",
             frame="84x84",

@@ -32,8 +32,7 @@ class Peer:
     name = ""
     package = ""  # name of the module to import
     install = ""  # name of the package for pip
-    # Whether one object steps all `envs` environments.
-    # Otherwise each of `process_envs` environments has a process.
+    # Whether one object steps all `envs` environments. Otherwise each of `process_envs` environments has a process.
     batched = True
 
     def __init__(self, shape: Shape):

@@ -1,5 +1,4 @@
 // A cartridge maps the addresses $1000-$1FFF to the ROM.
-//
 // | kind   size   banks                  switched by an access to
 // | 2K     2 KB   mirrored               -
 // | 4K     4 KB   one                    -
@@ -11,7 +10,6 @@
 // | DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; a chip at $1000-$107F: dpc.h
 //
 // All kinds of cartridges except FE have four slices of 1 KB, so that a fetch is one table look-up.
-//
 // | byte = rom[slice[address >> 10 & 3] + (address & 0x3FF)]
 #pragma once
 #include "dpc.h"

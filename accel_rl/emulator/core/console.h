@@ -1,5 +1,4 @@
 // The console has a bus of 13 address lines, and executes one frame at a time.
-//
 // | A12  A9  A7
 // |  1    -   -     cartridge
 // |  0    -   0     TIA        writes by A5-A0, reads by A3-A0

@@ -1,12 +1,10 @@
 // The 6507 is the console's version of the 6502, with 13 address lines and no interrupts.
-//
 // | one instruction:   fetch opcode -> clock += its base cycles -> operands, reads and writes, all at that time
 // |                    -> a taken branch, or an index that crosses a page, adds its cycles before the access
 //
 // | P:  N V 1 B D I Z C      stored separately, as source values: `n` bit 7, `z` zero or not, `c` and `v` 0 or 1
 //
-// `Bus` provides read, write (16-bit address) and clock.
-// Undocumented opcodes are one-byte no-operations of two cycles.
+// `Bus` provides read, write (16-bit address) and clock. Undocumented opcodes are one-byte no-operations of two cycles.
 // None of the supported games executes an undocumented opcode.
 #pragma once
 #include "types.h"
@@ -33,8 +31,7 @@ HD void cpu_set_flags(Cpu& p, u8 flags) {
 }
 
 // As in the reference, decimal mode reads digits as 10 * high + low, even if they are no decimal digits.
-// A decimal sum wraps at 256 before it is converted back to digits.
-// A decimal difference below -100 is not written.
+// A decimal sum wraps at 256 before it is converted back to digits. A decimal difference below -100 is not written.
 HD i32 decimal_value(u8 m) { return 10 * (m >> 4) + (m & 15); }
 HD u8 decimal_digits(i32 value) { return u8((value % 100 / 10) << 4 | value % 10); }
 

@@ -1,5 +1,4 @@
 // DPC is the chip in pitfall2's cartridge, with eight data fetchers, a random number and three voices.
-//
 // | read   $1000-$1003 random number        write  $1040-7 top, flag off
 // |        $1004-$1007 volume of the voices        $1048-F bottom
 // |        $1008-F data                            $1050-7 counter, low byte (a voice's: from its top)
@@ -81,7 +80,6 @@ HD u8 dpc_volume(const Dpc& d) {
     return volume[voices];
 }
 
-// offset $00-$3F
 HD u8 dpc_read(Dpc& d, const u8* rom, u32 offset, i32 cycle) {
     const u32 i = offset & 7;
     dpc_look(d, i);
@@ -100,7 +98,6 @@ HD u8 dpc_read(Dpc& d, const u8* rom, u32 offset, i32 cycle) {
     return value;
 }
 
-// offset $40-$7F
 HD void dpc_write(Dpc& d, u32 offset, u8 value) {
     const u32 i = offset & 7;
     switch (offset >> 3 & 7) {

@@ -1,5 +1,4 @@
 // The environment around a console has switches, joysticks, loading, resets and actions.
-//
 // | load     RAM <- 128 draws; 60 frames in which the TV format is detected; then a reset
 // | reset    power cycle (RAM stays), 60 frames, 4 with RESET held, the mode's switches, 4 with RESET held,
 // |          the game's start actions

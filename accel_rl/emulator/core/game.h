@@ -1,5 +1,4 @@
 // A game's rules read score, lives and end from the game's RAM, and contain the button presses that start the game.
-//
 // | score   = a sum of tables, each indexed by one RAM byte (digits are BCD in most games)
 // | reward  = change of the score over a frame; wrapped if the display rolls over, clipped if the game requires it
 // | lives   = one more table

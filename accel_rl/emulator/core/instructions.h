@@ -1,5 +1,4 @@
 // A 6507 instruction is fetched, decoded and executed.
-//
 // | opcode  aaabbbcc     the table below, by opcode; modes name the place of the operand:
 // | IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
 //
@@ -10,8 +9,7 @@
 
 namespace accel {
 
-// Cycles by opcode, one digit each.
-// Taken branches and crossed pages add cycles.
+// Cycles by opcode, one digit each. Taken branches and crossed pages add cycles.
 HD u32 base_cycles(u32 opcode) {
     static constexpr u8 cycles[256] = {
         // clang-format off

@@ -1,5 +1,4 @@
 // Builds an observation, in place, from the gray pictures of an agent step's last two frames.
-//
 // | row of frame 3, row of frame 4 -> maximum -> 104x80       rows 1, 3 ... and every second pixel
 // |                                           -> 104x80-mean  without the first and the last row, means of 2x2
 // |                                           -> 84x84        areas of 5/2 rows by 40/21 pixels, as cv2's INTER_AREA
@@ -105,7 +104,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
     const auto brighter = [](const u8* const* row, i32 x) { return row[0][x] > row[1][x] ? row[0][x] : row[1][x]; };
     for (i32 x = 0; x < WIDTH; x++)
         down[x] = u16(2 * (brighter(from.whole, x) + brighter(from.other, x)) + brighter(from.half, x));
-    for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // padding of weight zero
+    for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;
     for (i32 period = 0; period < 4; period++)
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #pragma GCC unroll 21

@@ -1,5 +1,4 @@
 // Philox4x32-10 computes random numbers by counter (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
-//
 // | key       the environment's seed
 // | counter   index, episode, purpose         ->   four words
 //

@@ -1,11 +1,9 @@
 // An environment is plain data with rules of its agent steps, the same on CPUs and GPUs.
-//
 // | agent step     frame  frame  frame  frame        frame_skip of them, or fewer at an end of the game
 // |                  -      -    drawn  drawn   ->   maximum, observation
 //
 // The rules of an agent step are those of envs/ale.py.
-// After an end within an agent step, only the last screen is shown.
-// A lost life may end the return.
+// After an end within an agent step, only the last screen is shown. A lost life may end the return.
 // A time limit is ignored at the same step as another end.
 #pragma once
 #include "observation.h"
@@ -44,8 +42,7 @@ HD void set_inputs(State& s, const Game& game, u32 action, u8 switches, u8 diffi
     set_switches(s, switches, difficulty);
 }
 
-// Returns the action of an agent step.
-// FIRE does nothing in some games, except in the presses of a reset.
+// Returns the action of an agent step. FIRE does nothing in some games, except in the presses of a reset.
 HD u32 played_action(const Game& game, u32 action) { return game.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
 // Returns what is wrong with a state from outside, or null.

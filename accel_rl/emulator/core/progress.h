@@ -1,5 +1,4 @@
 // The progress of a game has its score, lives, end, and the state of rules with memory.
-//
 // | reset -> start_progress        each frame -> advance_progress, which returns the reward
 #pragma once
 #include "game.h"

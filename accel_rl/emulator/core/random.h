@@ -1,5 +1,4 @@
 // The Mersenne Twister mt19937 (Matsumoto and Nishimura 1998) has 624 words, and draws 32 bits at a time.
-//
 // | console randomness   one fixed seed: 128 bytes of RAM, then the timer at each reset
 // | sticky actions       the user's seed: two draws an emulated frame
 //

@@ -1,6 +1,4 @@
-// The RIOT 6532 has a timer and two ports.
-// The RIOT's 128 bytes of RAM are in State.
-//
+// The RIOT 6532 has a timer and two ports. The RIOT's 128 bytes of RAM are in State.
 // | address   A4 A2 A1 A0        read            write
 // | $280          0  0  0        SWCHA           -
 // | $281          0  0  1        SWACNT          SWACNT
@@ -10,7 +8,6 @@
 // | $294       1  1  0  0                        TIM1T, TIM8T, TIM64T, T1024T by A1 A0
 //
 // After TIM8T = 3, the timer has these values by CPU cycles since the write:
-//
 // | cycle  1 ........ 8 9 ....... 16 17 ...... 24 25 26 27 28
 // | INTIM  2            1            0            FF FE FD FC     after expiry it decreases every cycle ...
 //
@@ -67,7 +64,7 @@ HD void riot_write(Riot& r, u32 address, u8 value, i32 cycle) {
         r.set_cycle = cycle;
         r.read_offset = 0;
         r.value = value;
-        r.shift = u8(0xA630u >> (4 * (address & 3)) & 15);  // shifts 0, 3, 6 and 10
+        r.shift = u8(0xA630u >> (4 * (address & 3)) & 15);
     } else if ((address & 7) == 1) {
         r.swacnt = value;
     }

@@ -1,6 +1,4 @@
-// The TIA is the picture chip.
-// This file has the TIA's registers, and the log of writes to the registers.
-//
+// The TIA is the picture chip. This file has the TIA's registers, and the log of writes to the registers.
 // | one scan line, 228 colour clocks = 76 CPU cycles
 // | 0                68                      148                     228
 // | |  HBLANK         | left half: PF0 PF1 PF2 | right half, again or reflected |
@@ -10,8 +8,7 @@
 // A write to the TIA only enters the log.
 // State that depends on the beam (collisions, positions, the picture) is settled when it is needed.
 // This happens at a collision read, at the end of a frame, or when the log is full.
-// Clocks are colour clocks since the start of the frame's first cycle.
-// Line 0 begins at `frame_clock`, at or before 0.
+// Clocks are colour clocks since the start of the frame's first cycle. Line 0 begins at `frame_clock`, at or before 0.
 #pragma once
 #include "types.h"
 
@@ -84,8 +81,7 @@ struct Picture {
     bool hmove_blanks;  // HMOVE blanks are off for the few games that would display them wrongly.
 };
 
-// Returns the position in its line, and the line, of a clock of this frame.
-// No clock is before the first line.
+// Returns the position in its line, and the line, of a clock of this frame. No clock is before the first line.
 HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) % LINE_CLOCKS); }
 HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
 

@@ -1,5 +1,4 @@
 // Objects on a scan line have positions, copies and motion.
-//
 // | NUSIZ & 7    copies at offsets        width of a player's pixel
 // | 0            0                        1
 // | 1            0 16                     1
@@ -65,7 +64,6 @@ HD u8 reset_position(i32 at, i32 latency) {
 
 // A reset soon after an HMOVE coincides with the pulses of the HMOVE.
 // Five cases were measured, for HMOVE at cycles 3-6 and 8-39:
-//
 // | object   HMOVE at   reset at cycle   position
 // | ball     3          9                5
 // | ball     3          10               6
@@ -84,7 +82,6 @@ HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
 // If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars.
 // Missile 0 then moves at the end of each displayed line until the next HMOVE, with a period of four lines.
 // Missile 0 is wide on one of the four lines, and hidden on another.
-//
 // | line after the write   1       2       3    4
 // | pixels to the left     33      0       17   18
 // | missile 0              wide    hidden

@@ -1,11 +1,9 @@
 // Settling computes collisions, and pixels if a picture is needed, from the log of TIA writes.
-//
 // | settled ......... write + its delay ......... write + its delay ......... until
 // |         draw with               draw with                 draw with
 // |         the registers           the first write           both
 //
 // A write becomes visible some clocks after the CPU made it, and the number of clocks depends on the register:
-//
 // | VBLANK, REFPx, GRPx 1     NUSIZx 8     PF0-2 2 to 5, by where in a 4-pixel cell of the playfield     others 0
 //
 // A pixel is the set of objects visible at it, one bit each.
@@ -129,8 +127,7 @@ HD void end_line(Tia& t, i32 line_start) {
     t.pos[M0] = u8(wrap(t.pos[M0] - star_motion(t.stars)));
 }
 
-// Draws from `settled` to `until` with the current registers.
-// Outside the displayed lines, drawing has no effect.
+// Draws from `settled` to `until` with the current registers. Outside the displayed lines, drawing has no effect.
 HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
     const i32 stop = start + picture.height * LINE_CLOCKS;
@@ -155,7 +152,6 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
 
 // A player may be reset while its copies at the old position are visible or about to be visible.
 // The effect depends on the distance from the start of an old copy to the new position:
-//
 // | 0-3            the new first copy is visible at once
 // | 4 ... width+3  the beam is inside the old copy: its next 11 clocks are still drawn
 // | others         the old copies are not drawn any more
@@ -202,7 +198,6 @@ HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 positio
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     const i8* const motions = hmove_motions(cycle);
-    // the motions are zero after HMCLR
     const bool still = !(t.hm[0] | t.hm[1] | t.hm[2] | t.hm[3] | t.hm[4] | motions[0]);
     for (u32 i = 0; i < 5 && !still; i++) t.pos[i] = u8(wrap(t.pos[i] - motions[t.hm[i] & 15]));
     t.first_hidden[0] = t.first_hidden[1] = 0;

@@ -1,5 +1,4 @@
 // The host build runs the kernels' blocks and threads as loops, for machines without a GPU and for tests.
-//
 // | on a GPU     all lanes of a warp run a phase (a scan line), and meet
 // | here         one lane after the other runs the phase
 #pragma once

@@ -1,5 +1,4 @@
 // The bus of the fast core reads and writes the plain core's State, and logs the TIA writes of the whole frame.
-//
 // | write     -> the log                    read of a collision register -> the log is settled up to now: tia.h
 //
 // The last value on the bus is not stored between instructions, because each read follows its instruction's fetch.

@@ -1,5 +1,4 @@
 // The console of the fast core has a bus, the decoded ROM, and the pages that are mapped.
-//
 // | start of a frame      as in the plain core; the state is copied
 // | the frame             run_fast; TIA writes enter a log that holds a whole frame
 // | end of the frame      the log is settled: tia.h

@@ -1,5 +1,4 @@
 // Registers are local variables while the decoded ROM is executed, and each instruction jumps to the next.
-//
 // | at      the decoded instruction          pc = its offset in the ROM - zero; `zero` changes with jumps alone
 // | nz      of the last result               negative: nz & $8080     zero: (nz & $FF) == 0     (BIT sets them apart)
 // | v       overflow in bit 7                c: 0 or 1

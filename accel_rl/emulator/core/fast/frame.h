@@ -1,5 +1,4 @@
 // Runs one frame by the fast core, or by the plain core if the fast core cannot run the frame.
-//
 // | copy of the state -> start_frame -> run_fast -> settle
 // |                                         | partial before, or lasts too long
 // |                                         +-> the copy again -> the plain core's run_frame
@@ -14,8 +13,7 @@ HD FastBus fast_bus(const Console& plain, Stretch* wide) {
     return FastBus{plain.s, plain.rom,       0,
                    0,       plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
 }
-// `ops` is the decoded ROM.
-// The caller also provides the log of writes.
+// `ops` is the decoded ROM. The caller also provides the log of writes.
 HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
     k.insert(rom);
     k.ops = ops;

@@ -1,10 +1,8 @@
 // The fast core logs all TIA writes of a frame, except writes without effect.
-//
 // | write -> the register's last value again? -- yes --> nothing
 // |                                           -- no  --> cycle, register, value
 //
 // Two marks in a register's last value make it differ from any value that can be written.
-//
 // | ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
 // | ONCE     the same value would do something now: GRP0 and GRP1 hand on each other's, ENABL's goes with GRP1's, and
 // |          NUSIZx shows a player that was just reset

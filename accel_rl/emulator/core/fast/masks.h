@@ -1,5 +1,4 @@
 // A scan line of 160 pixels has bit masks, one per object, in which bit x is pixel x.
-//
 // | word 0   pixels 0-63        word 1   64-127        word 2   128-159, the other bits zero        word 3   zero
 //
 // Two objects collide at pixels where both masks have a bit.
@@ -120,8 +119,7 @@ HD u32 lane() { return 0; }
 constexpr u32 LANES = 1;
 #endif
 
-// Writes the pixels `first` to `last` - 1.
-// Each pixel is always written by the same lane.
+// Writes the pixels `first` to `last` - 1. Each pixel is always written by the same lane.
 HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
 #ifdef __CUDA_ARCH__
     for (i32 at = 8 * i32(lane()); at < last; at += 8 * i32(LANES))
@@ -131,9 +129,7 @@ HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
 #endif
 }
 
-// Writes eight pixels.
-// `at` is a multiple of 8 in a line.
-// Lines in a GPU's shared memory begin at multiples of 8 bytes.
+// Writes eight pixels. `at` is a multiple of 8 in a line. Lines in a GPU's shared memory begin at multiples of 8 bytes.
 HD u64 load_eight(const u8* at) {
 #ifdef __CUDA_ARCH__
     return *reinterpret_cast<const u64*>(at);

@@ -1,5 +1,4 @@
 // The decoded ROM has, for every offset, the instruction that begins at the offset and the place of its operand.
-//
 // | bits 31 ............ 16 15 ...... 0
 // |      operand            FastOp = instruction x place
 //

@@ -1,5 +1,4 @@
 // The fast core settles writes as tia_settle.h does, but by masks of a whole line instead of single pixels.
-//
 // | write -> does it change the picture? -- no --> only the register changes; the drawing stays behind
 // |                                      -- yes -> draw up to it with the previous registers
 //

@@ -1,5 +1,4 @@
 // The 6507 of one lane runs instructions up to the end of a scan line, by stages (stages.h).
-//
 // | lanes     0  line 17 ......|        line 18 ...
 // |           1  line 17 ..|   |        line 18 ......      all lanes meet at the end of every scan line, so that they
 // |           2  line 17 ....| |        line 18 ....        run the same part of the program at the same time
@@ -15,8 +14,7 @@ namespace accel {
 constexpr u8 POLL_CODE = 0x02;     // POLL_CODE marks LDA, LDX or LDY INTIM with a branch back to this instruction.
 constexpr u8 UNDOCUMENTED = 0x12;  // This opcode replaces POLL_CODE if a ROM contains it.
 
-// A ROM with its polling loops marked.
-// `rom` and `code` have two bytes more than the ROM.
+// A ROM with its polling loops marked. `rom` and `code` have two bytes more than the ROM.
 struct Program {
     const u8* rom;
     const u8* code;  // the ROM, in which the first byte of a polling loop is POLL_CODE

@@ -1,5 +1,4 @@
 // The draw kernel computes the observation of an environment from the logs of one or two frames.
-//
 // | warp 0     picture of the first shot  --+
 // | warp 1     picture of the second shot --+-- in shared memory --> all threads: maximum, resize -> memory
 //

@@ -1,5 +1,4 @@
 // The environments of a device are in the device's memory, which the kernels read and write.
-//
 // | step     a thread an environment: the frames of an agent step                  -> env, outcome, logs of the last two frames
 // | draw     two warps an environment: pictures of those frames in shared memory   -> observation
 // | finish   a thread an environment, seldom: a step that `step` gave up, by the plain core    -> all of it
@@ -24,7 +23,7 @@ struct Env {
 struct Shot {
     Tia tia;
     u32 writes;
-    i32 until;  // clock
+    i32 until;
 };
 
 static_assert(sizeof(Env) % 4 == 0 && sizeof(Shot) % 4 == 0, "structures of words");

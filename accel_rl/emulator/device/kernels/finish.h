@@ -7,9 +7,8 @@
 
 namespace accel {
 
-// Memory of one thread.
 struct FinishScratch {
-    u8 pictures[2 * MOST_ROWS * WIDTH];  // colours
+    u8 pictures[2 * MOST_ROWS * WIDTH];
     u8 gray[2][MOST_ROWS * WIDTH];
     u16 source[MOST_ROWS];
     TiaLog log;
@@ -84,8 +83,7 @@ class FinishedStep {
     bool unknown_ = false;
 };
 
-// Thread `thread` of `threads` threads finishes its share of the steps.
-// The array `scratch` is [threads].
+// Thread `thread` of `threads` threads finishes its share of the steps. The array `scratch` is [threads].
 HD void finish_steps(const StepArguments& a, FinishScratch* scratch, u32 thread, u32 threads) {
     for (u32 i = thread; i < a.envs.n; i += threads) {
         if (a.envs.shown[i] != SHOWS_FINISHED) continue;

@@ -1,6 +1,5 @@
 // The kernels of the emulator on a GPU.
 // The headers contain the code of the kernels, and are also used by the host build (host.cpp).
-//
 // | kernel    grid        block   shared memory
 // | step      n / 32      32      the stages, the ROM and its code
 // | draw      n           64      two pictures

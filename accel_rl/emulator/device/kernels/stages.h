@@ -1,6 +1,5 @@
 // The 6507's opcodes are divided into stages that all lanes of a warp share.
 // One word per opcode defines what each stage does:
-//
 // | operand  ->  read  ->  adder, logic or shifter  ->  write
 //
 // | LDA zp,X     ZX       yes      pass M -> A
@@ -39,7 +38,6 @@ enum Register : u32 { IN_A, IN_X, IN_Y, IN_SP, IN_M, NOWHERE };
 enum CarryIn : u32 { CARRY_0, CARRY_1, CARRY_C };
 enum Changed : u32 { NO_FLAGS = 0, NZ = 1, NZC = 3, NZCV = 7 };
 
-// The word of an opcode.
 struct Stages {
     u32 bits;
 

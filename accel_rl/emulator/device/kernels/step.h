@@ -1,5 +1,4 @@
 // The step kernel plays an agent step of 32 environments, one on each lane of a warp.
-//
 // | for each frame     begin_frame on all lanes
 // |                    run_line on all lanes, until no lane's frame goes on
 // |                    end_frame on all lanes

@@ -1,5 +1,4 @@
 // Products of bfloat16 matrices are computed in AMX tile registers, with float32 sums.
-//
 // | a: 16 rows of 32 numbers      b: 16 rows of 16 pairs: b[k / 2][n][k % 2]      sum: 16 x 16 floats
 // | sum[m][n] += a[m][k] b[k][n]      one instruction, 16,384 operations
 //

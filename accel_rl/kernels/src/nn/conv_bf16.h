@@ -2,14 +2,12 @@
 // The file conv_bf16_gradient.h has the gradients.
 //
 // A k x k kernel with a stride s that divides k is a K x K kernel, K = k / s, with stride 1 over cells of s x s pixels.
-//
 // | input [H, W, Ci], p around it        cells [rows + K - 1, columns + K - 1, C = s s Ci]      output [rows, columns, Co]
 //
 // The numbers of a cell are contiguous.
 // For tap (i, j), output q = y (columns + K - 1) + x needs cell q + i (columns + K - 1) + j.
 // Neighbouring outputs need neighbouring cells, so operands are read in place and no patch is copied.
 // Each row has K - 1 surplus outputs, which are not stored and whose gradient is 0.
-//
 // | output[q] = max(least, bias + sum over taps of cells[q + tap] weight[tap])   rows of a: cells
 #pragma once
 #include <algorithm>
@@ -64,8 +62,7 @@ class Lines {
     bf16* data() { return numbers.get(); }
 };
 
-// Scratch memory of one thread for one picture.
-// Cells that are never written stay zero.
+// Scratch memory of one thread for one picture. Cells that are never written stay zero.
 struct ConvBF16Scratch {
     Lines cells, pairs, grad, across;
     std::vector<i64> inputs, outs,

@@ -1,6 +1,5 @@
 // The gradients of bfloat16 convolutions, with or without a ReLU, are computed in AMX tile registers.
 // Cells and outputs are numbered as in conv_bf16.h.
-//
 // | d cells[c] = sum over taps of d output[c - tap] weight[tap]'        rows of a: outputs' gradients
 // | d weight[tap]' = sum over q of d output[q]' cells[q + tap]          rows of a: a channel's gradients
 #pragma once

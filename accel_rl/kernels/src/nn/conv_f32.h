@@ -1,7 +1,6 @@
 // Winograd's algorithms (winograd.h) compute convolutions of channels-last float32 pictures and their gradients.
 // Each block of s x s pixels counts as one pixel of s s C channels.
 // A kernel of k = r s pixels therefore has r x r taps and stride 1.
-//
 // | picture --to points--> [n n][tiles][s s C]  x  [n n][s s C][D]  =  [n n][tiles][D] --to values--> outputs, a tile m x m
 // | gradient of the outputs --to points--> [n n][tiles][D], which times the weights' points is the input's gradient's
 // |                                                          and times the input's points the weights' gradient's
@@ -18,8 +17,7 @@
 
 namespace accel {
 
-// C and D are multiples of 16.
-// Pictures are [H, W, C] and outputs [rows, columns, D], and r = k / s is 2 or 3.
+// C and D are multiples of 16. Pictures are [H, W, C] and outputs [rows, columns, D], and r = k / s is 2 or 3.
 struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
     const std::int64_t m, n;          // number of outputs and of points of a tile, in both directions

@@ -1,5 +1,4 @@
 // The first layer of a network is an 8 x 8 convolution of uint8 frames with stride 4, with or without a ReLU.
-//
 // | picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a 2 x 2 convolution (conv_f32.h)
 //
 // The frames as floats, four times their size, never go through memory, and sums and differences of bytes are exact.

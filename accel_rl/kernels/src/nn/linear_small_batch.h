@@ -1,6 +1,5 @@
 // Computes a fully connected layer x W' + b for few rows.
 // The matrix W is so large that repacking it, as libraries for matrix products do, would take as long as multiplying.
-//
 // | out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both are contiguous along k: 16 numbers at a time
 //
 // The sixteen sums of an output, one for each k modulo 16, are added at the end.

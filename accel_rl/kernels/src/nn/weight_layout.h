@@ -8,8 +8,7 @@
 namespace accel {
 
 // Maps a weight [D, C, k, k] to taps [r r][s s C][D], or [r r][D][s s C] if `by_output`.
-// Number i of output channel d is at first[d] + then[i].
-// The s s C channels are [s, s, C], or [C, s, s] for `planes`.
+// Number i of output channel d is at first[d] + then[i]. The s s C channels are [s, s, C], or [C, s, s] for `planes`.
 struct WeightLayout {
     std::vector<i64> first, then;
 

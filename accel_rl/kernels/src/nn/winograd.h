@@ -1,5 +1,4 @@
 // In small correlations, F(m, r) computes m outputs of r taps from m + r - 1 products instead of m r.
-//
 // | y = A' [(G g) * (B' d)]      d [m + r - 1] numbers, g [r] taps, y [m] outputs
 //
 // In two dimensions the transforms are applied along rows and columns.
