@@ -2,7 +2,6 @@
 
     import accel_rl
     import gymnasium
-
     gymnasium.register_envs(accel_rl)
     envs = gymnasium.make_vec("accel_rl/Breakout-v5", num_envs=64)
     env = gymnasium.make("accel_rl/Breakout-v5")

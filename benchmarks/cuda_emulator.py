@@ -1,14 +1,14 @@
 """Measures the rates of Atari on a GPU and on CPU cores: Figures 2 to 4 and Tables 3 and 4 of Dalton & Frosio 2020.
 
-    python -m benchmarks.cuda_emulator --json OUT                                     # Breakout, by environments
-    python -m benchmarks.cuda_emulator --games all57 --loads emulation inference                # Figure 2
-    python -m benchmarks.cuda_emulator --games assault --loads emulation inference training     # Figure 4
-    python -m benchmarks.cuda_emulator --games pong --envs 256 1024 --loads training --algorithms dqn a2c ppo # Table 4
-    python -m benchmarks.cuda_emulator --games ms_pacman --envs 512 --by-step 400               # Figure 3
-    python -m benchmarks.cuda_emulator --device cpu --envs 32 --seconds 0.5                     # the host build, slow
+    | python -m benchmarks.cuda_emulator --json OUT                                     # Breakout, by environments
+    | python -m benchmarks.cuda_emulator --games all57 --loads emulation inference                # Figure 2
+    | python -m benchmarks.cuda_emulator --games assault --loads emulation inference training     # Figure 4
+    | python -m benchmarks.cuda_emulator --games pong --envs 256 1024 --loads training --algorithms dqn a2c ppo #Table 4
+    | python -m benchmarks.cuda_emulator --games ms_pacman --envs 512 --by-step 400              # Figure 3
+    | python -m benchmarks.cuda_emulator --device cpu --envs 32 --seconds 0.5                     # the host build, slow
 
-    emulation    random actions, drawn before        inference    a network acts        training    an algorithm learns
-    device       games on the learner's device       workers      games on all CPU cores, by this project's emulator
+    | emulation    random actions, drawn before       inference    a network acts       training    an algorithm learns
+    | device       games on the learner's device      workers      games on all CPU cores, by this project's emulator
 
 All loads and engines of a game and a number of environments are measured in turns. Rates are emulated frames (4 per env
 step) per second. The experiment `experiments.dalton:table_3` measures the time to a score of Table 3.
@@ -55,7 +55,7 @@ FRAMES = 4  # An env step has 4 emulated frames.
 WARM_UP = 6
 """Number of rollouts before a measurement, after which both buffers' rollouts are captured."""
 WARM_CYCLES = 4
-BLOCK = 20  # number of steps in one block of --by-step
+BLOCK = 20  # One block of --by-step has 20 steps.
 
 
 @dataclass(frozen=True)

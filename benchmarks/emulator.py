@@ -1,11 +1,11 @@
 """Measures the speed of agent steps on one core, per game, of the emulator, its plain core, ale-py, AtariVectorEnv and
 EnvPool.
 
-    python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--repeats 5] [--machines fast]
+    | python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--repeats 5] [--machines fast]
 
-    fast     EmulatorBatch: frame skip 4, 84x84                fast 104x80   the same with every second pixel
-    plain    the same by the plain core                        ale           AtariEnv, one after another in Python
-    vector   AtariVectorEnv, one thread, as many environments  envpool       EnvPool likewise, if it is installed
+    | fast     EmulatorBatch: frame skip 4, 84x84                fast 104x80   the same with every second pixel
+    | plain    the same by the plain core                        ale           AtariEnv, one after another in Python
+    | vector   AtariVectorEnv, one thread, as many environments  envpool       EnvPool likewise, if it is installed
 
 All emulators are measured in turns, with random actions and including resets. Speed is in frames (4 per step) per
 second of the process's CPU time.
@@ -35,7 +35,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 Act = Callable[[np.ndarray], Any]
 """A function that steps a batch with actions [envs]."""
 VECTOR = "vector"
-STEPS = 16  # number of steps between two readings of the clock
+STEPS = 16  # The clock is read every 16 steps.
 
 
 def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> tuple[Act, int]:

@@ -1,6 +1,5 @@
-"""Measures the effect of each kernel, and of each other optimization, on the speed of whole training and acting.
-
-    python -m benchmarks.kernels --json OUT
+"""Measures the effect of each kernel, and of each other optimization, on the speed of whole training and acting. The
+command is `python -m benchmarks.kernels --json OUT`.
 
 For each workload, a trainer (or a sampler) with all families of kernels and one without each family are measured in
 turns. A family of kernels is kept only if a workload of users is at least 1.2 times as fast with it.

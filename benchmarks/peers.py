@@ -1,6 +1,5 @@
-"""Compares the sampler with other vector environments, in one run.
-
-    python -m benchmarks.peers --games breakout pong --json OUT
+"""Compares the sampler with other vector environments, in one run. The command is
+`python -m benchmarks.peers --games breakout pong --json OUT`.
 
 The sampler of accel_rl is compared with ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium's
 AsyncVectorEnv and SB3's SubprocVecEnv, measured in turns. All play the same game with frame skip 4 and pictures of

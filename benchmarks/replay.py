@@ -5,7 +5,7 @@ observations of each transition as complete stacks. Prioritized replays also wri
 measured in turns. `benchmarks.gpu --part parr` measures a train step with the replay on the training device and on the
 host (Parr 2017, table 1).
 
-    python -m benchmarks.replay --json OUT
+The command is `python -m benchmarks.replay --json OUT`.
 """
 
 import copy

@@ -1,16 +1,16 @@
 """Measures the sampler's throughput relative to its parts, in one run.
 
-    environment_only  the environments with screen reads and preprocessing, a process on each core
-    inference_only    inference at the batch of one group (of all groups where each has its own thread), with the
-                      fastest number of torch threads. It calls the agent; the sampler replays captured inference
-    sampling          the sampler: workers step, the action server acts
-    bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
+    | environment_only  the environments with screen reads and preprocessing, a process on each core
+    | inference_only    inference at the batch of one group (of all groups where each has its own thread), with the
+    |                   fastest number of torch threads. It calls the agent; the sampler replays captured inference
+    | sampling          the sampler: workers step, the action server acts
+    | bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
 The sampler and its parts are measured in turns. Several values of an option are a sweep over all combinations; the
 samplers of one game and number of workers exist at the same time and are measured in turns.
 
-    python -m benchmarks.sampler --game breakout --json OUT
-    python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
+    | python -m benchmarks.sampler --game breakout --json OUT
+    | python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
 
 The network `none` takes random actions without inference. No learner runs, so sampling never pauses at rollout
 boundaries. --together synchronises all workers every --horizon steps; a sweep of --horizon measures the cost. The sweep

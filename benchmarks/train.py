@@ -1,18 +1,18 @@
 """Compares training throughput with Stable-Baselines3, CleanRL and the parts of training, in one run.
 
-    training           env steps/s of whole training: sampling, inference, updates; no evaluation
-    training_bfloat16  the same in bfloat16, if the CPU multiplies bfloat16 in hardware; everything else is float32
-    environment_only   env steps/s of the emulator with preprocessing, a process on each core
-    inference_only     env steps/s of inference at the batch of one group
-    update_only        samples/s of updates; each sample is used `uses` times
-    bound              1 / (1/environment_only + 1/inference_only + uses/update_only): the parts in sequence
+    | training           env steps/s of whole training: sampling, inference, updates; no evaluation
+    | training_bfloat16  the same in bfloat16, if the CPU multiplies bfloat16 in hardware; everything else is float32
+    | environment_only   env steps/s of the emulator with preprocessing, a process on each core
+    | inference_only     env steps/s of inference at the batch of one group
+    | update_only        samples/s of updates; each sample is used `uses` times
+    | bound              1 / (1/environment_only + 1/inference_only + uses/update_only): the parts in sequence
 
 `ppo` has CleanRL's ppo_atari settings (8 environments x 128, 4 epochs of 4 minibatches). `a2c` has SB3's settings (16
 environments x 5). `dqn` and `c51` have CleanRL's batch of 32 every 4 steps (8 environments x 4, 8 updates). All
 programs use the network of Mnih et al. 2015 and pictures of 84x84. SB3 runs in a separate process. All programs and
 parts are measured in turns.
 
-    python -m benchmarks.train --json OUT [--algorithms dqn c51] [--cleanrl ppo_atari_envpool.py dqn_atari.py ...]
+    | python -m benchmarks.train --json OUT [--algorithms dqn c51] [--cleanrl ppo_atari_envpool.py dqn_atari.py ...]
 """
 
 import json

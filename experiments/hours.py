@@ -33,7 +33,7 @@ EXPERIMENTS = (
     "gorila:tables",
     *(f"stooke:{name}" for name in ("step_size_rules", "step_size_warmup", "dqn_simulators")),
 )
-GPUS = 8  # number of GPUs of the paper's machine
+GPUS = 8  # The paper's machine has 8 GPUs.
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ The experiment figure_2 measures env steps/s per core against simulators per cor
 trains a policy, unless --policy names a run. Table 1, of 8 learners, is a sweep: `python -m launch.sweep
 experiments.stooke:table_1`.
 
-    python -m experiments.sampling figure_2 --device cuda --out sampling.png
+    | python -m experiments.sampling figure_2 --device cuda --out sampling.png
 
 The option `--scale 0.1` shortens the measurements to a tenth.
 """
@@ -25,7 +25,7 @@ from accel_rl.system.command import ended
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, RunError, nearest
 
-CORES = (1, 2, 4, 8, 16)  # numbers of cores of figure 2's curves
+CORES = (1, 2, 4, 8, 16)  # Figure 2 has curves for these numbers of cores.
 PER_CORE = (2, 4, 8, 16, 32, 64)  # Numbers of simulators per core; two groups need at least two simulators.
 EXPERIMENT = "figure_2"
 

@@ -33,7 +33,7 @@ class EpsilonGreedyAgent:
         self.model, self.epsilon_evaluation = model, epsilon_evaluation
         self._powers = powers
         self.epsilon = epsilon
-        self.explores = True  # whether a noisy network adds noise to its weights when the agent acts
+        self.explores = True  # If true, a noisy network adds noise to its weights when the agent acts.
 
     @property
     def epsilon(self) -> float | Tensor:

@@ -88,5 +88,5 @@ class C51(DQN):
             p_t = torch.softmax(batched_index(logits_t, best), -1)
             target = project(batch.r_t[:, None] + batch.discount_t[:, None] * atoms, p_t, atoms)
         losses = cross_entropy(target, batched_index(logits, batch.a_tm1))
-        divergence = losses.detach() - entropy(target)  # the divergence KL(target || prediction)
+        divergence = losses.detach() - entropy(target)  # KL(target || prediction)
         return self.combine_losses(batch, losses, divergence, expectation(logits.detach(), atoms))

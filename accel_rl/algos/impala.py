@@ -63,7 +63,7 @@ class IMPALA(A2C):
     def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.window = RolloutWindow(config.window, T, self.device)
-        self.turn = 0  # index of the group of environments that provides the next batch
+        self.turn = 0  # The group of environments with this index provides the next batch.
 
     @property
     def update_batch(self) -> int:

@@ -81,7 +81,7 @@ class PPO(PolicyGradient):
 
     Config = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
-    _stop = False  # whether the KL divergence has ended the update phase
+    _stop = False  # Becomes true if a large KL divergence ends the update phase.
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config

@@ -68,7 +68,7 @@ class ReplayAlgorithm(Algorithm):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target_network = TargetNetwork(self.agent.model, config.target_interval, config.target_unit)
         self.budget = UpdateBudget(config.intensity, config.batch_size)
-        self.rewards: Tensor | None = None  # rewards of the last batch [N]
+        self.rewards: Tensor | None = None  # The last batch had these rewards [N].
 
     @abstractmethod
     def build_returns(self) -> NStep:

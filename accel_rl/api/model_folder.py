@@ -21,7 +21,7 @@ from accel_rl.models.network_state import network_state
 from accel_rl.system.errors import ConfigError
 
 FORMAT = "accel_rl model 2"
-_AGENT = "agent/"  # prefix of the names of the agent's tensors
+_AGENT = "agent/"  # Names of the agent's tensors begin with this prefix.
 
 
 def check_new(path: Path, flag: str = "") -> None:

@@ -39,7 +39,7 @@ class SegmentStore:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._known: dict[str, str] = {}  # the name and sha256 of each segment on disk
+        self._known: dict[str, str] = {}  # Maps each segment file on disk to its sha256 checksum.
         self._used: dict[str, str] = {}
 
     def begin(self) -> None:

@@ -17,7 +17,7 @@ from accel_rl.system.errors import ConfigError, RunError
 
 _ALIGN = 4096
 
-Layout = dict[str, tuple[str, tuple[int, ...]]]  # maps a name to (dtype, shape)
+Layout = dict[str, tuple[str, tuple[int, ...]]]  # A Layout maps the name of each array to its (dtype, shape).
 
 
 def _offsets(layout: Layout) -> tuple[dict[str, int], int]:

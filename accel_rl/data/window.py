@@ -32,7 +32,7 @@ class RolloutWindow:
         # The data after the last step are frames [1, B, ...], age [1, B] and the recurrent state.
         self._tail: dict[str, Any] = {}
         self._stack = 1
-        self._staging: Staging | None = None  # staging memory of the rollouts
+        self._staging: Staging | None = None
 
     def append(self, rollout: Rollout) -> None:
         """Add a copy of a rollout, since the rollout's memory is reused."""

@@ -31,7 +31,7 @@ def chunks(size: int, k: int) -> list[slice]:
 
 @dataclass(slots=True)
 class _Copy:
-    tensors: dict[str, Tensor]  # views of the shared memory, including "parameters"
+    tensors: dict[str, Tensor]  # The tensors are views of the shared memory, and include "parameters".
     numbers: dict[str, np.ndarray]  # [1] float64 each
     check: np.ndarray  # [1] uint64
 

@@ -44,7 +44,7 @@ class Watch:
         return sorted(self._gone)
 
 
-SETTLE_S = 3.0  # All surviving ranks notice a failure within this number of seconds.
+SETTLE_S = 3.0  # All surviving ranks notice a failure within `SETTLE_S` seconds.
 
 
 class Collective:

@@ -69,7 +69,7 @@ class GuardedStep:
         self.optimizer = optimizer
         self.max_norm = max_norm
         self.skips = SkippedUpdates(flat.data.device)
-        self.knows_on_gpu = not flat.data.is_cpu  # whether only the GPU knows which updates are skipped
+        self.knows_on_gpu = not flat.data.is_cpu  # If true, only the GPU knows which updates are skipped.
 
     def __call__(self, learning_rate: Rate, loss: Tensor) -> Tensor:
         """Clip the gradient, and make one update. `loss` [] is the minimised loss. Return the gradient's norm before

@@ -40,13 +40,13 @@ class LockedChunks(GradientSync):
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(GuardedStep(flat, EachChunk(self), max_norm))
         self.times |= {"sync_s": 0.0, "lock_wait_s": 0.0}
-        self._transfer: ChunkTransfer | None = None  # copies chunks for a learner on a GPU
+        self._transfer: ChunkTransfer | None = None  # A ChunkTransfer copies chunks of the parameters to a GPU.
         self._rank, self._first = rank, rank % len(self.parts)
         # Gradients of ranks other than 0 are dropped until the central parameters have had this number of updates.
         self.warmup_updates = 0
-        self._parameters = [-1] * len(self.parts)  # versions of the parameters and the optimizer state in this rank
+        self._parameters = [-1] * len(self.parts)  # the parameters' versions
         self._states = [-1] * len(self.parts)
-        self.refreshed = 0  # number of times that the parameters were pulled
+        self.refreshed = 0  # Counts the pulls of the parameters.
 
     # -- the central parameters ------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class MultiStepAdam(LockedChunks):
         super().__init__(flat, build_optimizer, max_norm, k, rank)
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
-        self._steps = [0 for _ in self.parts]  # the step count of each chunk's optimizer, which the host knows
+        self._steps = [0 for _ in self.parts]  # The host knows the step count of each chunk's optimizer.
         self.guarded.knows_on_gpu = False  # The host must know how many updates were made, so it waits for each update.
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 

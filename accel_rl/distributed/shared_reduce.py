@@ -20,7 +20,7 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
-_LINE = 8  # number of int64 values in a cache line
+_LINE = 8  # A cache line has 8 int64 values.
 _SPIN_S = 2e-3  # After this time the rank sleeps, because the awaited rank may need this core.
 _SLEEP_S = 2e-4
 

@@ -1,8 +1,8 @@
 """A counter-based generator computes the random numbers of episodes, so that each number is a function of its position,
 not of earlier numbers.
 
-    start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
-    sticky    (seed, episode, step)       -> a number for each frame of the agent step
+    | start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
+    | sticky    (seed, episode, step)       -> a number for each frame of the agent step
 
 The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; core/philox.h). GPUs
 and CPUs draw the same numbers.

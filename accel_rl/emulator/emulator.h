@@ -255,7 +255,7 @@ class Emulator {
     // Returns the action, or with some probability the last action (sticky actions).
     u32 stuck(u32 action) {
         const double drawn = random_draw(snap_.sticky) / 4294967296.0;
-        random_draw(snap_.sticky);  // the second player's action
+        random_draw(snap_.sticky);  // ale-py also draws a random number for the second player's action.
         if (drawn >= snap_.sticky_probability) snap_.last_action = u8(action);
         return snap_.last_action;
     }
@@ -268,7 +268,7 @@ class Emulator {
             for (i32 i = 0; i < step.frames + step.gap; i++) {
                 const u32 action = i < step.frames ? step.action : 0;
                 frame(step.sticks ? stuck(action) : action, i < step.frames ? step.switches : u8(NO_SWITCH));
-                if (step.sticks || i >= step.frames) count_frame();  // ale-py counts these frames of a reset.
+                if (step.sticks || i >= step.frames) count_frame();  // ale-py counts some frames of a reset.
             }
             if (step.switches & RESET) snap_.last_action = 0;
             if (step.moves ? moving != before : !step.until.count) return;
@@ -306,14 +306,14 @@ class Emulator {
     std::shared_ptr<const std::vector<u32>> ops_;
     FastConsole fast_console_;
     State before_[2]{};
-    State loaded_{};  // the state after load()'s first 60 frames
+    State loaded_{};  // load() ends with this state of the console, after 60 frames.
     bool late_[2] = {false, false};
     Random console_random_{};
     u32 checksum_ = 0;
     bool draws_ = true, fast_ = true;
 
   protected:
-    bool keeps_ = true;  // whether every picture is drawn immediately instead of on demand
+    bool keeps_ = true;  // If true, every picture is drawn immediately instead of on demand.
 };
 
 }  // namespace accel

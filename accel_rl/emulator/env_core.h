@@ -77,7 +77,7 @@ class AtariEnvCore : public Emulator {
     u32 frame_skip() const { return rules_.frame_skip; }
 
     EpisodeSteps episode{};
-    std::vector<u8> actions;  // actions of this episode's steps
+    std::vector<u8> actions;
 
   private:
     // The pictures of one step, shared by all environments of a thread.

@@ -1,7 +1,6 @@
 """Serves EnvPool's constructors and calls with this project's emulator. A script for EnvPool only changes its import.
 
     from accel_rl.emulator import envpool                       # instead of: import envpool
-
     envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, episodic_life=True, reward_clip=True)
     obs, info = envs.reset()
     obs, reward, terminated, truncated, info = envs.step(actions)

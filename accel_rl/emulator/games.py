@@ -4,10 +4,10 @@ cartridge.
 A byte of RAM that contains score or lives is described by `[address, form, ...]`. The form determines how many points
 each of the byte's 256 values means:
 
-    bcd w      w * (10 * high digit + low digit)        binary w   w * value
-    low w      w * low digit                            high w     w * high digit
-    low7, low5, low6, low7b, sbyte, bits3-6, bits3-7    other cuts of the byte
-    runs [[n, points], ...]   table [points x 256]      anything else
+    | bcd w      w * (10 * high digit + low digit)        binary w   w * value
+    | low w      w * low digit                            high w     w * high digit
+    | low7, low5, low6, low7b, sbyte, bits3-6, bits3-7    other cuts of the byte
+    | runs [[n, points], ...]   table [points x 256]      anything else
 
 The end of a game is described by a list of clauses. A clause is a list of conditions `[address, [[first, last], ...]]`
 that all must hold.
@@ -31,7 +31,7 @@ CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
 CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
 BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are verified to the release protocol.
-RESET, SELECT = 1, 2  # numbers of the console's switches
+RESET, SELECT = 1, 2  # The console's switches RESET and SELECT have the numbers 1 and 2.
 RIGHT, LEFT, DOWN = 3, 4, 5
 
 _FORMS = {

@@ -15,7 +15,7 @@ namespace accel {
 
 struct Snapshot : Play {
     Random sticky;
-    u32 console_draws;  // numbers drawn from the console's stream, whose seed is fixed
+    u32 console_draws;  // Counts the numbers drawn from the random stream with the fixed seed.
     float sticky_probability;
 };
 

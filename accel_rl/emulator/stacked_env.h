@@ -58,7 +58,7 @@ class StackedEnv {
         final_.resize(ring_.size());
         write(final_.data());
         final_report = report;
-        if (!ended_) return;  // only a life was lost
+        if (!ended_) return;  // After the loss of a life alone, the game continues.
         restart();
         report.lives = core_.lives();
         report.frame = core_.frames();

@@ -36,7 +36,7 @@ AVX2 __m256i placed_wide(const Pixels& p) {
 }
 
 struct Spans {
-    Mask below[WIDTH + 1];  // mask of the pixels before each pixel
+    Mask below[WIDTH + 1];  // The mask below[x] has the pixels 0 to x - 1.
 };
 constexpr Spans make_spans() {
     Spans spans{};

@@ -17,7 +17,7 @@ namespace accel {
 
 struct Task {
     u32 env;
-    i32 action;      // a negative action means a reset
+    i32 action;      // A negative action resets the environment.
     long long seed;  // The seed of the reset; a negative seed means no seed.
     u8* to;          // The destination of the stack; if null, recv copies the stack.
 };

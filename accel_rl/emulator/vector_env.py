@@ -155,9 +155,9 @@ class VectorEnv(GymnasiumVectorEnv):
         shape = (self.batch_size, stack_num, SIDE, SIDE)
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
-        self._obs: np.ndarray | None = None  # observations of the batch that is being played
-        self._last: np.ndarray | None = None  # the environments of the last batch
-        self._new = np.full(num_envs, True)  # environments that have not been seeded
+        self._obs: np.ndarray | None = None  # The environments write their observations into this array.
+        self._last: np.ndarray | None = None  # The last batch had these environments.
+        self._new = np.full(num_envs, True)  # True for environments that have not been seeded.
         self._pending = False
 
     def reset(

@@ -38,7 +38,7 @@ class AtariEnv:
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
         self.exact_restore = game not in INEXACT_RESTORE
-        self.seed, self.episode = seed, 0  # seed, and number of the next episode
+        self.seed, self.episode = seed, 0
         self._rng = episode_rng(seed, 0)
         self._cached = cached
         self.starts: SavedStarts | None = None  # Episodes begin in these saved states instead of after resets.
@@ -50,7 +50,7 @@ class AtariEnv:
         self._preprocess = make_preprocessor(rules.frame, *ale.getScreenDims())
         self._screens = list(self._preprocess.screens)
         self._life_loss = rules.life_loss_ends_return
-        self._rest = range(rules.frame_skip - 1, 0, -1)  # the frames of a step after the first frame
+        self._rest = range(rules.frame_skip - 1, 0, -1)
         self._max_steps = rules.max_episode_steps
         self._steps = 0
         self._lives = ale.lives()
@@ -64,11 +64,9 @@ class AtariEnv:
             protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY, "backend": "ale"},
         )
         self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
-        self._pools = any(
-            frames > 1 for _, frames in self.presses[False]
-        )  # whether the first frame of an episode may be a maximum over two screens
+        self._pools = any(frames > 1 for _, frames in self.presses[False])  # The first observation may be pooled.
         self._held = 0  # With sticky actions, the action of the last emulated frame.
-        self._actions = bytearray()  # the actions of this episode's steps
+        self._actions = bytearray()
         self._last = self._preprocess.last
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
 

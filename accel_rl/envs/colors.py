@@ -12,7 +12,7 @@ import numpy as np
 PAL_ROWS = 250
 
 # fmt: off
-# the luminance of the NTSC colour indices 0, 2, 4 .. 254
+# The table has the luminance of the NTSC colour indices 0, 2, 4 .. 254.
 NTSC_EVEN = (
     0, 74, 111, 142, 170, 192, 214, 236, 64, 95, 122, 148, 172, 193, 214, 233,
     63, 87, 110, 131, 150, 167, 184, 199, 59, 85, 107, 129, 148, 167, 183, 199,

@@ -1,7 +1,7 @@
 """Plays Atari games on this project's emulator with the rules of ale.py. A single call steps a batch of emulated games.
 
-    ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
-    EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
+    | ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
+    | EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
 
 Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. `EmulatorEnv` and `AtariEnv` can
 continue from each other's saved states.
@@ -50,7 +50,7 @@ class EmulatorEnv:
         settings = games()[game]
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
-        self.seed, self.episode = seed, 0  # seed, and number of the next episode
+        self.seed, self.episode = seed, 0
         self.counter = Counter(rules.noop_max, rules.frame_skip, cached, rules.noop_min) if counter else None
         if counter and rules.fire_reset != "none":
             raise ConfigError(

@@ -48,7 +48,7 @@ class GymnasiumEnv:
             if not space.is_np_flattenable:
                 raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a uint8 picture")
         self._flatten = not isinstance(space, gymnasium.spaces.Box)
-        self._seed, self._episode = seed, 0  # seed, and number of the next episode
+        self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
         self._actions: list[int] = []
         self.is_lost = False  # Whether a state could not be restored, so that its episode ends at the next step.

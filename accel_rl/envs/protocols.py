@@ -8,7 +8,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 FRAMES = {"104x80": (104, 80), "104x80-mean": (104, 80), "84x84": (84, 84)}
 FIRE_RESETS = ("none", "frame", "steps")
-FIRE = 1  # number of FIRE among the 18 actions
+FIRE = 1  # FIRE has number 1 among the 18 joystick actions.
 
 
 def _check_int(name: str, value: object, low: int, high: int) -> None:
@@ -22,19 +22,21 @@ class Protocol:
     step is `frame_skip` emulated frames (60 a second) with the same action."""
 
     name: str
-    frame_skip: int = 4  # number of emulated frames per action, 1-60; Mnih 2015, Methods
-    repeat_action_probability: float = 0.0  # probability of a sticky action, drawn for each emulated frame, 0-1
+    frame_skip: int = 4  # Each action is played for 1-60 emulated frames (Mnih 2015, Methods).
+    repeat_action_probability: float = 0.0  # The last action is repeated with this probability (0-1) at each frame.
     noop_min: int = 0  # A reset is followed by noop_min to noop_max emulated no-op frames (uniform), each 0-1000.
     noop_max: int = 30
-    fire_reset: str = "none"  # one of FIRE_RESETS, see `presses`
+    fire_reset: str = "none"  # `presses` describes the values of FIRE_RESETS.
     life_loss_ends_return: bool = True  # Only in training, a lost life ends the return, and the episode continues.
-    max_episode_steps: int = 27_000  # An episode is truncated after this number of agent steps in training.
-    max_evaluation_steps: int = 27_000  # An episode is truncated after this number of agent steps in evaluation.
+    max_episode_steps: int = 27_000  # An episode is truncated after `max_episode_steps` agent steps in training.
+    max_evaluation_steps: int = (
+        27_000  # An episode is truncated after `max_evaluation_steps` agent steps in evaluation.
+    )
     full_action_set: bool = False  # The agent has all 18 joystick actions instead of the actions that the game uses.
     frame: str = "104x80"  # one of FRAMES
-    stack: int = 4  # number of newest frames in an observation, 1-32
-    mode: int | None = None  # the game's mode switch; None means the game's default
-    difficulty: int | None = None  # the game's difficulty switch; None means the game's default
+    stack: int = 4  # An observation consists of the newest 1-32 frames.
+    mode: int | None = None  # None means the game's default mode.
+    difficulty: int | None = None  # None means the game's default difficulty.
 
     def __post_init__(self) -> None:
         _check_int("frame_skip", self.frame_skip, 1, 60)

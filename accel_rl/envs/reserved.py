@@ -24,7 +24,7 @@ class ReservedEnv:
         # The first frame of the reserve environment.
         self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         self._ready = False
-        self._episode = 0  # number of the next episode
+        self._episode = 0
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         if self._ready and episode in (None, self._episode):

@@ -57,7 +57,7 @@ class SavedStarts:
         return points.frames(i), codes[point.steps - 1]
 
 
-_consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # maps (backend, checksum, game) to {point: console}
+_consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # Maps (backend, checksum, game) to {point: console state}.
 
 
 def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:

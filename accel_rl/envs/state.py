@@ -5,7 +5,7 @@ import zlib
 from typing import Any
 
 MAGIC = b"accel_rl.env.1\n"  # The version of the format is part of the magic bytes.
-_LENGTH = 4  # bytes of the header's length and of the checksum, each little-endian
+_LENGTH = 4  # The header's length and the checksum have 4 little-endian bytes each.
 
 
 def pack(header: dict[str, Any], blob: bytes = b"") -> bytes:

@@ -65,8 +65,8 @@ class MemberCount:
     """The total counts of all processes of a member."""
 
     life: int = -1  # Number of the member's newest process that has reported.
-    before: Work = field(default_factory=Work)  # counts of the member's earlier processes
-    now: Work = field(default_factory=Work)  # counts of the member's current process
+    before: Work = field(default_factory=Work)  # The member's earlier processes had these counts.
+    now: Work = field(default_factory=Work)  # The member's current process has these counts.
     recent: list[tuple[float, int]] = field(default_factory=list)
 
     @property
@@ -122,7 +122,7 @@ class BoardKeeper:
         self._name = name
         self._window = window
         self.members = members
-        self.replaced = 0  # number of times that the board's process was replaced
+        self.replaced = 0  # Counts the replacements of the board's process.
         self._stop = False
         self._actor = self._start()
 
@@ -157,8 +157,8 @@ class BoardKeeper:
         self._ray.kill(self._actor)
 
 
-INTERVAL_S = 0.2  # seconds between two reports of a member
-LOST_S = 30.0  # A member considers the driver lost after this number of seconds without an answer.
+INTERVAL_S = 0.2  # A cluster member reports every 0.2 seconds.
+LOST_S = 30.0  # A member considers the driver lost after `LOST_S` seconds without an answer.
 LOOK_S = 0.1
 
 
@@ -172,10 +172,10 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # the report that the board has not answered yet
+        self._asked: Any = None  # The board has not answered this report yet.
         self._sent_at, self._heard_at = 0.0, time.monotonic()
-        self.answer = Answer(0, False, 0.0)  # the board's last answer
-        self.answered = Work()  # the counts in the last answered report
+        self.answer = Answer(0, False, 0.0)  # The board's last answer to the member is stored here.
+        self.answered = Work()  # The board's last answer was to a report of these counts.
         self._reported = Work()
 
     @property

@@ -36,7 +36,7 @@ LOOK_S = 0.1  # The driver polls every process at this interval, in seconds.
 # The driver waits at most this number of seconds for an answer of one process.
 # Members end if the driver is silent for 30 s.
 ANSWER_S = 10.0
-END_S = 120.0  # Members have this number of seconds to finish a training cycle and write a checkpoint.
+END_S = 120.0  # Members have `END_S` seconds to finish a training cycle and write a checkpoint.
 
 
 class Driver:
@@ -71,7 +71,7 @@ class Driver:
         self.members = Members(ray, self.setup, self.roles, counts, self.nodes.share(config))
         self.evaluator = RemoteEvaluator(ray, self.setup, config.seed)
         self.pushes = PushReport()
-        self.evaluation: Evaluation | None = None  # the last completed evaluation
+        self.evaluation: Evaluation | None = None
         self.best = BestAgent(run.path)
         self._shards_replaced, self._snapshot_at = 0, self.updates
         self._short_since: float | None = None  # Time since which fewer than min_bundles bundles have been running.

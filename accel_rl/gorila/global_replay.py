@@ -47,7 +47,7 @@ class GlobalReplay:
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
-        self._parts: dict[int, tuple[int, Replay]] = {}  # maps each member to (number of its process, its transitions)
+        self._parts: dict[int, tuple[int, Replay]] = {}  # Maps each member to (number of its process, its transitions).
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
         """Append a rollout from process number `life` of a member, and return the number of transitions in the replay.
@@ -131,7 +131,7 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # pairs of (batch size N, pending call)
+        self._drawn: deque[tuple[int, Any]] = deque()  # Each pending call has its batch size N.
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:

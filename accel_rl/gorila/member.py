@@ -191,7 +191,7 @@ class MemberClock(Clock):
         self._exchange = exchange
         self._config = config
         self._line = line
-        self._env_steps = 0  # env steps of this process
+        self._env_steps = 0  # This process has taken `_env_steps` env steps.
         # A member's counts include the env steps and updates of its earlier processes.
         self._earlier = Work()
         if state is not None:
@@ -238,7 +238,7 @@ class MemberBarrier(Barrier):
         self._clock, self._line = clock, line
 
     def agreed(self, done: bool) -> bool:
-        return True  # only the driver evaluates
+        return True  # Only the driver process evaluates the agent.
 
     @contextmanager
     def saving(self) -> Iterator[None]:

@@ -26,8 +26,8 @@ from accel_rl.system.process import tune_torch
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 60.0  # The run fails after MOST failed starts of each member and this number of seconds without progress.
-PLACING_S = 30.0  # Placed members must begin within this number of seconds.
+IDLE_S = 60.0  # The run fails after MOST failed starts of each member and `IDLE_S` seconds without progress.
+PLACING_S = 30.0  # Placed members must begin within `PLACING_S` seconds.
 
 
 @dataclass(slots=True)
@@ -41,9 +41,9 @@ class Seat:
     placing: Any = None  # Request to Ray for placing the member's process, or None after Ray's answer.
     place: Place | None = None
     slot: int = 0
-    running: Any = None  # the Ray call that runs the member
-    done_at_start: int = 0  # the member's env steps and updates when its process was started
-    failed_starts: int = 0  # number of consecutive processes of the member that made no env step or update
+    running: Any = None  # The member runs inside this Ray call.
+    done_at_start: int = 0  # The member's process began at this sum of env steps and updates.
+    failed_starts: int = 0  # Counts consecutive processes without an env step or update.
     # Time (time.monotonic()) of the member's next start, or None while its process runs.
     starts_at: float | None = None
     ended: bool = False
@@ -78,8 +78,8 @@ class Members:
         self.replaced = 0
         # Failed starts of all members since the run's last progress, and the run's counts at that time.
         self._failed_starts, self._done = 0, 0
-        self._done_at = time.monotonic()  # time of the run's last progress
-        self._slots: dict[str, int] = {}  # number of shares into which each machine's cores are divided
+        self._done_at = time.monotonic()  # The run made its last progress at this time.
+        self._slots: dict[str, int] = {}  # Maps each machine to the number of shares of its cores.
         for seat in self.seats:
             self._start(seat)
         self._placing_until = time.monotonic() + PLACING_S
@@ -299,7 +299,7 @@ class RemoteEvaluator:
         self._setup = setup
         self._seed = seed
         self._actor: Any = None
-        self._asked: tuple[int, int] | None = None  # the requested evaluation: (env_steps, steps)
+        self._asked: tuple[int, int] | None = None  # A requested evaluation is described by (env_steps, steps).
         self._call: Any = None  # The Ray call that plays the evaluation, or None until `_starts_at`.
         self._starts_at = 0.0
         self._deaths = Deaths()

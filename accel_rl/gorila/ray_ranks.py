@@ -20,10 +20,10 @@ from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, RunError
 
 Strategy = Literal["PACK", "SPREAD"]
-PLACE_S = 60.0  # seconds in which the cluster must have room for all ranks
-START_S = 120.0  # seconds in which the ranks' actors must have started
-POLL_S = 0.1  # seconds between two polls of a rank
-SETTLE_S = 40.0  # Ray detects a lost node by its heartbeats within this number of seconds.
+PLACE_S = 60.0  # The cluster must have room for all ranks within PLACE_S seconds.
+START_S = 120.0  # The ranks' Ray actors must start within START_S seconds.
+POLL_S = 0.1  # Each rank is polled every POLL_S seconds.
+SETTLE_S = 40.0  # Ray detects a lost node by its heartbeats within `SETTLE_S` seconds.
 
 
 def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
@@ -142,9 +142,9 @@ class RayStarter:
 class RankState:
     """The output and exit code of a rank's process since the last poll."""
 
-    code: int | None  # exit code of the process (negative for a signal), or None while the process runs
+    code: int | None  # The process's exit code is negative for a signal.
     output: bytes
-    ending: str  # a line of text that explains how the rank ended
+    ending: str  # One line of text explains how the rank ended.
     reply: dict[str, Any] = field(default_factory=dict)
 
 

@@ -113,7 +113,7 @@ def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
 
 AUTO = "auto"
 ALLOWED = f"{AUTO} (RAY_ADDRESS, or the cluster of this machine) or HOST:PORT"
-CONNECT_S = 10.0  # seconds in which a host must accept a connection
+CONNECT_S = 10.0  # A host must accept a connection within CONNECT_S seconds.
 
 
 def check_address(address: str) -> None:
@@ -198,7 +198,7 @@ def _without_stderr() -> Iterator[None]:
         os.close(null)
 
 
-FREE_S = 30.0  # The name of a dead Ray actor becomes free within this number of seconds.
+FREE_S = 30.0  # The name of a dead Ray actor becomes free within `FREE_S` seconds.
 
 
 def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> Any:
@@ -220,9 +220,9 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
 MARK = "ACCEL_RL_RAY_FOLDER"
 """The environment variable in all processes of a Ray session that contains the session's folder."""
 DRIVER_LOG = "python-core-driver-"
-NODE_S = 60  # seconds in which a node of a local cluster must have joined
-GRACE_S = 1.0  # seconds in which processes may end by themselves
-KILL_S = 20.0  # seconds in which killed processes must have ended
+NODE_S = 60  # A node of a local cluster must join within NODE_S seconds.
+GRACE_S = 1.0  # Processes may end by themselves within GRACE_S seconds.
+KILL_S = 20.0  # Killed processes must end within KILL_S seconds.
 
 
 @contextmanager
@@ -389,7 +389,7 @@ class LocalCluster:
         """Return the process ids of a node, including its actors."""
         result: list[int] = []
         for raylet in self._raylets(i):
-            with suppress(psutil.Error):  # the process has ended
+            with suppress(psutil.Error):  # The process may already have ended.
                 process = psutil.Process(raylet.pid)
                 result += [p.pid for p in (process, *process.children(recursive=True))]
         return result

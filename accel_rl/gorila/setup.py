@@ -112,9 +112,9 @@ class Reader(Exchange):
         return self.sync
 
 
-MOST = 3  # maximum number of consecutive failed starts
-OVER_S = 300.0  # Repeated deaths end the run after this number of seconds without progress.
-MAX_PAUSE_S = 30.0  # maximum pause in seconds before a dead process is replaced
+MOST = 3  # A process may fail to start at most 3 times in a row.
+OVER_S = 300.0  # Repeated deaths end the run after `OVER_S` seconds without progress.
+MAX_PAUSE_S = 30.0  # A dead process is replaced after at most 30 seconds.
 
 
 def pause_after(deaths: int) -> float:

@@ -60,7 +60,7 @@ class Push:
 class AccumulatedPush:
     """The updates that the learners of one machine have made to one slice since the machine's last push."""
 
-    learner: str  # name of the learner's machine
+    learner: str  # `learner` is the name of the learner's machine.
     sequence: int
     version: Version
     """Version of the parameters at which the accumulated updates began."""
@@ -81,7 +81,7 @@ class Pulled:
 
     version: Version
     parameters: Tensor | None  # [n], a copy on the host, or None if the learner has this version
-    optimizer: dict[str, Any] | None = None  # copy on the host of `Optimizer.state_dict`, if requested
+    optimizer: dict[str, Any] | None = None  # A requested copy of `Optimizer.state_dict` is in the host's memory.
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Snapshot:
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]  # `Optimizer.state_dict` of the shard
     updates: int
-    sequences: dict[str, int]  # each learner's last sequence number
+    sequences: dict[str, int]  # Maps each learner to the sequence number of its last push.
     counts: ShardCounts
 
 

@@ -96,9 +96,7 @@ class RayShards:
         self._shards = list(shards)
         self._threads = threads
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
-        self._asked: list[tuple[Future, float] | None] = [None] * len(
-            self.names
-        )  # pairs of (request, time of the request) for `look`
+        self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)
         self.status = [shard.status() for shard in shards]
         """The (version, counts) in each shard's last answer."""
         self._snapshots = [shard.snapshot() for shard in shards]

@@ -21,7 +21,7 @@ from accel_rl.optim.optimizer import Optimizer, Rate
 
 
 class _Pull(NamedTuple):
-    number: int  # number of the pull; a pull with a higher number returns newer parameters
+    number: int  # A pull with a higher number returns newer parameters.
     future: Future
 
 
@@ -61,18 +61,18 @@ class ShardedSync(GradientSync):
         self.learner = learner
         self.parts = chunks(len(flat.data), config.shards)
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
-        self._versions: list[Version | None] = [None] * len(self.parts)  # versions of this learner's parameters
-        self._sequence = 0  # sequence number of the last push
+        self._versions: list[Version | None] = [None] * len(self.parts)  # The learner's parameters have these versions.
+        self._sequence = 0  # The last push had this sequence number.
         # The number of pulls, and for each shard the number of the last pull that returned parameters.
         # Each shard has a (push, pull) per unanswered update, with the oldest update first.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
-        # snapshots of a loaded state that the shards have not received yet
+        # The shards have not received these snapshots of a loaded state yet.
         self._snapshots: list[Snapshot] | None = None
         self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
         self.skips = SkippedUpdates(torch.device("cpu"))
         self.counts = PushCounts()
-        self.refreshed = 0  # number of times that parameters were pulled
+        self.refreshed = 0  # Counts the pulls of the parameters.
         self._bytes = 0
         self.times = {"sync_s": 0.0}
 

@@ -38,8 +38,8 @@ from accel_rl.optim.accumulated import Accumulated
 _MESSAGES = (Version, Push, Accumulated, AccumulatedPush, Pulled, ShardCounts, Snapshot)
 _TYPES: dict[str, Any] = {t.__name__: t for t in _MESSAGES}
 _LENGTH = struct.Struct("<Q")
-_JOINED = 1 << 16  # a message of at most this number of bytes is sent as one packet
-_NONCE = 32  # bytes of the random challenge
+_JOINED = 1 << 16  # A message of at most 64 KiB is sent as one packet.
+_NONCE = 32  # The random challenge of a connection has 32 bytes.
 
 
 def _plain(x: Any, tensors: list[Any]) -> Any:
@@ -125,7 +125,7 @@ def _proof(token: str, nonce: bytes) -> bytes:
 
 
 METHODS = get_args(Method)
-TOKEN_S = 10.0  # seconds in which a new connection must prove that it knows the token
+TOKEN_S = 10.0  # A new connection must prove within TOKEN_S seconds that it knows the token.
 
 
 class Endpoint(NamedTuple):
@@ -158,7 +158,7 @@ class ShardServer:
         self._socket.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # the socket is already closed
+        with contextlib.suppress(OSError):  # The socket may already be closed.
             while True:
                 connection, _ = self._socket.accept()
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
@@ -187,7 +187,7 @@ class ShardServer:
 Locate = Callable[[str], Endpoint | None]
 """A function that returns the endpoint of the shard with this name, or None while the shard has no server."""
 CONNECT_S = 10.0
-SILENT_S = 20  # A host counts as lost after this number of seconds without data or acknowledgements.
+SILENT_S = 20  # A host counts as lost after `SILENT_S` seconds without data or acknowledgements.
 
 
 class SocketTransport:

@@ -69,7 +69,7 @@ class InProcess:
         return Answered(getattr(self._shards[shard], method)(*arguments))
 
 
-RETRY_S = 0.05  # seconds before a lost call is repeated
+RETRY_S = 0.05  # A lost call is repeated after RETRY_S seconds.
 
 
 class ShardCalls:
@@ -79,7 +79,7 @@ class ShardCalls:
         self.transport, self._timeout_s = transport, timeout_s
         self._silent_since: list[float | None] = [
             None
-        ] * transport.shards  # time.monotonic() of the first lost call, or None while the shard answers
+        ] * transport.shards  # Each shard's first lost call is at this time; None if the shard answers.
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
         """Call a shard without waiting for the answer."""

@@ -28,7 +28,7 @@ class _Piece(NamedTuple):
 
     chunk: int
     shard: int
-    whole: slice  # the piece's slice of all parameters
+    whole: slice  # The piece is this slice of all parameters.
     in_chunk: slice
 
 
@@ -36,9 +36,11 @@ class _State:
     """All parameters and the optimizer's state, copied chunk by chunk while the ranks continue."""
 
     def __init__(self, size: int, names: list[str], pieces: int):
-        # vectors [P] of the parameters and of the optimizer's state
+        # The vectors [P] are the parameters and the optimizer's state.
         self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}
-        self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # the scalars of the optimizer's state
+        self.numbers: list[dict[str, float]] = [
+            {} for _ in range(pieces)
+        ]  # The optimizer's state also has these scalars.
 
     def point(self, i: int, piece: _Piece) -> Point:
         """Return views of piece number i."""
@@ -85,10 +87,10 @@ class Uplink:
         self._slices = chunks(size, config.shards)
         self._pieces = list(_pieces(central.parts, self._slices))
         self._base, self._taken, self._pulled = (_State(size, list(decay), len(self._pieces)) for _ in range(3))
-        self._base_updates = [0] * len(central.parts)  # number of updates in the base values of each chunk
+        self._base_updates = [0] * len(central.parts)  # Counts the updates in the base values of each chunk.
         self._taken_updates = [0] * len(central.parts)
-        self._versions: list[Version] = []  # version of the base values of each shard
-        self._sequence = 0  # sequence number of the last push
+        self._versions: list[Version] = []  # The base values of each shard have this version.
+        self._sequence = 0  # The last push had this sequence number.
         self._sent: list[tuple[Future, Future]] | None = (
             None  # (push, pull) of each shard, or None if no push is in flight
         )

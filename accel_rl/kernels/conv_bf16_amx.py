@@ -87,7 +87,9 @@ class _ConvBF16(torch.autograd.Function):
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
 
 
-_last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # cached weights, by the address of the original weight
+_last: dict[
+    int, tuple[Tensor, tuple[Tensor, Tensor]]
+] = {}  # Maps the address of a weight to its cached, repacked copies.
 
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:

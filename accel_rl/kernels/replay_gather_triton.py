@@ -16,7 +16,7 @@ from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty
 
 TERMINATED = tl.constexpr(ring_arrays.TERMINATED)
 STOPS = tl.constexpr(ring_arrays.TERMINATED | ring_arrays.ENDED)
-BLOCK = 1024  # number of words that one program copies at a time
+BLOCK = 1024  # A Triton program copies 1,024 words at a time.
 # A fused multiply-add would round once instead of twice, but results must equal those of torch.
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
@@ -32,7 +32,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     i = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1)
     first = tl.load(cell + i)
-    last = first  # the step after which the transition ends
+    last = first  # The transition ends after step `last`.
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
     if CLIPS:  # The comparison is written so that NaN stays NaN.
@@ -54,7 +54,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     tl.store(discount_t + i, discount, mask=j == 0)
     tl.store(a_tm1 + i, tl.load(action + first % size).to(tl.int64), mask=j == 0)
 
-    is_next = j >= STACK  # whether j is a frame of obs_t
+    is_next = j >= STACK  # True if frame j belongs to the next observation.
     lag = STACK - 1 - j % STACK  # The newest frame has lag 0.
     known = tl.load(age + tl.where(is_next, last, first) % size).to(tl.int32) + is_next.to(tl.int32)
     shown = lag <= known

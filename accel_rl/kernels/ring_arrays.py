@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # meaning of the bits of `flags`
+TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # Each step's `flags` consist of these bits.
 Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 """The fields obs_tm1, obs_t, r_t, discount_t, a_tm1 of a `ReplayBatch`."""
 
@@ -43,7 +43,7 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
     """Gather the n-step transitions that begin at cells [N], which must be sampleable, without waiting for a GPU. With
     `may_overlap`, the two observations may be views of the same memory, which is faster."""
     r_t, discount, goes_on = _step(ring, cell)
-    last = cell  # the step after which the transition ends
+    last = cell  # The transition ends after step `last`.
     for k in range(1, ring.n):
         step = cell + k * ring.B
         reward, more, then_goes_on = _step(ring, step)

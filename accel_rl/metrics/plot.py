@@ -25,7 +25,7 @@ def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int
         groups.setdefault(key, []).append(i)
     result = {}
     for same in groups.values():
-        kept = max(same, key=lambda i: lengths[i])  # the first of several equally long curves
+        kept = max(same, key=lambda i: lengths[i])  # Of several equally long curves, the first is kept.
         result[kept] = [i for i in same if i != kept]
     return dict(sorted(result.items()))
 
@@ -35,9 +35,9 @@ def repeated(kept: str, others: Sequence[str], seed: object) -> str:
     return f"seed {seed} counts once, from {kept}; {counted(len(others), 'more run')} of it: {', '.join(others)}"
 
 
-Column = tuple[np.ndarray, np.ndarray]  # values of the x axis and the y axis of a curve
+Column = tuple[np.ndarray, np.ndarray]  # A Column has the values of the x axis and the y axis of a curve.
 MINUTES = "minutes"  # Minutes are not a column of any file, but computed as wall_s / 60.
-COLUMNS = 3  # number of panels per row
+COLUMNS = 3  # Each row has three panels.
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
 
@@ -133,7 +133,7 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
     """Group runs whose settings differ only by the seed. Of several runs with the same seed, the longest counts. `runs`
     maps each run's folder to its settings."""
     curves: dict[str, Curve] = {}
-    folders: dict[str, list[str]] = {}  # folders of each curve, and of each kind of curve
+    folders: dict[str, list[str]] = {}  # Maps each curve to the folders of its runs.
     paths, found_runs = list(runs), [_curve(settings) for settings in runs.values()]
     columns = [read_column(run, x, y) for run in paths]
     once = counted_once([(key, seed) for key, seed, _ in found_runs], [c[0][-1] for c in columns])

@@ -14,7 +14,7 @@ class Recorder:
     waits for a GPU."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, ...], Tensor] = {}  # sums of each group of metrics, by the group's names
+        self._sums: dict[tuple[str, ...], Tensor] = {}  # Maps the names of a group of metrics to the sums of the group.
         self._counts: dict[tuple[str, ...], int] = {}
 
     def add(self, metrics: UpdateMetrics) -> None:

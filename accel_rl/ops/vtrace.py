@@ -44,7 +44,7 @@ def vtrace(
     carry = discount * c
     if cut is not None:
         carry = carry * (~cut).to(carry.dtype)
-    excess = torch.empty_like(value)  # the difference v_t - V(x_t)
+    excess = torch.empty_like(value)  # `excess` is v_t - V(x_t), the target minus the value.
     after = torch.zeros_like(value[0])
     for t in range(value.shape[0] - 1, -1, -1):
         after = delta[t] + carry[t] * after

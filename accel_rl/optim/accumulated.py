@@ -27,7 +27,7 @@ class Accumulated:
 
     updates: int
     step: Tensor  # [n], the sum of the optimizer's steps: theta <- theta - step
-    added: dict[str, Tensor]  # vectors [n], one per state vector: x <- decay^updates x + added
+    added: dict[str, Tensor]  # The optimizer's state vector x becomes decay^updates x + added.
 
     def is_finite(self) -> bool:
         return all(bool(torch.isfinite(x).all()) for x in (self.step, *self.added.values()))

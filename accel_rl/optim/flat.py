@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-ROW = 1024  # number of values that one float32 sum adds up
+ROW = 1024  # One float32 sum adds up 1,024 values.
 
 
 class FlatParameters:

@@ -162,7 +162,7 @@ class AdaGrad(ElementWise):
     def __init__(self, size: int, epsilon: float = 1e-10, device: str = "cpu"):
         self.epsilon = epsilon
         self.decay = {"square": 1.0}
-        self.square = torch.zeros(size, device=device)  # the sum s of squared gradients
+        self.square = torch.zeros(size, device=device)  # `square` is the sum of squared gradients.
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         # A skipped update has a zero gradient, so the sum does not change and the step is zero.

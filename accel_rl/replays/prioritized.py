@@ -37,7 +37,7 @@ class Prioritized:
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
         # Captured draws and updates read and write these tensors, so the tensors may only be changed in place.
-        self.highest = torch.ones((), device=ring.device)  # largest priority^alpha so far
+        self.highest = torch.ones((), device=ring.device)  # New transitions have the largest priority^alpha so far.
         self._beta = torch.zeros((), dtype=torch.float64, device=ring.device)
         self.beta = beta
         self.generator = torch.Generator(ring.device).manual_seed(seed)

@@ -22,7 +22,7 @@ class Uniform:
         self.ring, self.replacement = ring, replacement
         self.communicator: Communicator = SINGLE_PROCESS
         self.generator = torch.Generator(ring.device).manual_seed(seed)
-        self._largest = 0  # size of the largest batch so far
+        self._largest = 0  # The largest batch so far had this size.
 
     @property
     def key(self) -> Hashable:

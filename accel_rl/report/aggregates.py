@@ -12,7 +12,7 @@ from accel_rl.results.trained_run import BySetting, Run
 
 TAUS = np.linspace(0.0, 2.0, 41)
 """Human-normalised scores (shares) at which performance profiles are evaluated."""
-SIZE = 95  # coverage of a bootstrap interval in percent
+SIZE = 95  # Bootstrap intervals cover 95 percent.
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 
 COLUMNS, PANELS = 3, 12  # A picture without rows has this number of columns, and at most this number of panels.
-ROW_COLUMNS = 6  # number of panels in one row of a picture with rows
+ROW_COLUMNS = 6  # A picture with rows has six panels in each row.
 REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
 
 

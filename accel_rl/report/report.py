@@ -34,7 +34,7 @@ from accel_rl.results.table import Table
 from accel_rl.results.trained_run import BySetting, Run, by_setting
 from accel_rl.system.counts import Count, counted
 
-MOST_NOTES = 10  # maximum number of notes of one kind
+MOST_NOTES = 10  # A report shows at most ten notes of one kind.
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 # The file model.json marks an exported model, whose folder also has its run's config.json and metrics.csv.
 MODEL = "model.json"
-DEPTH = 2  # Runs are searched in this number of nested folders: a sweep has one level, and a folder of sweeps has two.
+DEPTH = 2  # Runs are searched in `DEPTH` nested folders: a sweep has one level, and a folder of sweeps has two.
 APART = (
     "seed",
     "run_dir",

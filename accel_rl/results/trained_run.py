@@ -12,7 +12,7 @@ import numpy as np
 from accel_rl.metrics.plot import Column, counted_once, read_columns, repeated
 from accel_rl.results import run_settings
 
-FULL_LENGTH = 50_000_000  # The papers' times are for this number of env steps.
+FULL_LENGTH = 50_000_000  # The papers' times are for `FULL_LENGTH` env steps.
 
 
 def no_column() -> Column:

@@ -85,10 +85,10 @@ class Concurrent:
         assert sampler.buffers > period // self.each, "the rollouts of a period must stay whole"
         self.period = period
         self.behaviour = self.algo.behaviour()
-        self._rollouts = 0  # number of rollouts in the current period, or 0 before the first period
+        self._rollouts = 0  # Counts rollouts of the current period; 0 before the first period.
         self._owed = [0 for _ in self.learners]  # Env steps of the period, for each learner, whose updates are due.
         self._staged: list[Rollout] = []
-        self._found: list[tuple[str, UpdateMetrics]] = []  # metrics of the period's updates
+        self._found: list[tuple[str, UpdateMetrics]] = []  # The updates of the current period had these metrics.
         self._pause = threading.Event()
         self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
         self._device = Device(self.algo.device)
@@ -139,7 +139,7 @@ class Concurrent:
     # -- a period ------------------------------------------------------------
 
     def _begin(self, remaining: int) -> None:
-        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # env steps of this rank
+        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # this rank's share
         self._rollouts = -(-min(self.period, mine) // self.each)
         self._owed = [algo.owe(self._rollouts * self.each * algo.communicator.size) for algo in self.algos]
 
@@ -178,7 +178,7 @@ class Concurrent:
 
     def _synchronize(self) -> tuple[int, list[UpdateMetrics]]:
         self._device.default_stream().wait_stream(self._stream)
-        env_steps = sum(r.env_steps for r in self._staged)  # env steps of this rank
+        env_steps = sum(r.env_steps for r in self._staged)  # This rank takes an equal part of the remaining env steps.
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = 0
             for rollout in self._staged:

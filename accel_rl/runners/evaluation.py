@@ -75,7 +75,7 @@ class Result:
     """The result of a run."""
 
     env_steps: int
-    score: float  # mean online score of the last episodes
+    score: float  # The last episodes had this mean online score.
     evaluation: Evaluation | None
     exit_code: int  # 0 for success, or 128 + the number of the signal that stopped the run
     wall_s: float

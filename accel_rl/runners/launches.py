@@ -18,7 +18,7 @@ from accel_rl.runners.run_folder import RunFolder, git, git_revision, versions
 from accel_rl.system import hardware
 
 FILE = "launches.json"
-MOST = 1 << 20  # maximum size of a saved diff in bytes
+MOST = 1 << 20  # A saved diff of the source code has at most 1 MiB.
 
 
 def record(run: RunFolder, env_steps: int) -> None:

@@ -29,18 +29,18 @@ MIN_ENVS_PER_THREAD = 4
 class SamplerPlan(NamesEngine):
     """A `SamplerPlan` places the environments, the worker processes and the inference threads of one sampler."""
 
-    T: int  # number of steps of each environment in a rollout
+    T: int  # A rollout has T steps of each environment.
     grouping: Grouping
     device: str
-    buffers: int  # number of rollouts in memory
-    engine: str  # name of the sampling engine
-    worker_cores: tuple[int | None, ...]  # one core for each worker process; None if the worker is not pinned
+    buffers: int  # The memory has room for `buffers` rollouts.
+    engine: str
+    worker_cores: tuple[int | None, ...]  # Each worker process is pinned to a core; None means not pinned.
     shares_cores: bool
-    act_threads: int  # number of threads of one inference operation
-    act_cores: tuple[int, ...] = ()  # cores of the inference thread; empty if the thread is not pinned
+    act_threads: int  # Each inference operation uses `act_threads` threads.
+    act_cores: tuple[int, ...] = ()  # The inference thread is pinned to these cores, or not pinned if empty.
     inference_cores: tuple[
         tuple[int, ...], ...
-    ] = ()  # cores of each group's inference thread; empty if one thread infers for all groups
+    ] = ()  # Each group's inference thread runs on these cores; empty if one thread infers for all.
 
     @property
     def in_process(self) -> bool:

@@ -21,10 +21,10 @@ class RankMemory:
     device engine, rollouts are only on the device."""
 
     rollouts: int
-    simulators: int  # memory of the device engine, or maximum memory of the worker processes
-    replay: int  # bytes of the replay, or 0 without a replay
+    simulators: int  # The device engine or the worker processes need at most these bytes.
+    replay: int  # The replay buffer needs these bytes, or 0 without a replay buffer.
     replay_device: str
-    on_device: bool = False  # whether simulators and rollouts are only on the rank's device
+    on_device: bool = False  # If true, environments and rollouts are only on the rank's device.
 
     @classmethod
     def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":

@@ -46,7 +46,7 @@ class Reporter:
         self._progress: ProgressDisplay | None = None
         self._sinks: list[Sink] = []
         self._csv: CsvSink | None = None
-        self._episodes = 0  # number of episodes at the last row
+        self._episodes = 0  # The last row of metrics was written after `_episodes` episodes.
         self._wall_before = 0.0  # Wall time, in seconds, of earlier processes of this run.
         self._began = self._row_at = time.monotonic()
 

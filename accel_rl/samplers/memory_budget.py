@@ -16,7 +16,7 @@ from accel_rl.samplers.workers.stepper import BUFFERS
 
 EMULATOR_BYTES = 5 * 2**18
 WORKER_BYTES = 96 * 2**20
-DEVICE_EMULATOR_BYTES = 2**14  # bytes per environment of the device engine: saved states, and the logs of two frames
+DEVICE_EMULATOR_BYTES = 2**14  # An environment on a GPU needs 16 KiB.
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ class _Capture(NamedTuple):
     """The captured inference of a group of environments."""
 
     recorder: CallRecorder
-    graph: Any  # a graph of kernels/src/call_graph.h
-    recorded: dict[str, torch.dtype]  # dtype of each recorded value of the agent, by name
+    graph: Any  # `graph` is a CallGraph of kernels/src/call_graph.h.
+    recorded: dict[str, torch.dtype]  # Maps the name of each recorded value of the agent to its dtype.
 
 
 class CapturedInference(Inference):
@@ -60,11 +60,11 @@ class CapturedInference(Inference):
             never = "the compiled kernels are not built"
         self._eligibility = capturable.Eligibility(never)
         self._captures: dict[int, _Capture] = {}
-        self._uncapturable: set[int] = set()  # groups whose network also has operations other than the compiled kernels
-        self._served: set[int] = set()  # groups that were served since the key changed
+        self._uncapturable: set[int] = set()  # The network of these groups cannot be captured.
+        self._served: set[int] = set()  # These groups were served since the key changed.
         # Maps each buffer to the rollout's number, the rollout and its uniform numbers.
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
-        self._placed: dict[int, int] = {}  # maps each group to the number of the rollout whose memory its graph uses
+        self._placed: dict[int, int] = {}  # Maps each group to the rollout whose memory its graph uses.
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:

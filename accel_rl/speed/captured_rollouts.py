@@ -21,7 +21,7 @@ class CapturedRollouts:
         self._enabled = enabled
         # The keys are (whether all actions are drawn before the rollout, buffer).
         self._replays: dict[tuple[bool, int], Replay] = {}
-        self._played: dict[tuple[bool, int], int] = {}  # number of rollouts that were launched from Python
+        self._played: dict[tuple[bool, int], int] = {}  # Counts the rollouts that were launched from Python.
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
         """Play a rollout into the buffer. `agent` is None if all actions are drawn before the rollout. `settings` are

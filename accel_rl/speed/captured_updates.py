@@ -34,7 +34,7 @@ MOST = 16
 class _Graph(NamedTuple):
     replay: Replay
     names: tuple[str, ...]
-    sums: Tensor  # the metrics of the last replay, in the graph's memory
+    sums: Tensor  # The last replay of the graph wrote its metrics here.
     batch: StaticBatch | None
     reads: Reads
 
@@ -57,9 +57,9 @@ class CapturedUpdates:
         self._algo = algo
         self._update = update
         self._graphs = CudaGraphs(algo.device)
-        self._numbers: dict[Hashable, int] = {}  # numbers of this rank's kinds of batches, from 1
-        self._captures: dict[tuple[int, ...], _Graph] = {}  # captured graphs, by `_key`
-        self._warm_ups: dict[tuple[int, ...], int] = {}  # number of updates from Python before the capture, by `_key`
+        self._numbers: dict[Hashable, int] = {}  # This rank's kinds of batches are numbered from 1.
+        self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to its captured graph.
+        self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to the number of updates before its capture.
         self._logged: set[str] = set()
         why = "" if enabled else "--no-capture-updates"
         why = why or hook_of(algo.agent.model) or ""

@@ -49,7 +49,7 @@ class CudaGraphInference(Inference):
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
-        # maps each (buffer, group) to the number of steps since the key changed
+        # Maps each (buffer, group) to the number of steps since the key changed.
         self._served: dict[tuple[int, int], int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:

@@ -24,10 +24,10 @@ Core = tuple[int, ...]
 class Placement:
     """Cores and threads of one rank, with one worker process for each core."""
 
-    # one core per worker process, or None for a worker that is not pinned to a core
+    # Each worker process is pinned to one core, or not pinned (None).
     worker_cores: tuple[int | None, ...]
-    server_cores: tuple[int, ...]  # cores of the action server and the learner
-    torch_threads: int  # threads per operation during learning
+    server_cores: tuple[int, ...]  # The action server and the learner run on these cores.
+    torch_threads: int  # Each operation of the learner uses `torch_threads` threads.
     device: str
     # Number of threads per operation during inference.
     # If workers share the cores with inference, inference uses half of them, because workers compute twice as long.
@@ -179,7 +179,7 @@ def _of_cores(machine: Machine, n: int) -> list[Slot]:
 
 
 def _of_gpus(machine: Machine, chosen: Sequence[int], gpus_per_run: int, runs_per_gpu: int) -> list[Slot]:
-    shares: dict[int, tuple[int, tuple[Core, ...]]] = {}  # maps each GPU to (NUMA node, its cores)
+    shares: dict[int, tuple[int, tuple[Core, ...]]] = {}  # Maps each GPU to (NUMA node, cores near the GPU).
     by_node: list[list[int]] = []
     for i, node in enumerate(machine.nodes):
         mine = [g for g in node.gpus if g in chosen]

@@ -1,8 +1,8 @@
 """One command qualifies a GPU by its tests, acting, training, replays, kernels, and Pong.
 
-    python -m benchmarks.gpu                            # all parts, each in a process of its own
-    python -m benchmarks.gpu --minutes 9 --rest         # where a command may take 10 minutes: repeat it
-    python -m benchmarks.gpu --simulated --tiny         # tries the command itself, without a GPU
+    | python -m benchmarks.gpu                            # all parts, each in a process of its own
+    | python -m benchmarks.gpu --minutes 9 --rest         # where a command may take 10 minutes: repeat it
+    | python -m benchmarks.gpu --simulated --tiny         # tries the command itself, without a GPU
 
 The command needs torch, numpy and ale-py, and writes gpu-NAME.json and gpu-NAME.md.
 """

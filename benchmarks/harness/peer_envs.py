@@ -18,8 +18,8 @@ Act = Callable[[np.ndarray], np.ndarray]
 @dataclass(frozen=True)
 class Shape:
     game: str
-    envs: int  # number of environments of the vectorised peers
-    process_envs: int  # number of environments of peers with a process for each environment
+    envs: int  # Vectorised peers run `envs` environments.
+    process_envs: int  # Peers with one process per environment run `process_envs` environments.
     cores: int
     height: int = 104
     width: int = 80
@@ -30,8 +30,8 @@ class Peer:
     writes the next stacks to `self.obs`."""
 
     name = ""
-    package = ""  # name of the module to import
-    install = ""  # name of the package for pip
+    package = ""  # The peer's Python module has this name.
+    install = ""  # pip installs the package with this name.
     # Whether one object steps all `envs` environments. Otherwise each of `process_envs` environments has a process.
     batched = True
 

@@ -3,9 +3,9 @@
 All replays are filled with pictures of 84x84 in stacks of four from `B` simulators, and each package stores frames as
 compactly as it can. A replay has the number `bytes_each`, the bytes of a transition, and these methods:
 
-    append() -> number of transitions      one step of every simulator
-    sample(N)                              observations before and after, actions, rewards, ends
-    sample_and_update(N)                   the same, and new priorities for them
+    | append() -> number of transitions      one step of every simulator
+    | sample(N)                              observations before and after, actions, rewards, ends
+    | sample_and_update(N)                   the same, and new priorities for them
 """
 
 import functools
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 H, W, STACK = 84, 84, 4
-EPISODE = 500  # number of steps of an episode
+EPISODE = 500  # An episode has 500 steps.
 
 
 @functools.cache

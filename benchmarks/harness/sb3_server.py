@@ -2,7 +2,7 @@
 
 The process runs this file with any Python that has stable-baselines3, and imports nothing of accel_rl:
 
-    python sb3_server.py '{"algorithm": "a2c", "game": "Breakout", "envs": 16, "horizon": 5, "dqn": {}}'
+    | python sb3_server.py '{"algorithm": "a2c", "game": "Breakout", "envs": 16, "horizon": 5, "dqn": {}}'
 
 A request is a number of seconds, and the answer is env steps/s (see served.py).
 """

@@ -8,8 +8,8 @@ from svg import BLUE, GREEN, GREY, INK, LINE, ORANGE, Drawing
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 20, 44, 52
-LOW, HIGH = -21.0, 21.0  # minimum and maximum return of Pong
-EPISODES = 10  # minimum number of episodes of an evaluation
+LOW, HIGH = -21.0, 21.0  # The return of Pong is between -21 and 21.
+EPISODES = 10  # An evaluation must have ten episodes or more.
 
 # Maps a file to (title, x axis, divisor of x, step of its ticks, [(run, label)]).
 CURVES = {

@@ -31,10 +31,10 @@ struct State {
     Tia tia;
     Cartridge cartridge;
     i32 cycle;
-    u32 partial;    // whether the last update ended within a frame
+    u32 partial;    // 1 if the last update ended in the middle of a frame.
     i32 paddle[4];  // Resistances at the paddle ports, in the reference's ohms, or negative without a paddle.
-    u8 fire[2];     // whether the buttons INPT4 and INPT5 are pressed
-    u8 bus;         // the last byte on the data bus
+    u8 fire[2];     // 1 if the button INPT4 or INPT5 is pressed.
+    u8 bus;         // The data bus had this byte last.
     u8 odd_frame;   // This frame is drawn into the picture with this index, 0 or 1.
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");

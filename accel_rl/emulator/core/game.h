@@ -17,7 +17,7 @@ struct ScoreByte {
 
 struct Condition {
     u8 address;
-    u8 values[32];  // a set of the 256 values of a byte
+    u8 values[32];  // One bit for each of the 256 values of a RAM byte.
 
     HD bool holds(const u8* ram) const {
         const u8 v = ram[address & 0x7F];
@@ -39,7 +39,7 @@ struct Clause {
 // A step of a reset repeats an action and switches for some frames, once or until a condition of the RAM holds.
 // RESET releases an action that would stick.
 struct Step {
-    u8 action, switches, frames, gap;  // number of frames without a press after each press
+    u8 action, switches, frames, gap;  // Each press is followed by `gap` frames without a press.
     u8 sticks;                         // Whether the action is sticky like an agent's action, and draws random numbers.
     Clause until;                      // This clause is checked before each press, and an empty clause means one press.
     u8 moves;                          // If not 0, the presses repeat until the byte at this address has changed.
@@ -61,10 +61,10 @@ struct Game {
     i32 rolls_over;   // This value is subtracted from a score that reaches it, and 0 means no subtraction.
     i32 wrap;         // This value is added to a negative reward, and 0 means no addition.
     i32 unpaid;       // A reward of exactly this value counts as 0, and 0 means no such value.
-    i32 least, most;  // limits of a reward
+    i32 least, most;  // Rewards are clipped to the range from `least` to `most`.
     u8 lives_address;
     i16 lives[256];
-    u8 more_lives_address;  // address of a second byte of the lives, if any
+    u8 more_lives_address;  // A second RAM byte of the lives has this address, if it exists.
     i16 more_lives[256];
     // Lives that are reported after a reset, before the first frame; -1 means the lives in the RAM.
     i16 lives_at_reset;

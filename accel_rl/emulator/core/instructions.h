@@ -203,7 +203,7 @@ struct Instruction {
             case 0xAA: load(p.x, p.a); break;
             case 0xBA: load(p.x, p.sp); break;
             case 0x9A: p.sp = p.x; break;
-            default: break;  // opcode 0xEA (NOP), and undocumented opcodes
+            default: break;  // NOP (0xEA) and undocumented opcodes have no effect.
         }
     }
 };

@@ -16,7 +16,7 @@ namespace accel {
 enum ObservationKind : u8 { SUBSAMPLE, MEAN, AREA, OBSERVATION_KINDS };
 
 constexpr i32 MOST_ROWS = 262;
-constexpr i32 ROWS = 210;  // number of rows that MEAN and AREA support
+constexpr i32 ROWS = 210;  // MEAN and AREA support pictures of 210 rows.
 
 struct GrayFrame {
     u8 pixels[MOST_ROWS * WIDTH];
@@ -115,7 +115,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
             sums[21 * period + x] = u16(p.weight[0] * s[0] + p.weight[1] * s[1] + p.weight[2] * s[2]);
         }
     u16 any = 0;
-    for (i32 x = 0; x < 84; x++) {  // division by 200, rounded
+    for (i32 x = 0; x < 84; x++) {  // Sums are divided by 200 and rounded.
         const u16 sum = u16(sums[x] + 100), value = u16((sum >> 3) * 5243u >> 17);
         any |= sum == u16(value * 200);
         out[x] = u8(value);
@@ -178,7 +178,7 @@ struct Observer {
     i32 rows;
     AreaLine* line;           // `area_line` for this processor's instructions, or null for the portable function
     u8 largest[ROWS][WIDTH];  // Maximum of two frames, for MEAN; some rows may be unused (see `at`).
-    u16 at[ROWS];             // for each row, the row of `largest` that has its values
+    u16 at[ROWS];             // Maps each picture row to the row of `largest` with its values.
 
     // If `second` is null, only the first frame is used.
     HD void observe(const GrayFrame& first, const GrayFrame* second, u8* out) {

@@ -33,7 +33,7 @@ struct Play {
 
 // The state of one episode.
 struct EpisodeSteps {
-    u32 steps, held;  // number of agent steps, and the action of the last frame
+    u32 steps, held;  // `held` is the action of the last frame.
     i32 lives_before;
 };
 

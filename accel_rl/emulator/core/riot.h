@@ -20,12 +20,12 @@
 namespace accel {
 
 struct Riot {
-    i32 set_cycle;    // cycle of this frame at which the timer was written
+    i32 set_cycle;    // The timer was written at this cycle of the frame.
     i32 read_offset;  // Cycles between expiry and the first INTIM read after it, or 0 before that read.
-    u8 value;         // the value that was written to the timer
-    u8 shift;         // log2 of the timer's divider
-    u8 swacnt;        // direction of port A, which is stored and read back, but not applied to the inputs
-    u8 swcha, swchb;  // pins of the joysticks and the console switches
+    u8 value;         // The program wrote this value to the timer.
+    u8 shift;         // The timer divides the CPU's cycles by 2^shift.
+    u8 swacnt;        // The direction of port A is stored and read back, but not applied to the inputs.
+    u8 swcha, swchb;  // SWCHA has the pins of the joysticks, and SWCHB those of the console switches.
 };
 
 HD void riot_reset(Riot& r, u8 timer) {

@@ -32,14 +32,14 @@ constexpr i32 WIDTH = 160;
 constexpr i32 NEVER = 0x7FFFFFFF;
 
 struct Tia {
-    i32 frame_clock;  // clock of pixel -68 of line 0, which is 0 or less
+    i32 frame_clock;  // Line 0 of the picture begins at this clock, which is 0 or less.
     i32 settled;      // The state before this clock has been settled.
     i32 vsync_clock;  // The frame may end from this clock on, which is NEVER while VSYNC is off.
-    i32 hmove_clock;  // clock of the last HMOVE
+    i32 hmove_clock;  // HMOVE was last written at this clock.
     i32 dump_cycle;   // The cycle at which VBLANK last let the paddles' capacitors charge.
     u32 collisions;   // `pair_bit` of tia_settle.h defines these bits.
-    u32 pf;           // 20 bits, of which bit 0 is leftmost
-    u8 colour[4];     // colours of P0, P1, PF, BK
+    u32 pf;           // The playfield has 20 bits, of which bit 0 is leftmost.
+    u8 colour[4];     // Players, playfield and background have these colours.
     u8 nusiz[2];
     u8 ctrlpf;
     u8 right_reflected;  // This flag is latched from ctrlpf at the end of a line, or before its right half.
@@ -47,17 +47,17 @@ struct Tia {
     u8 grp[2], grp_old[2];
     u8 enam[2];
     u8 enabl, enabl_old;
-    u8 hm[5];    // motions of the objects, with the high nibble in 0-15
-    u8 vdel[3];  // delays of P0, P1, BL
+    u8 hm[5];    // HMOVE moves the five objects by these numbers (0-15).
+    u8 vdel[3];  // Players and ball are delayed if VDELP0, VDELP1 or VDELBL is set.
     u8 resmp[2];
-    u8 pos[5];           // positions 0-159 of the objects, by TiaObject
+    u8 pos[5];           // The five objects are at these positions (0-159).
     u8 first_hidden[2];  // Whether P0 and P1 were just reset, so that the first copy is not visible on this line.
-    u8 hmove_blank;      // whether the next displayed line starts with 8 black pixels
+    u8 hmove_blank;      // If 1, the next displayed line starts with 8 black pixels.
     u8 vblank;
     u8 dumped;       // Whether bit 7 of VBLANK discharges the paddles' capacitors.
-    u8 stars;        // 1-4 if missile 0 moves by itself at the end of each line, see star_motion, otherwise 0
+    u8 stars;        // In 1-4, missile 0 moves by itself at the end of each line (star_motion).
     u8 star_form;    // The form of missile 0 on this line: 0 as set by NUSIZ0, 1 two pixels or more, 2 hidden.
-    u8 colour_loss;  // 1 if PAL shows grays (odd bytes), because the previous frame had an odd number of lines
+    u8 colour_loss;  // If 1, PAL shows grays, because the last frame had an odd number of lines.
 };
 
 struct TiaWrite {
@@ -75,9 +75,9 @@ struct TiaLog {
 
 // The destination of a picture, and the displayed lines.
 struct Picture {
-    u8* pixels;         // Colour bytes [height, 160], or null if only collisions are computed.
-    i32 first_line;     // first displayed scan line
-    i32 height;         // number of displayed scan lines
+    u8* pixels;  // Colour bytes [height, 160], or null if only collisions are computed.
+    i32 first_line;
+    i32 height;
     bool hmove_blanks;  // HMOVE blanks are off for the few games that would display them wrongly.
 };
 

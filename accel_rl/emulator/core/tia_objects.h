@@ -50,7 +50,7 @@ HD constexpr MotionTable make_motion_table() {
         for (i32 nibble = 0; nibble < 16; nibble++) t.pixels[cycle][nibble] = i8(motion_by(cycle, nibble));
     return t;
 }
-HD const i8* hmove_motions(i32 cycle) {  // motions of each nibble
+HD const i8* hmove_motions(i32 cycle) {
     static constexpr MotionTable table = make_motion_table();
     return table.pixels[cycle];
 }

@@ -37,7 +37,7 @@ HD u8 collision_register(u32 collisions, u32 reg) {
 }
 
 struct Line {
-    u8 set[WIDTH];  // set of objects of each pixel from `begin` to `end`
+    u8 set[WIDTH];  // Each pixel from `begin` to `end` has a set of visible objects.
     i32 begin, end;
 
     HD void put(i32 x, u8 bit) {

@@ -55,10 +55,9 @@ inline void bind_layouts(pybind11::module_& device) {
             return found ? found : "";
         },
         "What is impossible in an environment's state; empty if nothing is.");
-    device.attr("words") = py::dict(  // positions in an environment's words
-        py::arg("env") = ENV_WORDS, py::arg("shot") = SHOT_WORDS, py::arg("steps") = offsetof(Env, episode) / 4,
-        py::arg("seed") = offsetof(Env, seed) / 4, py::arg("number") = offsetof(Env, number) / 4,
-        py::arg("age") = offsetof(Env, age) / 4);
+    device.attr("words") = py::dict(py::arg("env") = ENV_WORDS, py::arg("shot") = SHOT_WORDS,
+                                    py::arg("steps") = offsetof(Env, episode) / 4, py::arg("seed") = offsetof(Env, seed) / 4,
+                                    py::arg("number") = offsetof(Env, number) / 4, py::arg("age") = offsetof(Env, age) / 4);
 }
 
 inline void bind_device(pybind11::module_& m) {

@@ -12,9 +12,9 @@ from accel_rl.emulator.device.nvrtc import cubin, version
 from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
-WARP, DRAWING, BEGINNING = 32, 64, 64  # threads per block of the kernels step, draw and begin
-OLDEST = (8, 0)  # minimum supported compute capability of a GPU
-PLAIN_SHARED = 48 * 1024  # bytes of shared memory that a block gets without a request
+WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
+OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
+PLAIN_SHARED = 48 * 1024  # A thread block gets up to 48 KiB of shared memory without a request.
 
 
 def check(device: str) -> None:

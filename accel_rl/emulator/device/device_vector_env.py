@@ -104,7 +104,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         self._envs: DeviceEnvs | None = None
         self._out = DeviceStep.empty(num_envs, self._game)
         self._obs = torch.zeros(num_envs, stack_num, img_height, img_width, dtype=torch.uint8, device=self.device)
-        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # lag of each frame of a stack
+        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # ages of frames
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None

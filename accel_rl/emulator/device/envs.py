@@ -10,7 +10,7 @@ from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.game import DeviceGame
 from accel_rl.emulator.device.step import STATE, TABLES, play_on_host, step_arguments, step_atari
 
-MOST_FINISHING = 256  # threads of the kernel that repeats steps with the plain core
+MOST_FINISHING = 256  # The kernel that repeats steps with the plain core has 256 threads.
 
 
 class DeviceStep(NamedTuple):

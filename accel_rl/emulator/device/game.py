@@ -48,8 +48,8 @@ class AgentStepRules:
     max_steps: int
     life_loss: bool
     repeat_probability: float
-    frame: str  # one of FRAMES of envs.protocols
-    oldest: int  # value at which `age` saturates
+    frame: str
+    oldest: int  # The age of an episode is counted up to `oldest` agent steps.
 
 
 class DeviceGame:

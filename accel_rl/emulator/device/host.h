@@ -35,7 +35,7 @@ struct HostWarp {
         return result;
     }
 
-    u64 iterations = 0;  // number of iterations of the warp's longest lane, between two meetings
+    u64 iterations = 0;
 };
 
 struct HostBlock {

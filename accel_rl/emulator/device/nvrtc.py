@@ -1,6 +1,6 @@
 """NVRTC compiles the kernels for a GPU, and needs neither nvcc nor a GPU.
 
-    kernels.cu and all headers  ->  NVRTC  ->  cubin and compile log  ->  a file of the cache folder
+    | kernels.cu and all headers  ->  NVRTC  ->  cubin and compile log  ->  a file of the cache folder
 
 The name of the cached file contains a hash of everything that determines the result: sources, flags, NVRTC's version,
 architecture. The cache folder is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.

@@ -1,7 +1,7 @@
 """An agent step on a device is one torch operator. On a GPU the operator runs kernels, and on a CPU the host build of
 these kernels.
 
-    step -> draw -> finish -> begin        (kernels/kernels.cu)
+    | step -> draw -> finish -> begin        (kernels/kernels.cu)
 
 Like torch's own operators, the step runs on the current stream, and can be captured in CUDA graphs.
 """

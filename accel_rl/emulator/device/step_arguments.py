@@ -3,7 +3,7 @@
 import ctypes
 from ctypes import c_bool, c_double, c_uint8, c_uint32, c_uint64
 
-POINTER = c_uint64  # type of an address in the memory of the device
+POINTER = c_uint64  # Addresses in a GPU's memory have 64 bits.
 
 
 class EnvArrays(ctypes.Structure):

@@ -17,6 +17,6 @@ T* at(address a) {
     return reinterpret_cast<T*>(a);
 }
 
-constexpr std::size_t ONE_THREAD_BYTES = 1 << 19;  // Moving this number of bytes takes as long as waking a thread.
+constexpr std::size_t ONE_THREAD_BYTES = 1 << 19;  // Moving `ONE_THREAD_BYTES` bytes takes as long as waking a thread.
 
 }  // namespace accel

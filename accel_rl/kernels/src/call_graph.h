@@ -18,7 +18,7 @@ namespace accel {
 // A kernel that is called with its arguments as a sequence of integers.
 struct Callable {
     void (*function)(const i64* numbers);
-    std::vector<bool> addresses;  // whether each argument is an address
+    std::vector<bool> addresses;  // True for each argument that is an address.
 };
 
 inline std::map<std::string, Callable>& callables() {

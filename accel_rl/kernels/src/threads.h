@@ -22,7 +22,7 @@ inline Team& team() {
 // Otherwise a sum would depend on the thread that computed it.
 inline unsigned float_mode() {
 #if ACCEL_X86
-    return _mm_getcsr() & ~0x3fu;  // the modes without the status flags
+    return _mm_getcsr() & ~0x3fu;  // The result has the modes without the status flags.
 #else
     return 0;
 #endif

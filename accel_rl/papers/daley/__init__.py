@@ -46,7 +46,7 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         target_interval=10_000,  # Table 5: C
         learning_rate=2.5e-4,  # appendix B
         optimizer="rmsprop-centered",  # appendix B
-        rmsprop_alpha=0.95,  # appendix B, of both moments
+        rmsprop_alpha=0.95,  # Appendix B has the value 0.95 for both moments.
         optimizer_eps=0.01,  # appendix B
         network="nature",  # Mnih et al. 2015
         epsilon=1.0,  # Mnih et al. 2015: epsilon falls to 0.1 within a million steps
@@ -68,14 +68,14 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         ),
         evaluation=replace(base.evaluation, interval=250_000, episodes=30),  # section 5.2
         schedule="concurrent" if variant in ("concurrent", "both") else "lockstep",
-        env_steps=FILL + 50_000_000,  # section 5.2: 200 M frames
+        env_steps=FILL + 50_000_000,  # Section 5.2 trains for 200 M frames.
         seed=seed,
     )
 
 
 @levels(
     Level({"threads": [n for n, _ in FOURTEEN], "variant": [v for _, v in FOURTEEN]}),
-    seeds=(0, 1, 2, 3, 4),  # section 5.1: five trials
+    seeds=(0, 1, 2, 3, 4),  # Section 5.1 has five trials.
 )
 def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
     """The speed test of Tables 1 to 3 (section 5.1) plays Pong for a million env steps after the random start, with a
@@ -91,7 +91,7 @@ def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainC
     )
 
 
-@levels({"game": ATARI_49}, seeds=(0,))  # section 5.2: a single trial
+@levels({"game": ATARI_49}, seeds=(0,))  # Section 5.2 has a single trial.
 def suite(game: str = "pong", seed: int = 0) -> TrainConfig:
     """Table 4 runs the fastest variant in the 49 games. A game's score is its best evaluation."""
     return dqn(game, 8, "both", seed)

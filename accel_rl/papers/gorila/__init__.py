@@ -49,13 +49,13 @@ def gorila(
         batch_size=32,  # Mnih et al. 2015
         intensity=32.0,  # Algorithm 1: an update at each step
         gamma=0.99,  # Mnih et al. 2015
-        target_interval=60_000,  # section 5.1; the interval counts updates of the parameters
+        target_interval=60_000,  # In section 5.1 the interval counts updates of the parameters.
         optimizer="adagrad",  # section 4.2
         # This project chose the learning rate without a search; a small test did not learn Pong with this rate.
         learning_rate=0.003,
-        optimizer_eps=1e-6,  # chosen by this project
+        optimizer_eps=1e-6,  # This project chose 1e-6, because the paper reports no value.
         network="nature",  # section 5.1
-        epsilon=1.0,  # section 5.1: epsilon falls to 0.1 within a million updates of the parameters
+        epsilon=1.0,  # In section 5.1 epsilon falls to 0.1 within a million updates.
         epsilon_final=0.1,
         epsilon_steps=1_000_000,
         epsilon_evaluation=0.05,  # Mnih et al. 2015
@@ -85,7 +85,7 @@ def single(game: str = "pong", seed: int = 0) -> TrainConfig:
     return daley.dqn(game, 1, "standard", seed)
 
 
-@levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # section 5.2: 5 runs
+@levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # Section 5.2 has 5 runs.
 def tables(game: str = "pong", agent: str = "gorila", seed: int = 0) -> TrainConfig:
     """Tables 1 to 4 and Figures 3 to 5 compare Gorila and single-GPU DQN in the 49 games."""
     if agent not in ("gorila", "single"):
@@ -109,7 +109,7 @@ def pong_small(seed: int = 1) -> TrainConfig:
         default,
         replay=replace(default.replay, size=SMALL_REPLAY // SMALL_BUNDLES, start=5_000),
         batch_size=8,
-        intensity=2.0,  # an update every 4 env steps
+        intensity=2.0,  # An update follows every 4 env steps.
         n_step=3,
         network="a3c",
         hidden=64,

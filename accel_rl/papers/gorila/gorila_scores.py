@@ -2,9 +2,9 @@
 
 The scores of a run are read from these files of its folder:
 
-    final/noop.json, final/saved.json                  the final evaluations: accel-rl evaluate RUN --best --save
-    final/random-noop.json, final/random-saved.json    random play at 10 Hz: accel-rl evaluate RUN --random --save
-    evaluations/*.json                                 those during training
+    | final/noop.json, final/saved.json                  the final evaluations: accel-rl evaluate RUN --best --save
+    | final/random-noop.json, final/random-saved.json    random play at 10 Hz: accel-rl evaluate RUN --random --save
+    | evaluations/*.json                                 those during training
 
 Each file is an object with env_steps, score_mean, episodes and protocol. The protocol's `starts` is "saved" for saved
 starts; without this entry, episodes begin with no-ops. `wall_s` (seconds since the run's start) is optional in

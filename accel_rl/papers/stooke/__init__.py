@@ -1,8 +1,8 @@
 """Stooke & Abbeel 2018 (arXiv:1803.02811) train with many simulators (section 5.3), large batches (section 5.4), and
 many learners, synchronous or asynchronous (sections 4.2, 4.3 and 5.5). Each figure and table of the paper has a sweep:
 
-    accel-rl sweep stooke:figure_3 --out runs/figure_3
-    accel-rl report runs/figure_3
+    | accel-rl sweep stooke:figure_3 --out runs/figure_3
+    | accel-rl report runs/figure_3
 
 | in the paper | here |
 |---|---|

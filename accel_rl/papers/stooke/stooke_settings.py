@@ -37,8 +37,8 @@ POLICY_GRADIENT: dict[str, dict[str, Any]] = {
 
 Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "dqn": {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4},  # section 5.4.1
-    "c51": {32: 2.5e-4, 256: 4.2e-4},  # section 5.4.1; Bellemare et al. 2017 for batch size 32
-    "rainbow": {512: 6.25e-5},  # section 5.4.1 uses the learning rate of Hessel et al. 2018
+    "c51": {32: 2.5e-4, 256: 4.2e-4},  # The rates are from section 5.4.1 and Bellemare et al. 2017 (batch size 32).
+    "rainbow": {512: 6.25e-5},  # Section 5.4.1 uses the learning rate of Hessel et al. 2018.
 }
 """Maps {algorithm: {batch size: learning rate}}. Each rate applies up to the next batch size."""
 

@@ -28,7 +28,7 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
 
-START_S = 600.0  # maximum seconds in which rank 0 may load a checkpoint
+START_S = 600.0  # Rank 0 has `START_S` seconds to load a checkpoint.
 
 
 class OwnBatches(SingleProcess):

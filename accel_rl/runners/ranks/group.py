@@ -21,7 +21,7 @@ from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
 
 POLL_S = 0.02
-STOP_S = 120.0  # maximum seconds in which a stopped rank may write its checkpoint
+STOP_S = 120.0  # A stopped rank has `STOP_S` seconds to write its checkpoint.
 MAX_FAILED_STARTS = 3
 
 
@@ -80,10 +80,10 @@ class RankGroup:
         self._starter = starter
         self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
-        self.replaced = 0  # number of killed ranks that were replaced
-        self._given_up = set[int]()  # killed ranks that are not replaced, since the run is ending
-        self._steps_at_start = [0] * size  # env steps of each rank when its process was started
-        self._failed_starts = [0] * size  # number of consecutive starts of each rank without an env step
+        self.replaced = 0  # Counts the killed ranks that were replaced.
+        self._given_up = set[int]()  # Killed ranks in this set are not replaced, since the run is ending.
+        self._steps_at_start = [0] * size  # Each rank had these env steps when its process was started.
+        self._failed_starts = [0] * size  # Counts consecutive starts of each rank without an env step.
 
     def __enter__(self) -> "RankGroup":
         try:

@@ -53,7 +53,7 @@ def main() -> None:
     die_with_parent(setup["parent_pid"])
     before_torch()
     if setup["rank"]:
-        warnings.simplefilter("ignore")  # only rank 0 prints warnings
+        warnings.simplefilter("ignore")  # Only rank 0 prints warnings.
     else:
         warnings.showwarning = show_warning
     # Ctrl-C reaches this process and its parent process, which also requests a stop.

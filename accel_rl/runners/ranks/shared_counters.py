@@ -8,7 +8,7 @@ import numpy as np
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.samplers.episodes import EpisodeTracker
 
-_LINE = 8  # number of int64 values in a cache line
+_LINE = 8  # A cache line has 8 int64 values.
 _STEPS, _EPISODES, _UPDATES = range(3)
 _BEGUN, _FROM, _OTHERS, _ALL_UPDATES, _STOP = range(5)
 
@@ -41,9 +41,9 @@ class SharedCounters:
         return {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
-            "before": ("int64", (ranks, _LINE)),  # counts of each rank's earlier processes
+            "before": ("int64", (ranks, _LINE)),  # Each rank's earlier processes had these counts.
             "recent": ("float64", (ranks, share(window, ranks), 2)),
-            "written": ("int64", (ranks, _LINE)),  # number of recent episodes that each rank has written
+            "written": ("int64", (ranks, _LINE)),  # Each rank has written this number of recent episodes.
         }
 
     @classmethod

@@ -28,7 +28,7 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import RunError
 
-SAVE_S = 1800.0  # maximum seconds in which a rank may write its checkpoint
+SAVE_S = 1800.0  # A rank has `SAVE_S` seconds to write its checkpoint.
 LOOK_S = 1.0
 
 
@@ -90,7 +90,7 @@ class SyncBarrier(Barrier):
         self._rank = rank
         self._size = size
         self._timeout_s = timeout_s
-        self._turns = 0  # number of waits so far, which is the same on every rank
+        self._turns = 0  # Every rank counts the same number of waits at the barrier.
         self._beaten = 0.0
 
     def agreed(self, done: bool) -> bool:

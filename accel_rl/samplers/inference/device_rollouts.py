@@ -44,7 +44,9 @@ class DeviceRollouts:
         for rollout in self.rollouts:
             rollout.staging = self._staging
         self._copying = self._runtime.Stream(device)
-        self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # the last (buffer, t) that was copied
+        self._fetched: list[tuple[int, int] | None] = [
+            None for _ in groups
+        ]  # The last copied step of each group is (buffer, t).
         self._frames_there = [self._runtime.Event() for _ in groups]
         self._actions_there = [self._runtime.Event() for _ in groups]
         # The event of each buffer that follows the rollout's last copies.

@@ -61,9 +61,9 @@ class ActionServer:
             self._gpu = DeviceRollouts(host, self._groups, self.device)
             self._inference = acceleration.on_gpu(self._groups, self._gpu, self._act_on)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
-        self.state: torch.Tensor | None = None  # state of a recurrent agent [B, Z]
-        self._uniform: dict[int, torch.Tensor] = {}  # uniform random numbers [T, B] of each buffer
-        self._one_at_a_time = Lock()  # serializes agents that are not reentrant
+        self.state: torch.Tensor | None = None  # A recurrent agent has the state [B, Z].
+        self._uniform: dict[int, torch.Tensor] = {}  # Maps each buffer to its uniform random numbers [T, B].
+        self._one_at_a_time = Lock()  # The lock serializes calls of agents that are not reentrant.
         self._is_unseen = [False] * len(
             host
         )  # Whether all actions of the buffer's rollout were drawn before it, so that no frame was copied.

@@ -34,7 +34,7 @@ class InferenceThreads:
 
         self._pool, self._stop = pool, Event()
         self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
-        self._rollouts: deque[list[Future[None]]] = deque()  # running rollouts, with the oldest first
+        self._rollouts: deque[list[Future[None]]] = deque()  # The oldest running rollout is first.
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
         """Start a rollout, in which each group's thread calls serve(t, group) for t < T, each time when the group's

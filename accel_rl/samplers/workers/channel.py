@@ -62,7 +62,7 @@ class EventFd:
             os.close(fd)
 
 
-_LINE = 8  # A cache line has this number of int64 values, and no two processes write to one line.
+_LINE = 8  # A cache line has `_LINE` int64 values, and no two processes write to one line.
 
 
 class WorkersSilent(Exception):
@@ -153,8 +153,8 @@ class ServerSide:
         self._step = [_cells(arrays["step"][w]) for w in range(self.workers)]
         self._cells = list(zip(self._answer, self._request, strict=True))
         self._spins, self._event = spins, event
-        self._events: dict[int, EventFd] = {}  # the event of each worker
-        self._controls: dict[int, int] = {}  # maps a socket's file descriptor to its worker
+        self._events: dict[int, EventFd] = {}  # Maps each worker process to the event that wakes it.
+        self._controls: dict[int, int] = {}  # Maps the file descriptor of a socket to its worker process.
         # Maps each worker to (its answers so far, seconds waited since the last answer).
         self._quiet: dict[int, tuple[int, float]] = {}
         self._all = {e.read_fd: e for e in (event, *group_events)}

@@ -11,13 +11,13 @@ namespace accel {
 struct FastBus {
     State& s;
     Rom rom;
-    u32 low, high;  // offsets of a bank that are plain ROM
+    u32 low, high;  // Offsets from `low` to `high` of a bank are plain ROM.
     i32 last_line;
     FastTia tia;
     FastLog log;
     i32 deadline;  // A TIA write at or after this cycle ends the frame.
     i32 give_up;   // A frame that lasts this long does not end in time.
-    i32 phase;     // number of cycles into a scan line at cycle 0
+    i32 phase;     // Cycle 0 of the frame is this cycle of a scan line.
     bool frame_over;
 
     HD void insert(const Rom& inserted) {

@@ -11,7 +11,7 @@
 #include "console.h"
 
 namespace accel {
-// clang-format off: the interpreter is written in macros
+// clang-format off
 
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define FAST_THREADED 1
@@ -45,7 +45,7 @@ HD FastEnd run_fast(FastConsole& k) {
     const i32 deadline = k.deadline, give_up = k.give_up, phase = k.phase;
     FastWrite* log = k.log.writes;
     u32 zero = 0, a, x, y, sp, nz, c, v, d, op, m, address;
-    i32 cycle, offset, line = -phase;  // first cycle of the line that WSYNC last waited for
+    i32 cycle, offset, line = -phase;  // WSYNC last waited for the scan line that begins at cycle `line`.
 #ifdef FAST_THREADED
     static const void* const label[FAST_OP_COUNT] = {
 #define FAST_LABEL(n) &&L_##n,

@@ -27,7 +27,7 @@ struct FastWrite {
 struct FastLog {
     static constexpr u16 ALWAYS = 256, ONCE = 512;
     FastWrite* writes;
-    u32 count, settled;  // number of writes of this frame, and number of these writes that the TIA's state contains
+    u32 count, settled;  // The log has `count` writes, and the TIA's state contains the first `settled` writes.
     u16 last[64];
 
     // Starts a log of writes from the current registers.

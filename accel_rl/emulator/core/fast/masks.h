@@ -101,7 +101,7 @@ HD Mask playfield_mask(const Tia& t) {
     const u32 pf = t.pf;
     const u64 low = bits.four[pf & 255] | u64(bits.four[pf >> 8 & 255]) << 32, high = bits.four[pf >> 16 & 15];
     u64 right_low = low, right_high = high;
-    if (t.right_reflected) {  // bit 19 - i for bit i
+    if (t.right_reflected) {
         const u32 back =
             u32(bits.reversed[pf & 255]) << 12 | u32(bits.reversed[pf >> 8 & 255]) << 4 | bits.reversed[pf >> 16 & 15] >> 4;
         right_low = bits.four[back & 255] | u64(bits.four[back >> 8 & 255]) << 32;

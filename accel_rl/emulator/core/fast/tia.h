@@ -49,7 +49,7 @@ HD const PairTable& pair_table() {
 // The destination of a frame's picture.
 struct FastCanvas {
     u8* pixels;         // The picture is [height, 160], or null to compute only collisions.
-    const u8* palette;  // drawn value [256] of each colour byte
+    const u8* palette;  // Maps each of the 256 colour bytes to the drawn value.
     u16* source;        // For each row, the row with the same pixels; if null, repeated rows are copied.
     const u8* wanted;   // For each row, whether the row is needed; null means all rows.
 };
@@ -62,16 +62,16 @@ struct FastTia {
     Tia& t;
     i32 first_line, height;
     bool hmove_blanks;
-    u32 watched;    // collisions that the program may read
+    u32 watched;    // The program may read these collisions.
     Stretch* wide;  // `stretch` for this processor's instructions, or null for the portable function
     FastCanvas canvas;
-    i32 start, stop;     // clocks of the displayed lines
+    i32 start, stop;     // The displayed lines begin at clock `start` and end at clock `stop`.
     i32 row, row_clock;  // The displayed line that the drawing has reached, and the line's first clock.
     i32 quiet;           // Before this clock the beam is in horizontal blank or after the last line.
     Mask mask[6];
-    u32 unbuilt;         // objects whose mask is not up to date
+    u32 unbuilt;         // The masks of these objects are not up to date.
     u32 active, filled;  // Objects that are visible on a line, and objects whose mask is not empty.
-    u8 shade[4];         // drawn values of the four colours
+    u8 shade[4];         // The four colours are drawn as these values.
 
     HD void begin_frame(const FastCanvas& to) {
         canvas = to;

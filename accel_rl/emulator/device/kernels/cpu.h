@@ -17,7 +17,7 @@ constexpr u8 UNDOCUMENTED = 0x12;  // This opcode replaces POLL_CODE if a ROM co
 // A ROM with its polling loops marked. `rom` and `code` have two bytes more than the ROM.
 struct Program {
     const u8* rom;
-    const u8* code;  // the ROM, in which the first byte of a polling loop is POLL_CODE
+    const u8* code;  // In this copy of the ROM, the first byte of a polling loop is POLL_CODE.
     const Stages* stages;
 };
 
@@ -34,7 +34,7 @@ struct PlainRom {
 struct LaneCpu {
     u32 a, x, y, sp, nz, c, v, d, pc;
     i32 cycle, line_end;
-    u64 slices;  // slices of the cartridge, 16 bits each
+    u64 slices;  // The offsets of the cartridge's four slices have 16 bits each.
     u32 end;
     u32 iterations;
 
@@ -116,10 +116,9 @@ struct LaneCpu {
             address = (base + index) & 0xFFFF;
         }
 
-        // cases that the stages do not have
         const bool touches = stages.reads() || stages.writes(), in_ram = (address & 0x1280) == 0x80;
         const i32 there = page(plain, address);
-        slow |= touches && address & 0x1000 && there < 0;  // a bank switch, or an access to a cartridge's registers
+        slow |= touches && address & 0x1000 && there < 0;  // Bank switches and accesses to a cartridge's registers are slow.
         slow |= work >= WORK_JSR && leaves_ram(work);
         slow |= d && stages.extra() == RIGHT_DECIMAL && work == WORK_ADD;
         if (slow) return step_slow(s, bus, program, opcode, at);
@@ -133,7 +132,6 @@ struct LaneCpu {
             else m = bus.read(address, mode == MODE_ZP || mode == MODE_ZX || mode == MODE_ZY ? b1 : base >> 8, cycle);
         }
 
-        // adder, logic, shifter, jumps
         const u32 from = stages.left(), carry_in = stages.carry_in() == CARRY_C ? c : stages.carry_in();
         const u32 left = from == IN_A ? a : from == IN_X ? x : from == IN_Y ? y : from == IN_SP ? sp : m;
         u32 result = left, carry = c;

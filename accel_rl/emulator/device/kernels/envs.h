@@ -15,8 +15,8 @@ namespace accel {
 struct Env {
     Play play;
     EpisodeSteps episode;
-    u32 seed, number;  // the seed of the random numbers, and the episode's number
-    u32 age;           // agent steps since the episode's first observation, saturating
+    u32 seed, number;  // The random numbers depend on the seed and the episode's number.
+    u32 age;           // Counts agent steps since the episode's first observation, up to `oldest`.
 };
 
 // A frame that can be drawn has the TIA at its start, the length of its log, and its end.
@@ -65,8 +65,8 @@ struct GameTables {
     const u8* rom;         // [rom_bytes + 2]
     const u8* code;        // [rom_bytes + 2], see Program
     const Stages* stages;  // [256]
-    const u8* luminance;   // gray [256] of each colour byte
-    const u8* wanted;      // rows [MOST_ROWS] on which the observation depends
+    const u8* luminance;   // Maps each of the 256 colour bytes to a gray value.
+    const u8* wanted;      // Marks the picture rows on which the observation depends.
     u32 rom_bytes;
     CartridgeKind kind;
 };
@@ -93,7 +93,7 @@ struct StepArguments {
     const long long* action;  // [n] indices into `codes`; a negative index skips the environment
     const i32* codes;         // [actions] numbers of the 18 joystick actions
     StepOutputs out;
-    u32 oldest;  // the value at which `age` saturates
+    u32 oldest;  // `age` counts up to this value.
 };
 
 HD i32 last_line_of(const Game& game) { return game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE; }

@@ -79,7 +79,7 @@ class FinishedStep {
     const u32 i_;
     Env env_;
     Console console_;
-    bool known_[2] = {false, false};  // whether the pictures were drawn as a whole in this step
+    bool known_[2] = {false, false};  // True for a picture that was drawn as a whole in this step.
     bool unknown_ = false;
 };
 

@@ -20,8 +20,8 @@ namespace accel {
 // C and D are multiples of 16. Pictures are [H, W, C] and outputs [rows, columns, D], and r = k / s is 2 or 3.
 struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
-    const std::int64_t m, n;          // number of outputs and of points of a tile, in both directions
-    const std::int64_t down, across;  // numbers of tiles down and across
+    const std::int64_t m, n;          // A tile has m x m outputs and n x n points.
+    const std::int64_t down, across;  // A picture has down x across tiles.
     const bool bare;                  // Whether the tiles read nothing beyond the picture, which has no border.
     // Distances in a picture with its border are stored, because computing them takes slow divisions.
     const std::int64_t below, beside;
@@ -49,7 +49,7 @@ struct ConvF32 {
     }  // The size includes the border and the numbers that the last tiles read beyond the border.
     std::int64_t line() const { return (bare ? W : (across * m + r - 1) * s) * C; }
     std::int64_t bordered() const { return bare ? 0 : height() * line(); }
-    std::int64_t weights() const { return channels() * D; }  // number of weights of one tap or one point
+    std::int64_t weights() const { return channels() * D; }  // Each tap or point has weights() weights.
     std::int64_t all_weights() const { return r * r * weights(); }
     // Number of channels of the outputs, and of the input, that are processed at a time.
     std::int64_t block() const { return widest(D); }

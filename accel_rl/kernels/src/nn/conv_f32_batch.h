@@ -64,7 +64,7 @@ struct Steps {
 
 // A block has as many pictures as have their points in the cache together.
 struct Block {
-    const i64 most, rows, of_input, of_output;  // numbers of pictures, of their tiles, and of floats per point
+    const i64 most, rows, of_input, of_output;
 
     Block(const ConvF32& l, i64 pictures)
         : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),

@@ -18,7 +18,7 @@ template <int R, class Number>
 ACCEL_AVX512 void input_points(const ConvF32& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
                                std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
-    // number of cache lines to prefetch per step
+    // Each step prefetches this number of cache lines.
     const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;
     for (std::int64_t t = 0; t < l.tiles(); t++) {
         for (const std::int64_t c : l.numbers) {
@@ -73,7 +73,7 @@ ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int6
                 to_values_2d<Winograd<R>::output, n, m>(x, y);
                 const __m512 b = _mm512_loadu_ps(bias + d);
                 for (std::int64_t i = 0; i < high; i++)
-                    for (std::int64_t j = 0; j < wide; j++)  // this order of operands keeps NaN
+                    for (std::int64_t j = 0; j < wide; j++)  // With this order of operands, NaN stays NaN.
                         _mm512_storeu_ps(out + ((top + i) * l.columns + left + j) * l.D + d,
                                          _mm512_max_ps(floor, _mm512_add_ps(y[i][j], b)));
             }

@@ -16,7 +16,7 @@ struct Stored {
     i64 stride, plane;
 
     const std::uint8_t* frame(i64 i, i64 s) const { return first + i * stride + s * plane; }
-    i64 together(i64 S) const { return S * plane; }  // number of contiguous bytes of a picture from its first frame on
+    i64 together(i64 S) const { return S * plane; }  // A picture has S contiguous frames of `plane` bytes.
 };
 
 // Pictures consist of S successive frames each, as `gather_stacks` (frame_stacks.h) would copy them.
