@@ -102,10 +102,8 @@ def errors(N: int, device: torch.device) -> torch.Tensor:
 
 
 def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
-    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average.
-
-    A rollout on a device also has its cells in host memory, as samplers return it.
-    """
+    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average. A rollout on a device
+    also has its cells in host memory, as samplers return it."""
     g = torch.Generator().manual_seed(0)
     shape = (spec.stack - 1 + T + 1, B, *spec.frame_shape)
     pixels = partial(torch.randint, 0, 256, dtype=torch.uint8) if spec.is_image else torch.randn

@@ -102,10 +102,8 @@ def cartpole_rainbow(seed: int = 1) -> TrainConfig:
 
 
 def step_sizes(seeds: Sequence[int] = (0, 1)) -> Grid:
-    """This sweep of 2 games x 3 learning rates x 2 seeds takes minutes.
-
-    The command `python -m launch.sweep experiments.cpu:step_sizes` runs this sweep.
-    """
+    """This sweep of 2 games x 3 learning rates x 2 seeds takes minutes. The command `python -m launch.sweep
+    experiments.cpu:step_sizes` runs this sweep."""
     return grid(
         replace(default_config("a2c"), env_steps=20_000),
         {"game": ("pong", "breakout")},

@@ -69,11 +69,8 @@ class EpsilonGreedyAgent:
         return {}
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
-        """Compute action values with gradients, for losses.
-
-        For obs [T * n, ...] of n environments over T steps, return q [T * n, A] and the recurrent state after each step
-        [T, n, Z], or None without a memory.
-        """
+        """Compute action values with gradients, for losses. For obs [T * n, ...] of n environments over T steps, return
+        q [T * n, A] and the recurrent state after each step [T, n, Z], or None without a memory."""
         return self.model.q(obs, noise=self.explores), None
 
     @torch.no_grad()

@@ -25,10 +25,8 @@ from accel_rl.system.counts import Count
 
 @dataclass(frozen=True)
 class DQNConfig(ReplayAlgorithmConfig):
-    """The defaults are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators.
-
-    The learning rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024.
-    """
+    """The defaults are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators. The learning
+    rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024."""
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: Count = 32
@@ -201,10 +199,8 @@ class DQN(ReplayAlgorithm):
         return self.combine_losses(batch, huber(error, self.config.huber), error, q)
 
     def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
-        """Return the mean of losses [N], weighted by the batch's importance weights, as a Loss.
-
-        The errors [N] determine the new priorities, and q [N, A] is reported as a metric.
-        """
+        """Return the mean of losses [N], weighted by the batch's importance weights, as a Loss. The errors [N]
+        determine the new priorities, and q [N, A] is reported as a metric."""
         total = (batch.weight * losses).mean()
         metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}
         return Loss(total, {name: x.detach() for name, x in metrics.items()}, error.detach())

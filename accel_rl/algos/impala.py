@@ -54,10 +54,7 @@ class IMPALAConfig(A2CConfig):
 
 class IMPALA(A2C):
     """IMPALA makes one update per rollout, on the last steps of one group of environments. Older policies sampled part
-    of these steps.
-
-    With one batch and a window of the rollout's length, IMPALA equals A2C.
-    """
+    of these steps. With one batch and a window of the rollout's length, IMPALA equals A2C."""
 
     Config = IMPALAConfig
     on_policy = False  # The loss recomputes values, and V-trace corrects for the policy that sampled.

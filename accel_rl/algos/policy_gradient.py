@@ -232,10 +232,7 @@ class PolicyGradient(Algorithm):
         **report: Tensor,
     ) -> Loss:
         """Return the loss policy_loss + c_v value_loss - c_e entropy. The losses and the entropy are scalars [], and
-        means over `samples` samples.
-
-        The keywords `report` are further metrics.
-        """
+        means over `samples` samples. The keywords `report` are further metrics."""
         c = self.config
         total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
         parts = {

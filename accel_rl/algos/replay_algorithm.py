@@ -117,10 +117,8 @@ class ReplayAlgorithm(Algorithm):
         self.replay.anneal(self.now.progress)
 
     def owe(self, env_steps: int) -> int:
-        """Make the updates for `env_steps` env steps due, or cancel updates if the number is negative.
-
-        Return the number of env steps counted, which is 0 during the initial random play.
-        """
+        """Make the updates for `env_steps` env steps due, or cancel updates if the number is negative. Return the
+        number of env steps counted, which is 0 during the initial random play."""
         if not self.learning:
             return 0
         self.budget.add(env_steps)

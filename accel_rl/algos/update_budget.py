@@ -4,10 +4,8 @@ from typing import Any
 
 
 class UpdateBudget:
-    """Each env step makes `intensity` transitions due, and each update trains on `batch_size` transitions.
-
-    Training intensity is the average number of times that each transition is used (Stooke & Abbeel 2018, section 5).
-    """
+    """Each env step makes `intensity` transitions due, and each update trains on `batch_size` transitions. Training
+    intensity is the average number of times that each transition is used (Stooke & Abbeel 2018, section 5)."""
 
     def __init__(self, intensity: float, batch_size: int):
         self.intensity = intensity

@@ -20,10 +20,8 @@ COPIED = ("protocol.json", "versions.json", "metrics.csv")
 
 
 def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path, dict[str, Any]]:
-    """Write the folder of a model (`ModelFolder`). Return the model's folder, env steps and evaluation.
-
-    Raises ConfigError for wrong settings, before any file is written. Raises RunError if the disk is full.
-    """
+    """Write the folder of a model (`ModelFolder`). Return the model's folder, env steps and evaluation. Raises
+    ConfigError for wrong settings, before any file is written. Raises RunError if the disk is full."""
     out = Path(o.out).expanduser() if o.out else run.path / "model"
     check_new(out, "--out")
     acting, state, agent, _ = trained_agent(run, config, o.checkpoint, greedy=False, best=o.best)

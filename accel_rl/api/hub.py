@@ -32,10 +32,8 @@ def check_name(place: str) -> None:
 
 
 def push(model: Path, place: str, private: bool = False) -> str:
-    """Upload a model, and return the model's address. `place` is NAME/MODEL on the hub, or a new folder.
-
-    Raises ConfigError for wrong settings, and RunError if the hub refuses the model.
-    """
+    """Upload a model, and return the model's address. `place` is NAME/MODEL on the hub, or a new folder. Raises
+    ConfigError for wrong settings, and RunError if the hub refuses the model."""
     check_name(place)
     RunFolder.open(model)
     if not ModelFolder(model).is_there:

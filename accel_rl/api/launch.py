@@ -22,6 +22,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.output import steady_output
 from accel_rl.system.process import open_standard_descriptors
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
@@ -59,10 +60,7 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
 
 def _check_network(config: Resolved) -> None:
     """Raise the ConfigError that the network raises when it is built. The check builds the network without memory for
-    its parameters.
-
-    A user's network that cannot be built without memory is not checked.
-    """
+    its parameters. A user's network that cannot be built without memory is not checked."""
     try:
         with torch.device("meta"):
             build_algorithm(rank_config(config, 0), config.spec, "meta")
@@ -88,10 +86,8 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
 
 
 def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
-    """Start a run in a new folder and train to its end. Raises ConfigError or RunError.
-
-    `path` is the run's new folder; None means the default name.
-    """
+    """Start a run in a new folder and train to its end. Raises ConfigError or RunError. `path` is the run's new folder;
+    None means the default name."""
     if path is not None:
         RunFolder.check_new(path)
     config = checked(given)
@@ -112,6 +108,11 @@ def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
 def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
     """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None."""
     open_standard_descriptors()
+    with steady_output(run.event):
+        return _run_to_end(config, plan, run, state)
+
+
+def _run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":
         g = config.gorila

@@ -13,10 +13,8 @@ from accel_rl.version import __version__
 
 
 def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
-    """Write README.md and, if the run has a score, curve.png.
-
-    `about` has env_steps, and the evaluation as a result of `Evaluation.to_dict`, or None.
-    """
+    """Write README.md and, if the run has a score, curve.png. `about` has env_steps, and the evaluation as a result of
+    `Evaluation.to_dict`, or None."""
     has_curve = _draw(folder, config)
     game = config.env.game or config.env.id
     evaluation = about["evaluation"]

@@ -16,10 +16,8 @@ from accel_rl.system.errors import ConfigError
 
 
 class Preferences(nn.Module):
-    """Computes a number for each action from obs [N, ...], as [N, A]: the logits of a policy, or the action values.
-
-    The largest number belongs to the greedy action. The softmax of the logits is the policy.
-    """
+    """Computes a number for each action from obs [N, ...], as [N, A]: the logits of a policy, or the action values. The
+    largest number belongs to the greedy action. The softmax of the logits is the policy."""
 
     def __init__(self, agent: Agent):
         super().__init__()

@@ -50,10 +50,7 @@ def train(
 
 def raise_if_stopped(result: Result) -> None:
     """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. The run has already
-    saved its state.
-
-    Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the exit code 143.
-    """
+    saved its state. Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the exit code 143."""
     if result.exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if result.exit_code:
@@ -87,9 +84,7 @@ class Run:
     @property
     def metrics(self) -> dict[str, np.ndarray]:
         """Return the columns of metrics.csv by name, [rows] float64 each. A column is NaN in rows without a value.
-
-        `pandas.DataFrame(run.metrics)` builds a table of the metrics.
-        """
+        `pandas.DataFrame(run.metrics)` builds a table of the metrics."""
         try:
             with open(self.path / "metrics.csv", newline="") as f:
                 rows = list(csv.DictReader(f))
@@ -126,10 +121,8 @@ class Run:
     def load_agent(
         self, checkpoint: str = "", *, best: bool = False, greedy: bool = False, seed: int = 0, device: str = ""
     ) -> TrainedPolicy:
-        """Load the newest agent, the agent of the folder `checkpoint`, or the agent with the best evaluation.
-
-        The agent acts on `device`, by default on the run's device, or on a device of this machine, which is logged.
-        """
+        """Load the newest agent, the agent of the folder `checkpoint`, or the agent with the best evaluation. The agent
+        acts on `device`, by default on the run's device, or on a device of this machine, which is logged."""
         run, trained = RunFolder.open(self.path)
         config, _, agent, _ = trained_agent(run, trained, checkpoint, greedy, best, device)
         return TrainedPolicy(agent, config.spec, seed)
@@ -145,10 +138,7 @@ class Run:
         return Run(export(*RunFolder.open(self.path), chosen)[0])
 
     def watch(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Path:
-        """Make a video of an episode, .mp4 or .gif, and return the video's path.
-
-        `options` are those of `accel-rl watch`: steps, seed, greedy, best, checkpoint, device, backend. Raises
-        ConfigError.
-        """
+        """Make a video of an episode, .mp4 or .gif, and return the video's path. `options` are those of `accel-rl
+        watch`: steps, seed, greedy, best, checkpoint, device, backend. Raises ConfigError."""
         chosen = from_keywords(WatchOptions, {"out": "" if out is None else str(out), **options})
         return watch(*RunFolder.open(self.path), chosen)[0]

@@ -15,11 +15,8 @@ def model_names() -> list[str]:
 
 
 def run_path(name: str | os.PathLike[str]) -> Path:
-    """Return the folder of a run or a model, which is given by its path, or as suite/ppo-breakout.
-
-    A folder with this path takes precedence. Raises ConfigError, with a message of one line, if the suite has no such
-    agent.
-    """
+    """Return the folder of a run or a model, which is given by its path, or as suite/ppo-breakout. A folder with this
+    path takes precedence. Raises ConfigError, with a message of one line, if the suite has no such agent."""
     text = os.fspath(name)
     path = Path(text).expanduser()
     if not text.startswith(PREFIX) or path.exists():

@@ -13,6 +13,7 @@ from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.output import steady_output
 
 if TYPE_CHECKING:
     from accel_rl.runners.evaluation import Result
@@ -91,7 +92,8 @@ def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> 
     """Report how the run ended, and return the exit code. `result` is None if another rank reports."""
     if result is None:
         return 0
-    _report(config, run, result)
+    with steady_output():
+        _report(config, run, result)
     return result.exit_code
 
 

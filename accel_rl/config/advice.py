@@ -108,10 +108,7 @@ CONDITIONS = (
 
 def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
     """Return a line for each setting that differs from its default but has no effect in combination with the other
-    settings.
-
-    `resolved` is `config` after resolution.
-    """
+    settings. `resolved` is `config` after resolution."""
     default = dict(settings_of(default_config(config.algorithm)))
     changed = {name: value for name, value in settings_of(config) if value != default.get(name, value)}
     lines = []

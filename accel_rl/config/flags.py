@@ -27,11 +27,8 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
 
 
 def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
-    """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name.
-
-    Raises ConfigError for an unknown flag. The error message suggests the equivalent of another library's flag, or
-    similar names.
-    """
+    """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name. Raises ConfigError
+    for an unknown flag. The error message suggests the equivalent of another library's flag, or similar names."""
     by_name: dict[str, list[str]] = {}  # The names of nested settings are included, such as replay.size.
     for flag in flags:
         parts = flag[2:].split(".")

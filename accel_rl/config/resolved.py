@@ -72,11 +72,8 @@ class Resolved(TrainConfig):
 
 
 def resolve(config: TrainConfig) -> Resolved:
-    """Check settings, and fill in the settings that follow from others.
-
-    Raises ConfigError, with a message of one line, for impossible settings. `resolve` makes all checks that need no
-    other process.
-    """
+    """Check settings, and fill in the settings that follow from others. Raises ConfigError, with a message of one line,
+    for impossible settings. `resolve` makes all checks that need no other process."""
     config.check()
     resolved = fill_in(config)
     check_modes(resolved)

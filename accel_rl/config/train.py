@@ -104,11 +104,8 @@ class TrainConfig:
 
     @property
     def evaluation_limit(self) -> int:
-        """Return the time limit of an evaluation episode, in agent steps.
-
-        The protocol's own limit (5 minutes for mnih2015) does not apply to saved starts (Nair et al. 2015, section
-        5.2).
-        """
+        """Return the time limit of an evaluation episode, in agent steps. The protocol's own limit (5 minutes for
+        mnih2015) does not apply to saved starts (Nair et al. 2015, section 5.2)."""
         own = self.env.max_evaluation_steps
         if own is None and self.env.game and self.evaluation.starts == "noop":
             own = self.env.rules().max_evaluation_steps
@@ -143,11 +140,8 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Build the settings from a config.json of this format or an earlier format.
-
-        Raises ConfigError, with a message of one line, for an unknown field. A missing field gets its default, which is
-        logged.
-        """
+        """Build the settings from a config.json of this format or an earlier format. Raises ConfigError, with a message
+        of one line, for an unknown field. A missing field gets its default, which is logged."""
         values, version = migrated(d), d.get("format", 1)
         algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
         values["algo"] = _build(algo, values.get("algo", {}), version, missing, "algo.")
@@ -169,11 +163,8 @@ class TrainConfig:
 
 
 def default_config(name: str) -> TrainConfig:
-    """Return the default settings of an algorithm, with its paper's environments and horizon.
-
-    `name` is `a2c`, `module:Class`, or `module:function` of a function that returns settings (an experiment). Raises
-    ConfigError.
-    """
+    """Return the default settings of an algorithm, with its paper's environments and horizon. `name` is `a2c`,
+    `module:Class`, or `module:function` of a function that returns settings (an experiment). Raises ConfigError."""
     result = find(name)
     if not isinstance(result, type) and callable(result):
         config = result()

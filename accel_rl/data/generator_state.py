@@ -36,10 +36,8 @@ def restore(generator: torch.Generator, state: Tensor) -> None:
 
 
 def restore_default(cpu: Tensor, gpu: Tensor | None, device: torch.device | str) -> None:
-    """Restore torch's default generators of the CPU and of the GPU on which the run continues.
-
-    `gpu` is None if the run had no GPU; then the GPU's generator is seeded from the CPU's state, which is logged.
-    """
+    """Restore torch's default generators of the CPU and of the GPU on which the run continues. `gpu` is None if the run
+    had no GPU; then the GPU's generator is seeded from the CPU's state, which is logged."""
     torch.set_rng_state(cpu)
     gpus = Device(device)
     if not gpus.queues_work:

@@ -74,9 +74,7 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 
 class PageLocked:
     """Contiguous host tensors whose pages are locked until `close`, so that copies from and to a GPU are asynchronous.
-
-    If the system does not allow page locks, copies are slower, which is logged once.
-    """
+    If the system does not allow page locks, copies are slower, which is logged once."""
 
     def __init__(self, tensors: Iterable[Tensor], module: Any):
         """`module` is the GPU's runtime module (see `system.devices.runtime`)."""

@@ -29,10 +29,8 @@ class GradientMean(Protocol):
         """Compute this rank's gradient of a loss [], which is the mean over a number of samples []."""
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
-        """Average the gradients and the loss [] over all ranks, and clip the mean gradient in `flat.grad`.
-
-        Return (gradient norm before clipping [], mean loss []). `reduce` does not synchronise a GPU.
-        """
+        """Average the gradients and the loss [] over all ranks, and clip the mean gradient in `flat.grad`. Return
+        (gradient norm before clipping [], mean loss []). `reduce` does not synchronise a GPU."""
 
 
 class AllReduce(GradientSync):

@@ -122,10 +122,8 @@ class Central:
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
     def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:
-        """Publish the spare copy of chunk k, whose tensors the caller has written, as the next version.
-
-        `numbers` has the numbers of the optimizer's state, by name.
-        """
+        """Publish the spare copy of chunk k, whose tensors the caller has written, as the next version. `numbers` has
+        the numbers of the optimizer's state, by name."""
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]

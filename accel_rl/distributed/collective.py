@@ -17,11 +17,8 @@ from accel_rl.system.errors import RunError
 
 
 class Watch:
-    """Reports which of the given processes, {rank: pid}, have ended.
-
-    A pidfd works for processes that are not children, and does not confuse a process with a later process of the same
-    pid.
-    """
+    """Reports which of the given processes, {rank: pid}, have ended. A pidfd works for processes that are not children,
+    and does not confuse a process with a later process of the same pid."""
 
     def __init__(self, pids: dict[int, int]):
         self._poll = select.poll()
@@ -116,10 +113,8 @@ class Collective:
         return x
 
     def failed(self, what: str, why: str) -> RunError:
-        """Return the error of a failed operation, naming the ranks that have ended or hang.
-
-        Every healthy rank sets a key in the process group's store, and the error names the ranks without a key.
-        """
+        """Return the error of a failed operation, naming the ranks that have ended or hang. Every healthy rank sets a
+        key in the process group's store, and the error names the ranks without a key."""
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
     def _missing(self) -> str:

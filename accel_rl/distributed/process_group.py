@@ -120,10 +120,8 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
 
 
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
-    """Wait until this rank may end.
-
-    Rank 0 may host the store, so it waits until no other rank needs the store, at most timeout_s.
-    """
+    """Wait until this rank may end. Rank 0 may host the store, so it waits until no other rank needs the store, at most
+    timeout_s."""
     if rank:
         store.set(f"parted/{rank}", "1")
         return

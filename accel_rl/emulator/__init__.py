@@ -1,7 +1,5 @@
-"""This Atari 2600 emulator is exact against ale-py 0.12.1 for the games in benchmarks/results/emulator_trace.md.
-
-The emulator is compiled if a C++ compiler is found.
-"""
+"""This Atari 2600 emulator is exact against ale-py 0.12.1 for the games in benchmarks/results/emulator_trace.md. The
+emulator is compiled if a C++ compiler is found."""
 
 from typing import TYPE_CHECKING, Any
 

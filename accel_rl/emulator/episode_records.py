@@ -29,11 +29,8 @@ class EpisodeSums:
 
 
 class LostLives:
-    """Detects lost lives in a VectorEnv whose episodes end only with games.
-
-    If `count` is False, lost lives are ignored. With `press_fire`, FIRE replaces the agent's action in the step after a
-    lost life, if the game has FIRE.
-    """
+    """Detects lost lives in a VectorEnv whose episodes end only with games. If `count` is False, lost lives are
+    ignored. With `press_fire`, FIRE replaces the agent's action in the step after a lost life, if the game has FIRE."""
 
     def __init__(self, envs: VectorEnv, count: bool, press_fire: bool) -> None:
         self._count = count

@@ -73,10 +73,8 @@ def camel_case(game: str) -> str:
 
 
 def task_game(task: str) -> str:
-    """Return the game of an id of Gymnasium or EnvPool, such as ms_pacman for MsPacman-v5 or MsPacmanNoFrameskip-v4.
-
-    A game's own name is accepted, too. Raises ConfigError.
-    """
+    """Return the game of an id of Gymnasium or EnvPool, such as ms_pacman for MsPacman-v5 or MsPacmanNoFrameskip-v4. A
+    game's own name is accepted, too. Raises ConfigError."""
     name = re.sub(r"^(ALE|accel_rl)/|(NoFrameskip|Deterministic)?-v[0-9]+$", "", task)
     tasks = {camel_case(game): game for game in games()} | {game: game for game in games()}
     if name not in tasks:

@@ -225,10 +225,7 @@ class AtariEnv:
 
     def set_state(self, state: bytes) -> None:
         """Restore a state. After a restore, `screen_rgb` is correct from the next step on, when ale-py draws the screen
-        again.
-
-        A state of this project's emulator is restored by replaying its episode.
-        """
+        again. A state of this project's emulator is restored by replaying its episode."""
         if is_foreign(state, "ale"):
             return replay(self, state)
         header, blob, codes = unpack_origin(state, self, kind="atari", game=self.game, ale_py=ALE_PY)
@@ -254,10 +251,8 @@ class AtariEnv:
         """Do nothing, because the environment holds no resources."""
 
     def _sticky_act(self, code: int) -> int:
-        """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2).
-
-        ale-py's own sticky actions lose the previous action when a state is restored.
-        """
+        """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2). ale-py's own sticky actions
+        lose the previous action when a state is restored."""
         if self._rng.random() >= self._repeat:
             self._held = code
         return self._ale.act(self._held)

@@ -85,11 +85,8 @@ def unclean_reset(game: str, reset: str) -> str | None:
 
 @cache
 def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
-    """Return raw scores {game: {"random", "human", "dqn", "gorila"}} from "null_op" or "human" starts.
-
-    The scores are from Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check
-    them.
-    """
+    """Return raw scores {game: {"random", "human", "dqn", "gorila"}} from "null_op" or "human" starts. The scores are
+    from Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them."""
     tables: dict[str, Any] = json.loads(files("accel_rl.envs").joinpath("scores.json").read_text())
     if start not in ("null_op", "human"):
         raise ConfigError(f"start={start!r} is unknown: must be null_op or human")

@@ -130,10 +130,8 @@ class EmulatorEnv:
         frame[:] = self._alone.frame[0]
 
     def _press_after_reset(self) -> None:
-        """Play the frames before the agent acts (`Protocol.presses`), and begin the episode afterwards.
-
-        If the game ends during these frames, the game is reset again.
-        """
+        """Play the frames before the agent acts (`Protocol.presses`), and begin the episode afterwards. If the game
+        ends during these frames, the game is reset again."""
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
             if self.rules.fire_reset == "frame":

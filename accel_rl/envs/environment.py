@@ -24,16 +24,11 @@ class Env(Protocol):
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         """Start the episode with this number. The first episode has the number 0, and the default is the number after
-        the last episode's number.
-
-        The episode's first frame is written into `frame` [*frame_shape].
-        """
+        the last episode's number. The episode's first frame is written into `frame` [*frame_shape]."""
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
-        """Play one agent step and write the newest frame into `frame`.
-
-        Return (raw reward, terminated, truncated, ended). The environment never resets by itself.
-        """
+        """Play one agent step and write the newest frame into `frame`. Return (raw reward, terminated, truncated,
+        ended). The environment never resets by itself."""
 
     def get_state(self) -> bytes:
         """Return the complete state as bytes, without pickle."""

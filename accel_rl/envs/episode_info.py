@@ -17,10 +17,7 @@ LEFT_OUT = "episode/left_out"
 
 def episode_info(info: Any) -> dict[str, float]:
     """Return the numbers of an `info` and the score of its `episode`. Arrays, texts and Gymnasium's own keys are
-    omitted.
-
-    The result is empty if `info` is not a dict.
-    """
+    omitted. The result is empty if `info` is not a dict."""
     if not isinstance(info, dict):
         return {}
     result = {str(name): _number(x) for name, x in info.items() if "." not in str(name)}

@@ -112,10 +112,8 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 
 
 def replay(env: Replayable, state: bytes) -> None:
-    """Bring `env` to a state that the other Atari backend saved, by replaying its episode's actions.
-
-    Raises ValueError if the origin is unknown, and RunError if the RAM differs.
-    """
+    """Bring `env` to a state that the other Atari backend saved, by replaying its episode's actions. Raises ValueError
+    if the origin is unknown, and RunError if the RAM differs."""
     header, blob = unpack(state, game=env.game)
     result = header.get("origin")
     if result is None:
@@ -142,10 +140,8 @@ _walked: dict[tuple[Any, ...], list[Any]] = {}
 
 
 def _walk(env: Replayable, resets: int) -> None:
-    """Advance a loaded console to its position in the stream of resets.
-
-    Most resets are replayed only once per process.
-    """
+    """Advance a loaded console to its position in the stream of resets. Most resets are replayed only once per
+    process."""
     rules = env.spec.protocol
     kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])
     while len(kept) <= resets // STRIDE:

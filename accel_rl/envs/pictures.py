@@ -36,10 +36,8 @@ class PictureLayout:
 
 
 def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
-    """Return the layout of a picture space, uint8 [H, W], [H, W, C] or [C, H, W], or None for other spaces.
-
-    The channels are the last or the first axis, whichever is smaller.
-    """
+    """Return the layout of a picture space, uint8 [H, W], [H, W, C] or [C, H, W], or None for other spaces. The
+    channels are the last or the first axis, whichever is smaller."""
     if not isinstance(space, gymnasium.spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
         return None
     if len(space.shape) == 2:

@@ -27,10 +27,8 @@ class Preprocessor(Protocol):
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
-    """Create the preprocessor for frames of `kind` (`protocols.FRAMES`) and screens of the given size.
-
-    Sets OpenCV to one thread in this process.
-    """
+    """Create the preprocessor for frames of `kind` (`protocols.FRAMES`) and screens of the given size. Sets OpenCV to
+    one thread in this process."""
     cv2.setNumThreads(1)  # An environment uses one core.
     if kind == "104x80":
         return Subsample(rows, columns)
@@ -42,10 +40,7 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
 
 class Subsample:
     """Computes frames of 104x80 from rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section
-    5.1).
-
-    A screen with another number of rows contributes 104 rows, evenly spaced between its first and last row.
-    """
+    5.1). A screen with another number of rows contributes 104 rows, evenly spaced between its first and last row."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)

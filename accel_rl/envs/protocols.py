@@ -18,10 +18,8 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """One set of rules for playing Atari games. Raises ConfigError (one line) for a value out of its range.
-
-    An agent step is `frame_skip` emulated frames (60 a second) with the same action.
-    """
+    """One set of rules for playing Atari games. Raises ConfigError (one line) for a value out of its range. An agent
+    step is `frame_skip` emulated frames (60 a second) with the same action."""
 
     name: str
     frame_skip: int = 4  # number of emulated frames per action, 1-60; Mnih 2015, Methods

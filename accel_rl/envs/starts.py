@@ -39,10 +39,7 @@ class SavedStarts:
 
     def place(self, env: Replayable, episode: int) -> tuple[int, int]:
         """Bring the console of `env` to the start of an episode, and draw the screen. Return (emulated frames before
-        the start, last action).
-
-        Raises RunError if the console is not in the recorded state.
-        """
+        the start, last action). Raises RunError if the console is not in the recorded state."""
         points = self.points
         i = (self.b + episode * self.B) % len(points)
         point = points.points[i]

@@ -82,10 +82,8 @@ class MemberCount:
 
 
 class Board:
-    """Adds up the reports of all members for the driver.
-
-    A report contains all counts of a process since its start, so a lost or repeated report does no harm.
-    """
+    """Adds up the reports of all members for the driver. A report contains all counts of a process since its start, so
+    a lost or repeated report does no harm."""
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
         """`members` has each member's counts so far. `window` is the number of recent episodes in the online score.

@@ -306,10 +306,8 @@ class PushReport:
         return row
 
     def stale(self, limit: int) -> str:
-        """Return a warning, once, if more than STALE_SHARE of all pushes so far were too old, and otherwise "".
-
-        `limit` is the maximum age of a push.
-        """
+        """Return a warning, once, if more than STALE_SHARE of all pushes so far were too old, and otherwise "". `limit`
+        is the maximum age of a push."""
         pushes = self._last.accepted + self._last.stale
         if self._said or pushes < FEWEST_PUSHES or self._last.stale <= STALE_SHARE * pushes:
             return ""
@@ -322,10 +320,7 @@ class PushReport:
 
 def check(config: Resolved) -> None:
     """Raise ConfigError, with a message of one line, for settings that are impossible on this machine, before any
-    process starts.
-
-    On a running Ray cluster, each member checks the memory of its own machine.
-    """
+    process starts. On a running Ray cluster, each member checks the memory of its own machine."""
     _check_fit(config)
     _check_network(config)
     check_ray()

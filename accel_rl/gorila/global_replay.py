@@ -31,10 +31,7 @@ logger = logging.getLogger(__name__)
 
 class GlobalReplay:
     """The part of the global replay that runs in the replay's own process. Every member that samples fills an equal
-    part of the replay's memory.
-
-    Batches are drawn uniformly from the transitions of all members.
-    """
+    part of the replay's memory. Batches are drawn uniformly from the transitions of all members."""
 
     def __init__(self, setup: Setup, sources: int, life: int):
         """`sources` is the number of members that sample. `life` counts the processes that have run this replay, from

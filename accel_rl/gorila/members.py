@@ -227,10 +227,8 @@ class Nodes:
 
 
 def fitting_share(nodes: Sequence[float], members: int) -> float:
-    """Return the largest share of a node that each of `members` members can have: a whole number, or 1/k.
-
-    `nodes` has the number of cores (or GPUs) of each node. Returns 0 if no node has any.
-    """
+    """Return the largest share of a node that each of `members` members can have: a whole number, or 1/k. `nodes` has
+    the number of cores (or GPUs) of each node. Returns 0 if no node has any."""
     if not sum(nodes):
         return 0.0
     for share in range(int(max(nodes)), 0, -1):

@@ -203,10 +203,7 @@ FREE_S = 30.0  # The name of a dead Ray actor becomes free within this number of
 
 def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> Any:
     """Start a named Ray actor, which Ray does not restart and whose calls Ray does not repeat. Raises RunError if the
-    actor's name stays in use.
-
-    `options` are Ray's options, such as num_cpus, whose default is 0 cores.
-    """
+    actor's name stays in use. `options` are Ray's options, such as num_cpus, whose default is 0 cores."""
     actor = ray.remote(cls).options(
         name=name, namespace=NAMESPACE, max_restarts=0, max_task_retries=0, **{"num_cpus": 0, **options}
     )

@@ -80,9 +80,7 @@ class Place:
 
 def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
     """Return the settings of a member, which uses share number `slot` of the `slots` shares of its machine's cores.
-
-    Only the driver evaluates, and writes to Weights & Biases and TensorBoard.
-    """
+    Only the driver evaluates, and writes to Weights & Biases and TensorBoard."""
     cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)
     return replace(
         config,
@@ -125,10 +123,8 @@ def pause_after(deaths: int) -> float:
 
 
 class Deaths:
-    """Counts the consecutive deaths of one role's processes since one of these processes made progress.
-
-    A temporary fault of a node may cause several deaths. A process that can never make progress dies each time.
-    """
+    """Counts the consecutive deaths of one role's processes since one of these processes made progress. A temporary
+    fault of a node may cause several deaths. A process that can never make progress dies each time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

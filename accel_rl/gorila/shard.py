@@ -219,10 +219,8 @@ class Shard:
         return parts[0].updates
 
     def pull(self, since: Version | None, with_optimizer: bool = False) -> Pulled:
-        """Return the current version, and the parameters if they are newer than the version `since`.
-
-        With `with_optimizer`, also return the optimizer's state.
-        """
+        """Return the current version, and the parameters if they are newer than the version `since`. With
+        `with_optimizer`, also return the optimizer's state."""
         if since == self.version:
             return Pulled(self.version, None)
         state = _copy(self.optimizer.state_dict()) if with_optimizer else None
@@ -244,10 +242,7 @@ class Shard:
 
     def restore(self, snapshot: Snapshot) -> Version:
         """Restore the shard from a snapshot, and start a new epoch. After the restore, all learners pull, because
-        gradients of earlier epochs are stale.
-
-        Return the shard's new version.
-        """
+        gradients of earlier epochs are stale. Return the shard's new version."""
         self._parameters.copy_(snapshot.parameters)
         self.optimizer.load_state_dict(snapshot.optimizer)
         self._sequences, self.counts = dict(snapshot.sequences), replace(snapshot.counts)

@@ -70,10 +70,7 @@ class Uplink:
 
     def __init__(self, central: Central, optimizer: Optimizer, config: ParameterServerConfig, learner: str):
         """`optimizer` is one of the ranks' optimizers, of any size. `learner` is the name by which the shards know this
-        machine.
-
-        Raises ConfigError if the optimizer's updates cannot be accumulated.
-        """
+        machine. Raises ConfigError if the optimizer's updates cannot be accumulated."""
         decay = getattr(optimizer, "decay", None)
         if decay is None:
             raise ConfigError(

@@ -1,7 +1,5 @@
-"""Convolutions in float32 by Winograd's algorithms, with or without a ReLU, are compiled for AVX-512.
-
-Winograd's algorithms need at most half the multiplications of a direct convolution.
-"""
+"""Convolutions in float32 by Winograd's algorithms, with or without a ReLU, are compiled for AVX-512. Winograd's
+algorithms need at most half the multiplications of a direct convolution."""
 
 from typing import Any
 

@@ -42,11 +42,8 @@ def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: in
 
 
 def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor, relu: bool = True) -> Tensor:
-    """Compute conv2d(obs / 255, weight, bias, stride 4), followed by a ReLU with `relu`.
-
-    `obs` is [N, S, H, W] uint8, `weight` [C, S, 8, 8] and `bias` [C]; the result [N, C, rows, columns] float32 is
-    channels-last in memory.
-    """
+    """Compute conv2d(obs / 255, weight, bias, stride 4), followed by a ReLU with `relu`. `obs` is [N, S, H, W] uint8,
+    `weight` [C, S, 8, 8] and `bias` [C]; the result [N, C, rows, columns] float32 is channels-last in memory."""
     if isinstance(obs, FrameStacks):
         return _of_frames(obs, weight, bias, relu)
     result: Tensor = _ConvU8.apply(in_planes(obs), weight, bias, relu)

@@ -70,10 +70,8 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 
 
 def _gather(stacks: FrameStacks) -> Tensor:
-    """Compute `gather_stacks` by torch operations, without synchronising with a GPU.
-
-    A GPU copies one element per index, so frames whose size is a multiple of a word are copied by words.
-    """
+    """Compute `gather_stacks` by torch operations, without synchronising with a GPU. A GPU copies one element per
+    index, so frames whose size is a multiple of a word are copied by words."""
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
@@ -98,11 +96,8 @@ def _words(frames: Tensor) -> Tensor | None:
 
 
 def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> FrameStacks:
-    """Return the observations of T successive steps of neighbouring environments, time-major.
-
-    From frames [R, B, *frame_shape] and age [.., B], steps t .. t + T - 1 of environments b become [T * n, stack,
-    *frame_shape].
-    """
+    """Return the observations of T successive steps of neighbouring environments, time-major. From frames [R, B,
+    *frame_shape] and age [.., B], steps t .. t + T - 1 of environments b become [T * n, stack, *frame_shape]."""
     cells = _cells(T, *b.indices(frames.shape[1]), frames.device)
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 

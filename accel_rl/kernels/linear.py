@@ -62,10 +62,8 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def head_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute the last layer of a network from x [N, F], weight [G, F] and bias [G], as [N, G].
-
-    During acting, each output row is bitwise identical for any batch size.
-    """
+    """Compute the last layer of a network from x [N, F], weight [G, F] and bias [G], as [N, G]. During acting, each
+    output row is bitwise identical for any batch size."""
     out = None if x.dim() != 2 or native.is_left_out() else linear_small_batch(x, weight, bias)
     return F.linear(x, weight, bias) if out is None else out
 
@@ -80,10 +78,8 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _GradInPlace(torch.autograd.Function):
-    """A linear layer whose backward writes the weight's gradient in place.
-
-    `parameter` is the same weight inside a tuple, so that autograd does not track this reference.
-    """
+    """A linear layer whose backward writes the weight's gradient in place. `parameter` is the same weight inside a
+    tuple, so that autograd does not track this reference."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, parameter: tuple[Tensor]) -> Tensor:

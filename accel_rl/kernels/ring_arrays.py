@@ -11,10 +11,8 @@ Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class RingArrays(NamedTuple):
-    """The arrays of `size` cells, with B cells per row, and the settings of n-step returns (`replays.returns`).
-
-    Cell c is stored at index c modulo size. The next step of the same environment is cell c + B.
-    """
+    """The arrays of `size` cells, with B cells per row, and the settings of n-step returns (`replays.returns`). Cell c
+    is stored at index c modulo size. The next step of the same environment is cell c + B."""
 
     frames: Tensor
     """[size, *frame_shape] is the newest frame of the observation before the step."""
@@ -42,10 +40,8 @@ class RingArrays(NamedTuple):
 
 
 def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathered:
-    """Gather the n-step transitions that begin at cells [N], which must be sampleable, without waiting for a GPU.
-
-    With `may_overlap`, the two observations may be views of the same memory, which is faster.
-    """
+    """Gather the n-step transitions that begin at cells [N], which must be sampleable, without waiting for a GPU. With
+    `may_overlap`, the two observations may be views of the same memory, which is faster."""
     r_t, discount, goes_on = _step(ring, cell)
     last = cell  # the step after which the transition ends
     for k in range(1, ring.n):
@@ -111,10 +107,8 @@ def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
 
 
 def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
-    """Replace, in place, the next episode's first frame by the last frame of the ended episode.
-
-    `newest` [N, *frame_shape] are the newest frames, and `final` [N] the slots of the last frames.
-    """
+    """Replace, in place, the next episode's first frame by the last frame of the ended episode. `newest` [N,
+    *frame_shape] are the newest frames, and `final` [N] the slots of the last frames."""
     ended = final >= 0
     if not newest.is_cpu:
         frames = ring.finals.index_select(0, final.clamp(min=0))

@@ -130,10 +130,8 @@ def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
 
 
 def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve]:
-    """Group runs whose settings differ only by the seed. Of several runs with the same seed, the longest counts.
-
-    `runs` maps each run's folder to its settings.
-    """
+    """Group runs whose settings differ only by the seed. Of several runs with the same seed, the longest counts. `runs`
+    maps each run's folder to its settings."""
     curves: dict[str, Curve] = {}
     folders: dict[str, list[str]] = {}  # folders of each curve, and of each kind of curve
     paths, found_runs = list(runs), [_curve(settings) for settings in runs.values()]

@@ -24,10 +24,8 @@ def orthogonal_(layer: Layer, gain: float) -> Layer:
 
 
 def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
-    """Set orthogonal weights and zero biases, except for a bias of 1 at the forget gate (Jozefowicz et al. 2015).
-
-    With a bias of 0 a cell's memory halves in each step, and gradients do not reach back ten steps.
-    """
+    """Set orthogonal weights and zero biases, except for a bias of 1 at the forget gate (Jozefowicz et al. 2015). With
+    a bias of 0 a cell's memory halves in each step, and gradients do not reach back ten steps."""
     for name, p in cell.named_parameters():
         if name.startswith("weight"):
             nn.init.orthogonal_(p)

@@ -22,10 +22,8 @@ _WITHOUT_MODE = {
 
 
 def network_state(model: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a network by name, as views of the network's memory.
-
-    Raises ConfigError if a module has state other than tensors (`get_extra_state`).
-    """
+    """Return the tensors of a network by name, as views of the network's memory. Raises ConfigError if a module has
+    state other than tensors (`get_extra_state`)."""
     state = dict(model.state_dict())
     for name, x in state.items():
         if not isinstance(x, Tensor):
@@ -54,10 +52,8 @@ def check_parameters(model: nn.Module) -> None:
 
 
 def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
-    """Copy a state into a network, name by name, in place. `source` describes the state for the error message.
-
-    Raises ConfigError, with a message of one line, and copies no tensor, if names, shapes or dtypes differ.
-    """
+    """Copy a state into a network, name by name, in place. `source` describes the state for the error message. Raises
+    ConfigError, with a message of one line, and copies no tensor, if names, shapes or dtypes differ."""
     here = network_state(model)
     check_names({name: _kind(x) for name, x in state.items()}, {n: _kind(x) for n, x in here.items()}, source)
     model.load_state_dict(dict(state))

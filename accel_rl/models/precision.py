@@ -21,9 +21,7 @@ WORTH_CONVERTING = 128
 
 def autocast_for(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
     """Context manager in which convolutions and hidden layers multiply in the given precision and add in float32.
-
-    Parameters, gradients and the outputs of heads stay float32.
-    """
+    Parameters, gradients and the outputs of heads stay float32."""
     if precision == "bfloat16" and device.type == "cpu" and not multiplies_bfloat16():
         say_once(
             "--precision bfloat16: this CPU has no instructions for it (AMX or AVX512-BF16); float32 is faster here"

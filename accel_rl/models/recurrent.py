@@ -10,10 +10,8 @@ from accel_rl.models.precision import float32_head
 
 
 class RecurrentBody(nn.Module):
-    """A body and an LSTM over time (Mnih et al. 2016, section 5.1: A3C-LSTM).
-
-    The state of an environment is the concatenation of h and c, [2 * units].
-    """
+    """A body and an LSTM over time (Mnih et al. 2016, section 5.1: A3C-LSTM). The state of an environment is the
+    concatenation of h and c, [2 * units]."""
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
         super().__init__()
@@ -23,11 +21,8 @@ class RecurrentBody(nn.Module):
         self.state_size = 2 * units
 
     def unroll(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute T steps of n environments, time-major.
-
-        From obs [T * n, ...], first [T, n] bool and state [n, 2 units], return features [T * n, units] and the state
-        after each step [T, n, 2 units].
-        """
+        """Compute T steps of n environments, time-major. From obs [T * n, ...], first [T, n] bool and state [n, 2
+        units], return features [T * n, units] and the state after each step [T, n, 2 units]."""
         x = self.body(obs).float().view(*first.shape, -1)
         with torch.autocast(x.device.type, enabled=False):  # The recurrent state is computed in float32.
             after = self._steps(x, first, state)

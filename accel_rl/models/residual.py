@@ -27,10 +27,7 @@ class ResidualBlock(nn.Module):
 
 class Section(nn.Module):
     """A 3x3 convolution, a 3x3 max pooling with stride 2, and two residual blocks map x [N, C, H, W] to [N, D, H/2,
-    W/2].
-
-    With `is_first`, x has uint8 pixels or stacks of frames. With `is_last`, a ReLU follows the blocks.
-    """
+    W/2]. With `is_first`, x has uint8 pixels or stacks of frames. With `is_last`, a ReLU follows the blocks."""
 
     def __init__(
         self, inputs: int, outputs: int, size: tuple[int, int], layer_norm: LayerNorm, is_first: bool, is_last: bool

@@ -39,10 +39,7 @@ def generalized_advantage(
 
 def discounted_return(reward: Tensor, discount: Tensor, bootstrap: Tensor) -> Tensor:
     """Return the n-step return R_t = r_t + discount_t R_{t+1} up to the end of the rollout (Mnih et al. 2016, section
-    4).
-
-    `reward`, `discount` and the return are [T, B], and `bootstrap` [B] is V(s_T).
-    """
+    4). `reward`, `discount` and the return are [T, B], and `bootstrap` [B] is V(s_T)."""
     returns = torch.empty_like(reward)
     after = bootstrap
     for t in range(reward.shape[0] - 1, -1, -1):

@@ -96,10 +96,7 @@ class FlatParameters:
 
     def order(self, layout: Sequence[Sequence[Any]]) -> Tensor | None:
         """Return the index [P] that reorders a vector of another layout into this layout, or None if the layouts are
-        equal.
-
-        Raises ValueError, with a message of one line, if the two layouts differ in names or shapes.
-        """
+        equal. Raises ValueError, with a message of one line, if the two layouts differ in names or shapes."""
         theirs, mine = ({name: list(shape) for name, shape in x} for x in (layout, self.layout()))
         for name in [*mine, *theirs]:
             if mine.get(name) != theirs.get(name):
@@ -121,11 +118,8 @@ def _trained(shape: list[int] | None) -> str:
 
 
 def l2_norm(x: Tensor) -> Tensor:
-    """Return the L2 norm [] of a vector [P].
-
-    On a CPU, torch adds all float32 squares to a few sums, with a relative error of 4e-4 at 7 million values. The norm
-    of the norms of rows takes the same time with an error of 1e-7.
-    """
+    """Return the L2 norm [] of a vector [P]. On a CPU, torch adds all float32 squares to a few sums, with a relative
+    error of 4e-4 at 7 million values. The norm of the norms of rows takes the same time with an error of 1e-7."""
     if not x.is_cpu or len(x) < 16 * ROW:
         return torch.linalg.vector_norm(x)
     end = len(x) // ROW * ROW

@@ -25,10 +25,7 @@ def wanted(paper: str, *names: str) -> dict[str, Any]:
 
 def published(game: str) -> dict[str, float]:
     """Return the raw scores {"random", "human", "dqn", "gorila", "daley"} from null-op starts, or {} outside the 49
-    games.
-
-    The scores are from Nair et al. 2015, table 4, except daley, which is from Daley & Amato 2021, table 4.
-    """
+    games. The scores are from Nair et al. 2015, table 4, except daley, which is from Daley & Amato 2021, table 4."""
     if game not in scores():
         return {}
     row = published_by("daley")["table_4"]["games"][game]

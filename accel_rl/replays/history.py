@@ -17,11 +17,8 @@ _KNOWN_TO_HOST = ("age", "flags")  # The ring itself copies these arrays to a GP
 
 
 class History:
-    """Divides a ring's rows into segments of a fixed number of rows, counted from the first row of the run.
-
-    A complete segment never changes and is saved once. The rows after the last complete segment are saved with each
-    checkpoint.
-    """
+    """Divides a ring's rows into segments of a fixed number of rows, counted from the first row of the run. A complete
+    segment never changes and is saved once. The rows after the last complete segment are saved with each checkpoint."""
 
     def __init__(self, ring: FrameRing):
         self.ring = ring

@@ -87,11 +87,8 @@ class Prioritized:
         return ring.cell_at(at), (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """Set priorities |error| [N] of cells [N]; overwritten cells are skipped.
-
-        If only some errors of the batch are not finite, their transitions are never drawn again, because no update can
-        learn from them.
-        """
+        """Set priorities |error| [N] of cells [N]; overwritten cells are skipped. If only some errors of the batch are
+        not finite, their transitions are never drawn again, because no update can learn from them."""
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)

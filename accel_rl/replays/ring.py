@@ -257,10 +257,8 @@ class FrameRing:
     # -- reading ------------------------------------------------------------
 
     def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
-        """Build the batch of transitions that begin at cells [N]; all cells must be sampleable.
-
-        `weight` [N] are the importance weights, by default 1.
-        """
+        """Build the batch of transitions that begin at cells [N]; all cells must be sampleable. `weight` [N] are the
+        importance weights, by default 1."""
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
         return ReplayBatch(obs_tm1, a_tm1, r_t, discount_t, obs_t, weight, cell)

@@ -60,9 +60,7 @@ class SumTree:
 
     def find(self, mass: Tensor) -> Tensor:
         """Return the indices [k] at which the cumulative sum of weights exceeds `mass` [k] in [0, total), float64.
-
-        Rounding never selects an index with weight 0, unless all weights are 0.
-        """
+        Rounding never selects an index with weight 0, unless all weights are 0."""
         node = torch.zeros_like(mass, dtype=torch.int64)
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)

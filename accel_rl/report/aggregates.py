@@ -26,11 +26,8 @@ class Interval:
 
 
 def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], np.ndarray]:
-    """Return (games, human-normalised scores as shares [seeds, games]) of one setting.
-
-    The games are those with published scores and at least one score. The number of seeds is the largest number that
-    every game has.
-    """
+    """Return (games, human-normalised scores as shares [seeds, games]) of one setting. The games are those with
+    published scores and at least one score. The number of seeds is the largest number that every game has."""
     usable = {
         game: [percent(game, r.score(which)) / 100 for r in runs if not np.isnan(r.score(which))]
         for game, runs in games.items()
@@ -43,11 +40,8 @@ def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], n
 
 @dataclass(frozen=True)
 class Summary:
-    """Aggregates of one setting over its games.
-
-    `median` is over games, of the mean over seeds. `iqm` is the interquartile mean over all runs. `share` [TAUS] is the
-    share of runs above each of TAUS, with its interval.
-    """
+    """Aggregates of one setting over its games. `median` is over games, of the mean over seeds. `iqm` is the
+    interquartile mean over all runs. `share` [TAUS] is the share of runs above each of TAUS, with its interval."""
 
     median: Interval
     iqm: Interval
@@ -66,9 +60,7 @@ def iqm(scores: np.ndarray) -> np.ndarray:
 
 def statistics(scores: np.ndarray) -> np.ndarray:
     """Return median, interquartile mean and the shares above TAUS of scores [..., seeds, games], as [..., 2 + TAUS].
-
-    The median is over games, after a mean over seeds. The interquartile mean and the shares are over all runs.
-    """
+    The median is over games, after a mean over seeds. The interquartile mean and the shares are over all runs."""
     runs = scores.reshape(*scores.shape[:-2], -1)
     median = np.median(scores.mean(-2), -1)
     shares = [(runs > tau).mean(-1) for tau in TAUS]
@@ -84,10 +76,8 @@ def summarise(scores: np.ndarray, reps: int) -> Summary:
 
 
 def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bounds of the percentile intervals of `statistics`, or NaN for one seed.
-
-    A bootstrap sample draws the seeds of each game independently, with replacement (stratified by game).
-    """
+    """Return the bounds of the percentile intervals of `statistics`, or NaN for one seed. A bootstrap sample draws the
+    seeds of each game independently, with replacement (stratified by game)."""
     seeds, games = scores.shape
     if seeds < 2:
         unknown = np.full(2 + len(TAUS), np.nan)
@@ -100,10 +90,7 @@ def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray,
 
 def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> float:
     """Return the probability that a run of x [seeds, games] is better than a run of y [seeds, games], averaged over
-    games.
-
-    Ties count half (the statistic of Mann & Whitney).
-    """
+    games. Ties count half (the statistic of Mann & Whitney)."""
     pairs = x[:, None] - y[None]  # [seeds of x, seeds of y, games]
     return float(((pairs > 0) + 0.5 * (pairs == 0)).mean())
 
@@ -113,10 +100,8 @@ Matrices = Mapping[str, tuple[list[str], np.ndarray]]
 
 
 def normalised(settings: BySetting, which: str) -> Matrices:
-    """Return {label: (games, human-normalised scores [seeds, games])} of each setting and of the papers.
-
-    The papers' scores are over all games of the settings.
-    """
+    """Return {label: (games, human-normalised scores [seeds, games])} of each setting and of the papers. The papers'
+    scores are over all games of the settings."""
     matrices: dict[str, tuple[list[str], np.ndarray]] = {}
     for setting, result in settings.items():
         games, scores = matrix(result, which)

@@ -36,10 +36,8 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """Return the run folders: these folders themselves, or folders inside them, in order.
-
-    Exported models are not runs. Raises ConfigError if a folder contains no run.
-    """
+    """Return the run folders: these folders themselves, or folders inside them, in order. Exported models are not runs.
+    Raises ConfigError if a folder contains no run."""
     result: dict[Path, None] = {}
     for folder in folders:
         configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
@@ -142,10 +140,7 @@ def _named(value: Any) -> str:
 
 def read_csv(file: Path) -> list[Run]:
     """Read the results of another tool from CSV, with one measurement per row. Raises ConfigError with the number of
-    the wrong line.
-
-    The columns are game, seed, step, score, and optionally tool and wall_s.
-    """
+    the wrong line. The columns are game, seed, step, score, and optionally tool and wall_s."""
     try:
         with open(file, newline="") as f:
             reader = csv.DictReader(f)

@@ -44,9 +44,7 @@ def samples_only(settings: Settings) -> bool:
 
 def total_envs(settings: Settings) -> int | None:
     """Return the number of environments of all ranks, or None if the settings do not contain this number.
-
-    `sampler.envs` is the total over synchronous ranks, and the number per asynchronous rank.
-    """
+    `sampler.envs` is the total over synchronous ranks, and the number per asynchronous rank."""
     if (envs := settings.get("sampler.envs")) is None:
         return None
     return int(envs) * (ranks(settings) if asynchronous(settings) else 1)
@@ -65,10 +63,8 @@ def is_policy_gradient(settings: Settings) -> bool:
 
 
 def name(settings: Settings) -> str:
-    """Return the name of a run in the paper's figures, or "" for an algorithm that is not in the paper.
-
-    Examples of names are A2C-256env, A3C-16env-8 (8 learners of 16 environments) and DQN-512 (batch size 512).
-    """
+    """Return the name of a run in the paper's figures, or "" for an algorithm that is not in the paper. Examples of
+    names are A2C-256env, A3C-16env-8 (8 learners of 16 environments) and DQN-512 (batch size 512)."""
     if samples_only(settings):
         return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
     if not (result := family(settings)):

@@ -107,10 +107,8 @@ class Run:
         return FULL_LENGTH / self.steps_per_s / 3600
 
     def hours_past(self, start: float) -> float:
-        """Return the hours for FULL_LENGTH env steps at the speed after the first `start` env steps.
-
-        For example, `start` is the number of random steps that fill a replay. Returns NaN if the run has no later row.
-        """
+        """Return the hours for FULL_LENGTH env steps at the speed after the first `start` env steps. For example,
+        `start` is the number of random steps that fill a replay. Returns NaN if the run has no later row."""
         if not self.clock[0].size or self.env_steps <= start:
             return math.nan
         steps, minutes = (np.concatenate([[0.0], x]) for x in self.clock)
@@ -140,10 +138,8 @@ def distinct(runs: Sequence[Run]) -> list[Run]:
 
 
 def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
-    """Group runs as {setting: {game: runs in order of seeds}}.
-
-    Families are in the papers' order, and numbers in names are ordered by value, A2C-16env before A2C-128env.
-    """
+    """Group runs as {setting: {game: runs in order of seeds}}. Families are in the papers' order, and numbers in names
+    are ordered by value, A2C-16env before A2C-128env."""
     result: dict[str, dict[str, list[Run]]] = {}
     for run in sorted(runs, key=_order):
         result.setdefault(run.setting, {}).setdefault(run.game, []).append(run)

@@ -32,10 +32,8 @@ def build_sampler(
     training: bool,
     first_index: int = 0,
 ) -> RolloutSampler:
-    """Build a sampler as planned, for training or evaluation.
-
-    `first_index` is the index of the sampler's first environment among the environments of all ranks.
-    """
+    """Build a sampler as planned, for training or evaluation. `first_index` is the index of the sampler's first
+    environment among the environments of all ranks."""
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"
     if (why := inexact_reset(env, reset)) is not None:

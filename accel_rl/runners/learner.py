@@ -76,11 +76,8 @@ class Learner:
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
     ) -> list[UpdateMetrics]:
-        """Make the updates of a learning phase without waiting for a GPU, and return the updates' metrics.
-
-        `between` is called after each update. If `pause`, called after `between`, returns True, the learning phase ends
-        early.
-        """
+        """Make the updates of a learning phase without waiting for a GPU, and return the updates' metrics. `between` is
+        called after each update. If `pause`, called after `between`, returns True, the learning phase ends early."""
         all_metrics: list[UpdateMetrics] = []
         # Switching a network between training and eval mode takes at least 20 microseconds.
         # Networks that behave the same in both modes therefore stay in eval mode.
@@ -218,10 +215,7 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
 
 def load_agent(config: Resolved, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
     """Return the agent of a checkpoint, for evaluation and videos. Loading an agent does not change the caller's random
-    generators.
-
-    Raises ConfigError, with a message of one line, if the checkpoint belongs to another network.
-    """
+    generators. Raises ConfigError, with a message of one line, if the checkpoint belongs to another network."""
     with own_generator(device, seed=0):
         agent = build_algorithm(config, spec, device).agent
     load_network(agent.model, state["learner"]["network"], "the saved network")

@@ -1,7 +1,9 @@
-"""Placement of a run's processes, threads and environments. The placement is resolved once and then passed on.
+"""This module decides on which cores and devices the processes, threads and environments of a run are placed.
 
-All placement is decided in this module. `RunPlan` has a `RankPlan` for each rank, which has a `SamplerPlan` for its
-training environments. Evaluations derive their own `SamplerPlan` from the `RankPlan`.
+A `RunPlan` has a `RankPlan` for each rank (each training process).
+
+A `RankPlan` has a `SamplerPlan` for the rank's training environments. An evaluation derives its own `SamplerPlan` from
+the `RankPlan`.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -18,36 +20,34 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import Placement, place_processes
 
-# Smallest group of environments with its own inference thread.
-# Each thread reads the network's weights separately.
-# Even so, two threads sampled 1.2 to 1.5 times as fast as one server with groups of 4, 8 and 16 environments.
+# A group of environments has its own inference thread only if it has MIN_ENVS_PER_THREAD environments or more.
+# Two inference threads sampled 1.2 to 1.5 times as fast as one with groups of 4, 8 and 16 environments.
 MIN_ENVS_PER_THREAD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerPlan(NamesEngine):
-    """The plan of one sampler: its environments, its worker processes, and the place of their inference."""
+    """A `SamplerPlan` places the environments, the worker processes and the inference threads of one sampler."""
 
-    T: int  # steps of each environment in a rollout
+    T: int  # number of steps of each environment in a rollout
     grouping: Grouping
     device: str
     buffers: int  # number of rollouts in memory
-    engine: str  # name of the sampling engine, see SamplerConfig
-    worker_cores: tuple[int | None, ...]  # one core per worker process, or None for a worker that is not pinned
-    shares_cores: bool  # whether inference runs on the workers' cores
-    act_threads: int  # number of threads of one operation of inference
+    engine: str  # name of the sampling engine
+    worker_cores: tuple[int | None, ...]  # one core for each worker process; None if the worker is not pinned
+    shares_cores: bool
+    act_threads: int  # number of threads of one inference operation
     act_cores: tuple[int, ...] = ()  # cores of the inference thread; empty if the thread is not pinned
     inference_cores: tuple[
         tuple[int, ...], ...
-    ] = ()  # cores of each group's inference thread; empty if one server infers for all groups
+    ] = ()  # cores of each group's inference thread; empty if one thread infers for all groups
 
     @property
     def in_process(self) -> bool:
-        """Whether environments are stepped in this process or on its device, without workers."""
+        """Environments are stepped in this process or on its device, without worker processes."""
         return not self.has_workers
 
     def environments(self) -> str:
-        """Describe the number of environments and the processes that step them."""
         B = self.grouping.B
         groups = self.grouping.groups
         workers = self.grouping.workers
@@ -57,19 +57,19 @@ class SamplerPlan(NamesEngine):
 
     @property
     def threaded_inference(self) -> bool:
-        """Whether each group has its own inference thread; each group then also has dedicated workers."""
+        """Each group of environments has its own inference thread and its own worker processes."""
         return bool(self.inference_cores)
 
 
 @dataclass(frozen=True, slots=True)
 class RankPlan:
-    """The plan of one rank: its device, cores and threads, and its training sampler."""
+    """A `RankPlan` places one rank on a device, cores and threads."""
 
     rank: int
-    size: int  # number of ranks
+    size: int
     placement: Placement
     groups: int  # Every worker steps a part of each of these groups of environments.
-    sampler: SamplerPlan  # plan of the training sampler
+    sampler: SamplerPlan
 
     @property
     def device(self) -> Device:
@@ -77,13 +77,11 @@ class RankPlan:
 
     @classmethod
     def resolve(cls, config: Resolved, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
-        """Plan one rank. `config` has the rank's own settings. `device` overrides --device.
-
-        Raises ConfigError if a device or a core is not available, or the environments cannot be divided evenly.
-        """
+        """Plan one rank. `config` has the rank's own settings. `device` overrides --device. Raises ConfigError if a
+        device or a core is not available, or the environments cannot be divided evenly."""
         s, device = config.sampler, device or resolve_device(config.device)
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
-        if _emulator_on_cpu(config.env, device):  # Workers wait for actions, so inference uses every core.
+        if _emulator_on_cpu(config.env, device):  # Worker processes wait for actions, so inference uses every core.
             placement = replace(placement, act_threads=placement.torch_threads)
         groups = s.groups or (1 if _emulator_on_cpu(config.env, device) or s.envs % 2 else 2)
         if s.on_device:
@@ -94,19 +92,18 @@ class RankPlan:
 
     @classmethod
     def acting(cls, config: Resolved) -> "RankPlan":
-        """Plan evaluations without training, on all usable cores. config: see `acting_config`. ConfigError."""
-        # This is the number of the training sampler, which is never built here.
+        """Plan a run that only evaluates, on all usable cores. Raises ConfigError."""
+        # The sampler of training environments is never built from this plan.
         envs = 2 * default_workers(config.device)
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
 
     def evaluation(self, B: int, T: int) -> SamplerPlan:
-        """Plan a sampler of B evaluation environments: every worker steps a part of each group."""
+        """Plan a sampler of B evaluation environments."""
         groups = self.groups if B % self.groups == 0 else 1
         grouping = Grouping(B, groups, most_workers(B, groups, self.placement.workers))
         return _one_server(self.placement, grouping, T, BUFFERS, self.sampler.engine)
 
     def lines(self) -> list[str]:
-        """Describe the plan, with one fact per line."""
         p, s = self.placement, self.sampler
         groups = counted(s.grouping.groups, "group")
         if s.on_device:
@@ -132,12 +129,10 @@ class RankPlan:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain JSON, for the process of the rank."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "RankPlan":
-        """Build a plan from the plain JSON of `to_dict`."""
         s, p = d["sampler"], d["placement"]
         cores = {name: tuple(s[name]) for name in ("worker_cores", "act_cores")}
         threads = tuple(tuple(cores) for cores in s["inference_cores"])
@@ -148,24 +143,22 @@ class RankPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """The plans of all ranks of a run on this machine, in order."""
+    """A `RunPlan` has the plans of all ranks of a run on this machine."""
 
     ranks: tuple[RankPlan, ...]
 
     @classmethod
     def resolve(cls, config: Resolved) -> "RunPlan":
-        """Plan every rank of a run. Raises ConfigError if a plan is impossible."""
+        """Plan every rank of a run. Raises ConfigError for impossible settings."""
         size = config.distributed.size
         return cls(tuple(RankPlan.resolve(rank_config(config, r), r, size) for r in range(size)))
 
     def lines(self) -> list[str]:
-        """Describe the plan, with one fact per line."""
         return [line for rank in self.ranks for line in rank.lines()]
 
 
 def resolve_device(device: str) -> str:
-    """Return cpu, or a GPU with its index. For `auto`, return the first GPU if there is one. Raises ConfigError for a
-    missing device."""
+    """Return "cpu", or a GPU's name with its index. Raises ConfigError if the device does not exist."""
     if device == "auto":
         return hardware.gpu_name() if hardware.gpu_count() else "cpu"
     device = hardware.available_device(device, "--device")
@@ -173,18 +166,17 @@ def resolve_device(device: str) -> str:
 
 
 def default_workers(device: str) -> int:
-    """Return the default number of workers of a run."""
     return place_processes(device=resolve_device(device)).workers
 
 
 def _emulator_on_cpu(env: ResolvedEnv, device: str) -> bool:
-    """Return whether emulation is so fast that workers wait for inference, on the cores that both use."""
+    """Return whether emulation is so fast that worker processes wait for inference on the cores that both use."""
     return device == "cpu" and env.is_emulated
 
 
 def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placement:
-    """Use the largest number of workers that divides the environments. `groups` is the number of groups that each
-    worker steps."""
+    """Use the largest number of worker processes that divides the environments. `groups` is the number of groups of
+    environments that each worker process steps."""
     B = config.sampler.envs
     if B % groups:
         raise ConfigError(f"B={B} must divide by {groups} groups; use {-(-B // groups) * groups}")
@@ -203,7 +195,7 @@ def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placeme
 def _training_sampler(config: Resolved, placement: Placement, groups: int) -> SamplerPlan:
     s, workers = config.sampler, placement.workers
     buffers = _buffers(config)
-    if s.inference_per_worker:  # One server infers for groups in order of arrival.
+    if s.inference_per_worker:  # One thread infers for groups of environments in order of arrival.
         grouping = Grouping(s.envs, workers, workers, dedicated_workers=True)
         return _one_server(placement, grouping, config.T, buffers, s.engine)
     # Inference threads cannot run during concurrent learning, because BLAS has one thread count per process.
@@ -225,15 +217,14 @@ def _training_sampler(config: Resolved, placement: Placement, groups: int) -> Sa
 
 
 def _buffers(config: Resolved) -> int:
-    """Return the number of rollouts in memory. It is two, or, if learning runs in parallel, that of a whole period plus
-    one."""
+    """Return two, or the number of rollouts in a sampling period plus one if learning runs in parallel."""
     if config.schedule != "concurrent":
         return BUFFERS
     return config.rank_period // (config.T * config.sampler.envs) + 1
 
 
 def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, engine: str) -> SamplerPlan:
-    """Plan a sampler in which one thread infers for all groups."""
+    """Plan a sampler in which one thread infers for all groups of environments."""
     cores = placement.worker_cores[: grouping.workers]
     shared = bool(set(placement.server_cores) & set(placement.worker_cores))
     settles = shared and placement.act_threads == 1 and len(placement.server_cores) > 1

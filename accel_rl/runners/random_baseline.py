@@ -26,10 +26,8 @@ def at_10_hz(config: Resolved) -> Resolved:
 
 
 def evaluate_random(config: Resolved, plan: RankPlan, *, steps: int, seed: int) -> Evaluation:
-    """Evaluate uniformly random actions at 10 Hz with a run's evaluation settings.
-
-    After `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts.
-    """
+    """Evaluate uniformly random actions at 10 Hz with a run's evaluation settings. After `steps` env steps no episode
+    begins, unless the settings specify a number of episodes or saved starts."""
     config = at_10_hz(config)
     agent = RandomAgent(config.spec.n_actions)
     with closing(Evaluator(config, plan)) as evaluator:

@@ -32,10 +32,7 @@ class Counters:
 
     def due(self, last: int, interval: int, done: bool) -> bool:
         """Return whether an activity is due that was last done at `last` and is done every `interval` env steps (0
-        means only at the end).
-
-        `done` is true if the run has made all its env steps.
-        """
+        means only at the end). `done` is true if the run has made all its env steps."""
         if self.env_steps == last:
             return False
         return done or (interval > 0 and self.env_steps // interval > last // interval)

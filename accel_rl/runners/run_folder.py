@@ -33,6 +33,7 @@ class RunFolder:
 
     def __init__(self, path: Path):
         self.path = path
+        self._unwritten: list[str] = []  # lines of events.log
 
     @classmethod
     def default_path(cls, config: TrainConfig) -> Path:
@@ -67,10 +68,8 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
-        """Create the folder of a new run. The settings are written first, so that a killed run can be resumed.
-
-        Raises ConfigError if the folder contains a run, even a run that begins at the same moment.
-        """
+        """Create the folder of a new run. The settings are written first, so that a killed run can be resumed. Raises
+        ConfigError if the folder contains a run, even a run that begins at the same moment."""
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path)
@@ -143,9 +142,13 @@ class RunFolder:
         sync_folder(file.parent)
 
     def event(self, line: str) -> None:
-        """Append a line to events.log, with the time."""
-        with open(self.path / "events.log", "a") as f:
-            f.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
+        """Append a line to events.log, with the time. A line that cannot be written, for example on a full disk, is
+        written with the next line."""
+        self._unwritten.append(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
+        with contextlib.suppress(OSError), open(self.path / "events.log", "a") as f:
+            f.write("".join(self._unwritten))
+            f.flush()
+            self._unwritten.clear()
 
     def logged(self, error: RunError) -> RunError:
         """Write an error's notes, such as a worker's traceback, to events.log, and return an error that names the file
@@ -191,10 +194,8 @@ def versions() -> dict[str, Any]:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """Return the git revision of a folder, with + if files are changed, or None outside a checkout.
-
-    `folder` is by default the folder of this package.
-    """
+    """Return the git revision of a folder, with + if files are changed, or None outside a checkout. `folder` is by
+    default the folder of this package."""
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:
         return None

@@ -25,10 +25,8 @@ class Schedule(Protocol):
         call of `cycle` continues the cycle."""
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Sample and learn, and return the number of env steps and the updates' metrics.
-
-        `remaining` is the number of env steps until the end of the run.
-        """
+        """Sample and learn, and return the number of env steps and the updates' metrics. `remaining` is the number of
+        env steps until the end of the run."""
 
     def state_dict(self) -> dict[str, Any] | None: ...
 
@@ -38,10 +36,8 @@ class Schedule(Protocol):
 
 
 class Lockstep:
-    """The lockstep schedule samples a rollout, learns from it, and samples the next rollout.
-
-    The first learner's agent acts. A second learner learns from the same rollouts, after the first learner.
-    """
+    """The lockstep schedule samples a rollout, learns from it, and samples the next rollout. The first learner's agent
+    acts. A second learner learns from the same rollouts, after the first learner."""
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
     sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)

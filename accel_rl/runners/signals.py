@@ -1,16 +1,17 @@
-"""Ctrl-C and SIGTERM request that a run stops after saving a checkpoint. A second Ctrl-C stops the process
-immediately."""
+"""Ctrl-C, SIGTERM and SIGHUP (a closed terminal) request that a run stops after saving a checkpoint. A second Ctrl-C
+stops the process immediately."""
 
 import signal
 import threading
 from types import FrameType, TracebackType
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class StopRequest:
-    """Context manager that is true after Ctrl-C or SIGTERM. Outside the main thread no signal is caught.
-
-    A nested StopRequest starts with the signal that the outer StopRequest has received.
-    """
+    """Context manager that is true after one of `SIGNALS`. Outside the main thread no signal is caught. SIGHUP stays
+    ignored if it was ignored before, as under nohup. A nested StopRequest starts with the signal that the outer
+    StopRequest has received."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
@@ -19,7 +20,9 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
-            for s in (signal.SIGINT, signal.SIGTERM):
+            for s in SIGNALS:
+                if s == signal.SIGHUP and signal.getsignal(s) is signal.SIG_IGN:
+                    continue
                 self._before[s] = before = signal.signal(s, self._handle)
                 outer = getattr(before, "__self__", None)
                 if isinstance(outer, StopRequest):

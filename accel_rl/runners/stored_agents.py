@@ -14,10 +14,8 @@ from accel_rl.system.errors import ConfigError
 
 
 def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, Any]:
-    """Return the part of a learner's state that `load_agent` needs, without the optimizer and the replay.
-
-    `agent` is the agent's `state_dict()`. `network` has the network's tensors by name.
-    """
+    """Return the part of a learner's state that `load_agent` needs, without the optimizer and the replay. `agent` is
+    the agent's `state_dict()`. `network` has the network's tensors by name."""
     return {"algo": {"agent": agent}, "network": network}
 
 
@@ -45,10 +43,8 @@ class BestAgent:
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
-        """Store a network if its evaluation is the best so far, and return whether the network was stored.
-
-        `state` is the result of `agent_state`. Raises RunError if the disk is full.
-        """
+        """Store a network if its evaluation is the best so far, and return whether the network was stored. `state` is
+        the result of `agent_state`. Raises RunError if the disk is full."""
         if not evaluation.mean > self.score:  # The mean is NaN if no episode ended, and then the network is not stored.
             return False
         self._kept.clean()  # Remove the files of an interrupted write.
@@ -59,10 +55,7 @@ class BestAgent:
 
     def load(self) -> dict[str, Any] | None:
         """Read and verify the best network, with env_steps, evaluation and learner, or return None before a network is
-        stored.
-
-        Raises ConfigError if the file of the best network is damaged.
-        """
+        stored. Raises ConfigError if the file of the best network is damaged."""
         result = self._kept.load_latest()
         return result[1] if result else None
 

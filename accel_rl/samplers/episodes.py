@@ -13,10 +13,8 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A finished episode has a score, a length in agent steps, and the index of its environment.
-
-    The score is the sum of unclipped rewards, or the score that the environment's own wrapper recorded.
-    """
+    """A finished episode has a score, a length in agent steps, and the index of its environment. The score is the sum
+    of unclipped rewards, or the score that the environment's own wrapper recorded."""
 
     score: float
     length: int

@@ -68,10 +68,8 @@ class Grouping:
 
 
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
-    """Return the largest number of workers, at most one per core, that divides B environments in `groups` groups.
-
-    If no number of workers divides the environments, return 1, or 0 if each group must have dedicated workers.
-    """
+    """Return the largest number of workers, at most one per core, that divides B environments in `groups` groups. If no
+    number of workers divides the environments, return 1, or 0 if each group must have dedicated workers."""
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)

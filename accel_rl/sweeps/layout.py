@@ -134,10 +134,8 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
-    """Return what a started run requests: the GPUs in its configuration, and the cores with which the run began.
-
-    `size` is the run's entry in the file sweep.json.
-    """
+    """Return what a started run requests: the GPUs in its configuration, and the cores with which the run began. `size`
+    is the run's entry in the file sweep.json."""
     return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 
 

@@ -40,9 +40,7 @@ def optuna() -> ModuleType:
 
 class Study:
     """An Optuna study, stored in a folder: study.log has all trials, and trials.csv has the trials that have ended.
-
-    Each trial is a training run, and higher scores are better. `seed` is the seed of Optuna's sampler of settings.
-    """
+    Each trial is a training run, and higher scores are better. `seed` is the seed of Optuna's sampler of settings."""
 
     def __init__(self, folder: Path, sampler: Sampler, pruner: Pruner, seed: int):
         self._folder, self._optuna = folder, optuna()

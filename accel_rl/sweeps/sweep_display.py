@@ -138,11 +138,8 @@ class Options:
 
 
 def records(folder: SweepFolder, view: View) -> dict[str, Record]:
-    """Return the record of each run of a sweep.
-
-    If no sweep is running, runs recorded as running count as stopped. Slurm runs have no records, so finished Slurm
-    runs are recognised by their folders.
-    """
+    """Return the record of each run of a sweep. If no sweep is running, runs recorded as running count as stopped.
+    Slurm runs have no records, so finished Slurm runs are recognised by their folders."""
     result = folder.load_records()
     alive = folder.holder() is not None
     for name, record in result.items():

@@ -86,10 +86,8 @@ class SweepFolder:
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
-        """Return whether the run's last checkpoint exists, which is written after the last row of metrics.csv.
-
-        A run whose length is a number of updates is finished if the last row of metrics.csv has this number of updates.
-        """
+        """Return whether the run's last checkpoint exists, which is written after the last row of metrics.csv. A run
+        whose length is a number of updates is finished if the last row of metrics.csv has this number of updates."""
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
         if not steps:
             return False
@@ -128,10 +126,8 @@ class SweepFolder:
     def create(
         self, runs: Mapping[str, Run], labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
     ) -> None:
-        """Write the configuration of every run before any run starts, so that a killed sweep can be resumed.
-
-        `labels` maps each run to its labels in the grid.
-        """
+        """Write the configuration of every run before any run starts, so that a killed sweep can be resumed. `labels`
+        maps each run to its labels in the grid."""
         sizes = {name: self._begun(name, run) for name, run in runs.items()}
         named = {name: dict(labels[name]) for name in runs}
         self.write("sweep.json", {**placed, "created": time.time(), "runs": named, "sizes": sizes})

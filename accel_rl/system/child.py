@@ -24,10 +24,8 @@ VARIABLE = "ACCEL_RL_IMPORTS"
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module as `python -m` does, with this interpreter and its flags.
-
-    The command must be started with the variables that `environment` returns.
-    """
+    """Return the command that runs a module as `python -m` does, with this interpreter and its flags. The command must
+    be started with the variables that `environment` returns."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
     safe = (
         [] if sys.flags.safe_path else ["-P"]
@@ -36,11 +34,8 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[str] = ()) -> dict[str, str]:
-    """Return environment variables with which `command` imports the same packages as this process.
-
-    `variables` are the variables to extend. `packages` are imported from the same folders as in this process, in
-    addition to accel_rl.
-    """
+    """Return environment variables with which `command` imports the same packages as this process. `variables` are the
+    variables to extend. `packages` are imported from the same folders as in this process, in addition to accel_rl."""
     bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
     imports = {"path": [os.path.abspath(folder) for folder in sys.path], "packages": bound}
     return {**variables, VARIABLE: json.dumps(imports)}

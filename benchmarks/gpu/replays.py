@@ -101,10 +101,7 @@ def _captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], i
 
 def parr(bench: Bench) -> Result:
     """Measure how much faster a train step of dueling DQN is with a replay on the device than with a replay on the
-    host.
-
-    A train step draws a batch, computes loss and gradient and makes the optimizer's step.
-    """
+    host. A train step draws a batch, computes loss and gradient and makes the optimizer's step."""
     sizes = [(spec, N) for spec in (PICTURES, VECTORS) for N in bench.sizes.parr_batches]
     result = bench.run([partial(parr_case, bench, spec, N) for spec, N in sizes], "train steps/s")
     result.notes.append("a replay on the host cannot be drawn from within a CUDA graph")

@@ -118,9 +118,7 @@ class Sampling:
 
 class Inference:
     """Measures inference without sampling, at the batch of one group, or of all groups if each group has a thread.
-
-    Inference runs with 1 or `threads` torch threads, whichever is faster, so that the bound is not too low.
-    """
+    Inference runs with 1 or `threads` torch threads, whichever is faster, so that the bound is not too low."""
 
     def __init__(self, sampler: Any, agent: Agent, threads: int, precision: Precision = "float32"):
         self._agent, self._precision, self._restored = agent, precision, threads

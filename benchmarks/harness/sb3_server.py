@@ -34,10 +34,7 @@ class Wrapped:
 
 def build(s: dict[str, Any]) -> tuple[Any, int]:
     """Build SB3's model with the Atari settings of its zoo: SB3's wrappers, a process for each environment, a stack of
-    four frames.
-
-    Return (model, env steps of one call to `learn`).
-    """
+    four frames. Return (model, env steps of one call to `learn`)."""
     from stable_baselines3 import A2C, DQN, PPO
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
 

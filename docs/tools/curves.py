@@ -1,7 +1,5 @@
 """Draws learning curves of the recorded runs from their metrics.csv: the online score, and a dot for each evaluation.
-
-Evaluations of fewer than 10 episodes are omitted.
-"""
+Evaluations of fewer than 10 episodes are omitted."""
 
 import csv
 from pathlib import Path

@@ -1,7 +1,5 @@
-"""Add the agent of a finished run of the suite: `python -m experiments.models RUN`.
-
-The network at the end of the run is exported in float16 to experiments/models/ALGORITHM-GAME.
-"""
+"""Add the agent of a finished run of the suite: `python -m experiments.models RUN`. The network at the end of the run
+is exported in float16 to experiments/models/ALGORITHM-GAME."""
 
 import sys
 from pathlib import Path

@@ -86,3 +86,14 @@ def test_a_worker_never_prints_into_the_rollouts(closed, tmp_path):
     assert done.returncode == 0, done.stderr
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["80"]
     assert json.loads((tmp_path / "run" / "config.json").read_text())["env"]["id"] == "prints:make"
+
+
+@pytest.mark.parametrize("output", ["2>/dev/full", "2>&1 | head -c 1", ">/dev/full 2>&1"])
+def test_output_that_fails_does_not_end_training(output, tmp_path):
+    args = command(*SMALL, "--env-steps", 400, "--run-dir", tmp_path / "run")
+    script = f'set -o pipefail; export PYTHONUNBUFFERED=1; "$@" {output}'
+    done = subprocess.run(["bash", "-c", script, "-", *args], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "run")[-1]["env_steps"] == "400"
+    if output.startswith(">"):  # A short run writes nothing to stderr.
+        assert "cannot be written" in (tmp_path / "run" / "events.log").read_text()

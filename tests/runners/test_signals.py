@@ -4,18 +4,18 @@ import threading
 
 import pytest
 
-from accel_rl.runners.signals import StopRequest
+from accel_rl.runners.signals import SIGNALS, StopRequest
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_asks_for_the_end(number):
-    before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(s) for s in SIGNALS]
     with StopRequest() as stop:
         assert not stop and stop.exit_code == 0
         os.kill(os.getpid(), number)
         assert stop and stop.signal == number
     assert stop.exit_code == 128 + number
-    assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(s) for s in SIGNALS] == before
 
 
 def test_a_second_ctrl_c_does_not_wait():
@@ -57,3 +57,13 @@ def test_outside_the_main_thread_nothing_is_caught():
     thread.start()
     thread.join()
     assert inside == [(False, before)] and signal.getsignal(signal.SIGINT) is before
+
+
+def test_under_nohup_the_end_of_a_terminal_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert not stop and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -100,9 +100,7 @@ def with_rooted_includes(path: Path) -> str:
 
 def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: str) -> Compiled:
     """Compile the text named `main`, which includes the other texts. Raises RunError with the compiler's first error.
-
-    `architecture` is sm_90, or compute_90 for PTX only. `more` are flags in addition to FLAGS.
-    """
+    `architecture` is sm_90, or compute_90 for PTX only. `more` are flags in addition to FLAGS."""
     nvrtc = _nvrtc()
     headers = {name: text for name, text in texts.items() if name != main}
     program = _checked(

@@ -97,10 +97,8 @@ def _speed_table(
 
 
 def suite_tables(settings: BySetting) -> list[tuple[Table, Table]]:
-    """Build table 4, with the counts below it, for each DQN setting evaluated in some of the 49 games.
-
-    Only runs with the protocol of Mnih et al. 2015 count.
-    """
+    """Build table 4, with the counts below it, for each DQN setting evaluated in some of the 49 games. Only runs with
+    the protocol of Mnih et al. 2015 count."""
     result: list[tuple[Table, Table]] = []
     for setting, games in settings.items():
         played = {g: same for g in ATARI_49 if (same := [r for r in games.get(g, ()) if _is_of_suite(r)])}
@@ -115,11 +113,8 @@ def _is_of_suite(run: Run) -> bool:
 
 
 def best(runs: Sequence[Run]) -> tuple[float, float, int]:
-    """Return (mean, standard deviation, number of episodes) of the best evaluations of these runs.
-
-    The mean is over runs, and the deviation over all episodes of the best evaluations; the deviation is NaN if none was
-    recorded.
-    """
+    """Return (mean, standard deviation, number of episodes) of the best evaluations of these runs. The mean is over
+    runs, and the deviation over all episodes of the best evaluations; the deviation is NaN if none was recorded."""
     means = []
     variances = []
     episodes = 0

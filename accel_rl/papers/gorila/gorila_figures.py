@@ -24,11 +24,8 @@ Bars = Mapping[str, Mapping[str, float]]
 
 
 def figure_3(own: Mapping[str, Score]) -> Bars:
-    """Return human-normalized scores of DQN, Gorila and the given runs.
-
-    As in the paper, games in which the human score is not above the random score are omitted, and DQN's scores below
-    random are not drawn.
-    """
+    """Return human-normalized scores of DQN, Gorila and the given runs. As in the paper, games in which the human score
+    is not above the random score are omitted, and DQN's scores below random are not drawn."""
     result: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
     for game, s in own.items():
         random, human, dqn, gorila = (s.printed[c] for c in ("random", "human", "dqn", "gorila"))
@@ -54,10 +51,8 @@ def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
 
 
 def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
-    """Return figures 3 and 4 of a setting: (bars, label of the axis, caption).
-
-    The paper draws figure 3 for human starts only. This project draws figure 3 also for null-op starts.
-    """
+    """Return figures 3 and 4 of a setting: (bars, label of the axis, caption). The paper draws figure 3 for human
+    starts only. This project draws figure 3 also for null-op starts."""
     result = []
     wanted: tuple[tuple[Starts, str, int], ...] = (("saved", "Figure 3", 2), ("noop", "Like figure 3", 1))
     for starts, which, table in wanted:

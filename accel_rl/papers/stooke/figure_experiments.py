@@ -14,11 +14,8 @@ WHOLE_MACHINE = 8  # One synchronous learner uses all GPUs of the paper's DGX-1 
 
 
 def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
-    """Return a configuration by its name in the paper's figures.
-
-    Examples of names are a2c-256env, dqn-512, a3c-16env-8 (8 learners of 16 environments) and appo-8env-8-2 (8 learners
-    of 8 environments with 2 updates between pushes).
-    """
+    """Return a configuration by its name in the paper's figures. Examples of names are a2c-256env, dqn-512, a3c-16env-8
+    (8 learners of 16 environments) and appo-8env-8-2 (8 learners of 8 environments with 2 updates between pushes)."""
     name, size, *more = algorithm.split("-")
     if not size.endswith("env"):
         return q_learning(name, game, int(size), seed)
@@ -54,10 +51,8 @@ def figure_4(seeds: Sequence[int] = SEEDS) -> Grid:
 
 
 def figure_5(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Figure 5 has policy gradients on a whole machine of 8 GPUs (section 5.5).
-
-    The paper's text specifies 256 environments for A2C. For the other algorithms, sizes of Figures 10 and 11 are used.
-    """
+    """Figure 5 has policy gradients on a whole machine of 8 GPUs (section 5.5). The paper's text specifies 256
+    environments for A2C. For the other algorithms, sizes of Figures 10 and 11 are used."""
     names = ("a2c-256env", "a3c-16env-16", "ppo-64env", "appo-8env-8")
     return variants(TEST_GAMES, names, seeds, gpus=(WHOLE_MACHINE,) * 4)
 

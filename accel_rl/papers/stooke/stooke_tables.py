@@ -40,9 +40,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 def sampling_rate(run: Run) -> float:
     """Return the median env steps/s over the rows after the first, because the first row includes the start of the run.
-
-    With fewer than three rows, return the env steps/s of the whole run. Returns NaN before the first row.
-    """
+    With fewer than three rows, return the env steps/s of the whole run. Returns NaN before the first row."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 
@@ -132,10 +130,7 @@ def stooke_row(settings: Settings) -> tuple[int, str] | None:
 
 def stooke_cell(settings: Settings) -> Cell | None:
     """Return the cell of tables 2 and 3 that a run of these settings measures, even if the paper does not print this
-    cell.
-
-    Returns None for other runs, such as runs with another number of environments per rank.
-    """
+    cell. Returns None for other runs, such as runs with another number of environments per rank."""
     if (row := stooke_row(settings)) is None:
         return None
     n, envs = ranks(settings), total_envs(settings)
@@ -164,10 +159,8 @@ def printed_hours(cell: Cell) -> float | None:
 
 
 def stooke_hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018.
-
-    In tables 2 and 3 a rank has one GPU and 5 cores. Returns None if the tables have no cell for the settings.
-    """
+    """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018. In tables 2
+    and 3 a rank has one GPU and 5 cores. Returns None if the tables have no cell for the settings."""
     cell = stooke_cell(settings)
     return printed_hours(cell) if cell else None
 

@@ -1,7 +1,5 @@
-"""Asynchronous ranks sample and learn at their own pace, and share central parameters.
-
-Source: Stooke & Abbeel 2018, section 4.3.
-"""
+"""Asynchronous ranks (training processes) sample and learn at their own pace, and share central parameters. Source:
+Stooke & Abbeel 2018, section 4.3."""
 
 import os
 import time
@@ -30,15 +28,16 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
 
-START_S = 600.0  # seconds in which rank 0 reads a checkpoint with a large replay
+START_S = 600.0  # maximum seconds in which rank 0 may load a checkpoint
 
 
 class OwnBatches(SingleProcess):
-    """The communicator of an asynchronous rank. The rank does not share its batches. Schedules follow the env steps of
-    all ranks.
+    """An asynchronous rank does not share its training batches with other ranks.
 
-    On a cluster, schedules that count updates follow the updates of all machines. Otherwise each rank counts its own
-    updates.
+    The env steps of all ranks drive the learning rate's schedule and similar schedules.
+
+    On a cluster, schedules that count updates follow the updates of all machines; on one machine, each rank counts its
+    own updates.
     """
 
     def __init__(self, counters: SharedCounters, rank: int, on_cluster: bool = False):
@@ -48,7 +47,7 @@ class OwnBatches(SingleProcess):
         self._own = self._counted = 0
 
     def begin(self, env_steps: int) -> None:
-        """Start counting. `env_steps` is the algorithm's count at this point."""
+        """`env_steps` is the algorithm's number of env steps at the start."""
         self._own, self._counted = self._counters.of_rank(self._rank), env_steps
 
     def count(self, env_steps: int) -> CountedSteps:
@@ -62,7 +61,7 @@ class OwnBatches(SingleProcess):
 
 
 class AsyncClock(Clock):
-    """Reads and writes the counters that all ranks share."""
+    """An `AsyncClock` reads and writes the counters that all ranks share."""
 
     def __init__(
         self,
@@ -72,9 +71,9 @@ class AsyncClock(Clock):
         until: int = 0,
         all_updates: int | None = None,
     ):
-        """`watch` has the other ranks' processes, if no `RankGroup` replaces lost ranks. The run then stops if a rank
-        is lost before `until` env steps. `all_updates` is the number of updates by all machines at which the run ends,
-        or None if env steps end it."""
+        """`watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. If a process in `watch` is
+        lost before `until` env steps, the run stops. `all_updates` is the number of updates by all machines at which
+        the run ends, or None if env steps end the run."""
         self._counters = counters
         self._rank = rank
         self._totals = counters.totals()
@@ -82,7 +81,6 @@ class AsyncClock(Clock):
         self._until = until
         self._all_updates = all_updates
         self.lost: list[int] = []
-        """Ranks whose loss ended the run."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._counters.add(self._rank, taken, updates, episodes)
@@ -102,7 +100,7 @@ class AsyncClock(Clock):
 
 
 class AsyncExchange(Exchange):
-    """Applies each gradient to central parameters in shared memory."""
+    """An `AsyncExchange` applies each gradient to central parameters in shared memory."""
 
     communicator: OwnBatches
     captures_updates = False
@@ -116,7 +114,7 @@ class AsyncExchange(Exchange):
         watch: Watch | None = None,
         on_cluster: bool = False,
     ):
-        """`on_cluster` means that other machines may train the same parameters. For `watch` see `AsyncClock`."""
+        """`on_cluster` means that other machines may train the same parameters."""
         self._counters = counters
         self._rank = rank
         self._config = config
@@ -134,10 +132,8 @@ class AsyncExchange(Exchange):
         return LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self._rank)
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Connect to the central parameters. When a run begins, rank 0 publishes its parameters as the central ones.
-
-        Raises RunError if rank 0 is lost or does not begin within START_S.
-        """
+        """Rank 0 publishes its parameters as the central parameters when a run begins. Raises RunError if rank 0 is
+        lost or does not begin within START_S seconds."""
         assert isinstance(gradient_sync, LockedChunks)
         first = self._rank == 0 and not self._counters.begun
         deadline = time.monotonic() + START_S
@@ -164,8 +160,7 @@ class AsyncExchange(Exchange):
 
 
 class AsyncBarrier(Barrier):
-    """A barrier at which no rank waits. Ranks save independently, because parameters are central, and all other state
-    belongs to one rank."""
+    """Asynchronous ranks save independently, because parameters are central and all other state belongs to one rank."""
 
     def __init__(self, rank: int):
         self._rank = rank
@@ -177,10 +172,7 @@ class AsyncBarrier(Barrier):
 def async_context(
     counters: SharedCounters, central_fd: int, rank: int, config: Resolved, watch: Watch | None = None
 ) -> RankContext:
-    """Return the rank context of a rank that shares counters and central parameters with others.
-
-    watch: see `AsyncClock`.
-    """
+    """Return the context of an asynchronous rank, which shares counters and central parameters with other ranks."""
     on_cluster = config.cluster == "gorila"
     return RankContext(
         AsyncClock(counters, rank, watch, config.env_steps, config.gorila.updates if on_cluster else None),
@@ -191,12 +183,12 @@ def async_context(
 
 
 def connect(store: Any, rank: int, config: Resolved) -> tuple[SharedCounters, int, Watch]:
-    """Share memory with ranks that were not started by a `RankGroup`: rank 0 creates the memory, and the others open
-    it. Return the counters, the descriptor of the central parameters, and the other ranks' processes.
+    """Share memory with ranks that were not started by a `RankGroup`.
 
-    The memory is an anonymous memfd. Rank 0 publishes its path in the store, and the kernel frees it when the last
-    process exits. The function returns after all ranks have opened the memory. Each rank then monitors the processes of
-    the others. Raises RunError after timeout_s, and ConfigError if the ranks are not all on one machine.
+    Rank 0 creates an anonymous memfd and publishes its path in `store`; the other ranks open the path. The function
+    returns after all ranks have opened the shared memory. Each rank can then monitor the processes of the other ranks.
+    Raises RunError if a rank does not join within timeout_s seconds, and ConfigError if the ranks are not all on one
+    machine.
     """
     g, files = config.distributed, ("counters", "central")
     if rank == 0:
@@ -242,11 +234,8 @@ def train(
     central_fd: int,
     watch: Watch | None = None,
 ) -> Result:
-    """Train to the end of the run, in parallel with the other ranks. RunError, also if a rank in `watch` was lost.
-
-    `config`, `plan` and `folder` are those of this rank. All ranks continue from the checkpoint at `env_steps`, which
-    is None for a new run.
-    """
+    """Train to the end of the run, in parallel with the other ranks. Raises RunError, also if a rank in `watch` was
+    lost. All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
     state = _newest_state(config, plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
     context = async_context(counters, central_fd, plan.rank, config, watch)
     result = Trainer(config, plan, folder, state, context).run()
@@ -260,10 +249,8 @@ def train(
 def _newest_state(
     config: Resolved, rank: int, counters: SharedCounters, checkpoints: Checkpoints, env_steps: int | None
 ) -> dict[str, Any] | None:
-    """Load a rank's newest state, or return None if the rank has none. Ranks may have saved at different times.
-
-    All ranks continue from the checkpoint at `env_steps`, which is None for a new run.
-    """
+    """Load a rank's newest checkpoint, or return None if the rank has no checkpoint. Asynchronous ranks may have saved
+    at different times."""
     steps = checkpoints.steps()
     if not counters.begun and rank == 0:
         return None if env_steps is None else load(checkpoints.path(env_steps))

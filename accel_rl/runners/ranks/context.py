@@ -1,10 +1,5 @@
-"""A trainer is connected to the other ranks by three objects. The base classes implement these objects for a run of one
-rank.
-
-- clock: counts the env steps of all ranks, and decides when the run ends
-- exchange: connects this rank's learner to the others: gradients, parameters, replay
-- barrier: where ranks wait for rank 0, which evaluates and writes its checkpoint last
-"""
+"""A trainer is connected to the other ranks by a clock, an exchange and a barrier; the base classes serve a run of one
+rank."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,17 +15,15 @@ from accel_rl.samplers.episodes import EpisodeTracker
 
 
 class Clock:
-    """Count the env steps of the run, and decide when the run ends."""
+    """A `Clock` counts the env steps of the run and decides when the run ends."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        """Return the env steps of the run (of all ranks), after `taken` further steps of this rank.
-
-        `env_steps` is the previous value. `episodes` and `updates` are this rank's totals so far.
-        """
+        """Return the env steps of all ranks after this rank took `taken` further steps. `env_steps` is the count of all
+        ranks before. `episodes` and `updates` are this rank's totals so far."""
         return env_steps + taken
 
     def progress(self, share: float) -> float:
-        """Return the completed fraction of the run. `share` is the completed fraction of its env steps."""
+        """Return the completed fraction of the run. `share` is the completed fraction of the run's env steps."""
         return share
 
     def stops(self, asked: bool) -> bool:
@@ -38,50 +31,46 @@ class Clock:
         return asked
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        """Return ((score, length) of recent episodes, number of episodes, number of updates) of all ranks.
-
-        The numbers are those of the last call of `count`.
-        """
+        """Return the (score, length) of recent episodes, the number of episodes and the number of updates, over all
+        ranks."""
         return list(episodes.recent), episodes.count, updates
 
 
 class Exchange:
-    """Connects a learner to the learners of other ranks."""
+    """An `Exchange` connects a rank's learner to the learners of other ranks."""
 
     communicator: Communicator = SINGLE_PROCESS
 
     @property
     def captures_updates(self) -> bool:
-        """Return whether a GPU may replay updates. The GPU may not replay updates if each update goes through the
-        host."""
+        """Return whether a GPU may replay updates as CUDA graphs, which is impossible if updates pass through the
+        host's memory."""
         return True
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        """Build the gradient synchronization of a learner."""
         return Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
 
     def begin(self, algo: Algorithm) -> None:
-        """Set the algorithm's replay, which is its own or one that ranks share."""
+        """Set the algorithm's replay buffer, which is its own or shared by several ranks."""
         algo.begin()
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Connect to the other ranks. A state, if there is one, has been loaded before. Sampling may begin after this
-        call."""
+        """Connect to the other ranks, before sampling begins."""
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
-        """Return the agent that samples."""
+        """Return the agent that selects actions."""
         return agent
 
 
 class Barrier:
-    """The points at which ranks wait for each other."""
+    """A `Barrier` makes ranks wait for each other."""
 
     def agreed(self, done: bool) -> bool:
-        """Return rank 0's `done`, which is true if rank 0 completed a task such as an evaluation."""
+        """Return rank 0's `done`, which is true if rank 0 completed an evaluation or another task."""
         return done
 
     def beat(self) -> None:
-        """Signal to waiting ranks that rank 0 is still working."""
+        """Tell waiting ranks that rank 0 is still working."""
 
     @contextmanager
     def saving(self) -> Iterator[None]:
@@ -91,7 +80,7 @@ class Barrier:
 
 @dataclass(slots=True)
 class RankContext:
-    """The role of one rank among the ranks of a run. Rank 0 reports, evaluates and owns the run folder."""
+    """A `RankContext` connects one rank to the other ranks of a run."""
 
     clock: Clock = field(default_factory=Clock)
     exchange: Exchange = field(default_factory=Exchange)

@@ -1,10 +1,9 @@
-"""The group of a run's rank processes starts them together, watches them, and replaces or restarts a killed rank.
+"""A `RankGroup` starts a run's rank processes together, watches them, and replaces or restarts a killed rank.
 
-    with RankGroup(run, starter, size) as group:      spawns every rank
-        result = group.train()                        watches them to their end
+    | with RankGroup(run, starter, size) as group:      spawns every rank
+    |     result = group.train()                        watches all ranks to their end
 
-A starter selects the machines of the ranks: `LocalStarter` this machine, `RayStarter` the machines of a Ray cluster.
-torchrun starts, watches and restarts ranks by itself; each of these ranks calls `torchrun.train`.
+`LocalStarter` starts ranks on this machine, and `RayStarter` starts ranks on the machines of a Ray cluster.
 """
 
 import sys
@@ -22,16 +21,16 @@ from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
 
 POLL_S = 0.02
-STOP_S = 120.0  # seconds in which ranks end a cycle and write a checkpoint
+STOP_S = 120.0  # maximum seconds in which a stopped rank may write its checkpoint
 MAX_FAILED_STARTS = 3
 
 
 class RankLost(RuntimeError):
-    """A rank was killed by a signal. The run may succeed if it is restarted."""
+    """A rank's process was killed by a signal."""
 
 
 class RankHandle(Protocol):
-    """One rank, as seen by its group. No method waits, except for `settle` and `close`."""
+    """A `RankHandle` controls the process of one rank. No method waits for the process, except `settle` and `close`."""
 
     index: int
 
@@ -39,19 +38,19 @@ class RankHandle(Protocol):
     def pid(self) -> int: ...
 
     def code(self) -> int | None:
-        """The exit code, negative for a signal, or None while the process runs."""
+        """Return the exit code, negative for a signal, or None while the process runs."""
 
     def poll(self) -> None:
-        """Read the rank's new output."""
+        """Read the rank process's new output."""
 
     def reply(self) -> dict[str, Any]:
-        """Return the result or error that the process wrote at its end, or {} if it wrote none."""
+        """Return the result or error that the process wrote at its end, or {} if the process wrote nothing."""
 
     def stop(self) -> None:
-        """Request that the process saves and ends."""
+        """Request that the process saves a checkpoint and ends."""
 
     def settle(self, timeout_s: float) -> None:
-        """Wait for the end of the process, now that another rank has failed."""
+        """Wait for the end of the process after another rank has failed."""
 
     def ending(self) -> str:
         """Describe in one line how the process ended."""
@@ -59,26 +58,22 @@ class RankHandle(Protocol):
     def kill(self) -> None: ...
 
     def close(self) -> None:
-        """Kill the process and free the handle's resources."""
+        """Kill the process and free its pipe."""
 
 
 class Starter(Protocol):
-    """Starts the processes of ranks."""
-
     settle_s: float
-    """Seconds to wait after a rank's end for further ends, so that the death that caused them is found."""
+    """After a rank's end, the group waits settle_s seconds to find the rank that failed first."""
 
     def start(self, ranks: Iterable[int]) -> Sequence[RankHandle]:
-        """Start the processes of these ranks. RunError, ConfigError."""
+        """Start the processes of these ranks. Raises RunError or ConfigError."""
 
     def close(self) -> None: ...
 
 
 class RankGroup:
-    """The processes of a run's ranks. If one rank fails, the run ends with all ranks.
-
-    With `counters`, the ranks are asynchronous, and a killed rank is replaced while the others continue.
-    """
+    """If one rank of a `RankGroup` fails, the run ends with all ranks. With `counters`, the ranks are asynchronous, and
+    a killed rank is replaced while the other ranks continue."""
 
     def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
         self._run = run
@@ -86,7 +81,7 @@ class RankGroup:
         self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
         self.replaced = 0  # number of killed ranks that were replaced
-        self._given_up = set[int]()  # Killed ranks in this set are not replaced, since the run is ending.
+        self._given_up = set[int]()  # killed ranks that are not replaced, since the run is ending
         self._steps_at_start = [0] * size  # env steps of each rank when its process was started
         self._failed_starts = [0] * size  # number of consecutive starts of each rank without an env step
 
@@ -99,7 +94,7 @@ class RankGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # All ranks are stopped before the first is waited for, so that no rank reports the loss of another.
+        # All ranks are asked to stop before the first is waited for, so that no rank reports the loss of another rank.
         for rank in self._ranks:
             rank.kill()
         for rank in self._ranks:
@@ -107,10 +102,10 @@ class RankGroup:
         self._starter.close()
 
     def train(self, watch: Callable[[], None] = lambda: None) -> Result:
-        """Watch all ranks to their end, forward a stop request to them, and return rank 0's result.
+        """Watch all ranks to their end, forward a stop request to the ranks, and return rank 0's result.
 
         `watch` is called every POLL_S seconds. Raises RankLost, RunError or ConfigError for a rank that fails, that
-        cannot be replaced, or that does not stop within STOP_S.
+        cannot be replaced, or that does not stop within STOP_S seconds.
         """
         deadline = None
         with StopRequest() as stop:
@@ -136,7 +131,7 @@ class RankGroup:
             return replace(result, exit_code=stop.exit_code) if stop else result
 
     def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
-        """Replace a rank that was killed, if ranks are asynchronous, and otherwise raise its error."""
+        """Replace a killed rank if ranks are asynchronous, and otherwise raise the rank's error."""
         if self._counters is None:
             raise _error_of(self._killed() or rank)  # `rank` may only have noticed that another rank was killed.
         if not _is_killed(rank):
@@ -152,13 +147,13 @@ class RankGroup:
         return None
 
     def _replace(self, rank: RankHandle, stop: StopRequest, counters: SharedCounters) -> None:
-        """Start a new process for a killed rank, unless the run is ending. RunError."""
+        """Start a new process for a killed rank, unless the run is ending. Raises RunError."""
         r, steps = rank.index, counters.of_rank(rank.index)
         self._failed_starts[r] = 0 if steps > self._steps_at_start[r] else self._failed_starts[r] + 1
         ending = rank.ending()
         if self._failed_starts[r] >= MAX_FAILED_STARTS:
             raise RunError(f"{ending} before its first rollout, {MAX_FAILED_STARTS} times in a row")
-        if r and (stop or self._ranks[0].code() == 0):  # The run is ending, so the rank is not replaced.
+        if r and (stop or self._ranks[0].code() == 0):  # A killed rank is not replaced when the run is ending.
             self._given_up.add(r)
             self._run.event(ending)
             return
@@ -174,9 +169,10 @@ class RankGroup:
 def train_with_restarts(
     config: Resolved, run: RunFolder, env_steps: int | None, build: Callable[[int | None], RankGroup]
 ) -> Result:
-    """Train. If a rank is lost, restart all ranks from the newest checkpoint, up to --distributed.max-restarts times.
+    """Train, and restart all ranks from the newest checkpoint if a rank is lost, up to --distributed.max-restarts
+    times.
 
-    `build` builds a group that begins at the given env steps. RunError, naming the rank at fault.
+    `build` builds a `RankGroup` that begins at the given env steps. Raises RunError with the number of the failed rank.
     """
     restarts = 0
     while True:
@@ -200,7 +196,6 @@ def _is_killed(rank: RankHandle) -> bool:
 
 
 def _error_of(rank: RankHandle) -> Exception:
-    """Return the error that a rank ended with."""
     reply = rank.reply()
     if reply.get("kind") == "ConfigError":
         return ConfigError(reply["error"])

@@ -1,4 +1,4 @@
-"""Ranks on this machine run in processes that inherit their shared memory."""
+"""Ranks (training processes) on one machine inherit the memory that they share."""
 
 import contextlib
 import json
@@ -20,7 +20,8 @@ from accel_rl.system import child
 
 
 def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None) -> Result:
-    """Train from the checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
+    """Train from the checkpoint at `env_steps`, or from the beginning if `env_steps` is None. Raises RunError with the
+    number of the failed rank."""
 
     def build(steps: int | None) -> RankGroup:
         starter = LocalStarter(config, plan, run, steps)
@@ -30,13 +31,12 @@ def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None
 
 
 class LocalStarter:
-    """Starts ranks with their shared memory. Synchronous ranks share the file through which they connect. Asynchronous
-    ranks share the counters and the central parameters."""
+    """A `LocalStarter` starts rank processes with their shared memory. Synchronous ranks share the file through which
+    they connect. Asynchronous ranks share the counters and the central parameters."""
 
     settle_s = 0.5
 
     def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
-        """All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
         self._config, self._plan = config, plan
         self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps}
         self.counters: SharedCounters | None = None
@@ -44,7 +44,7 @@ class LocalStarter:
             self.counters = SharedCounters.create(config.distributed.size, config.log.window)
         name = "store" if self.counters is None else "central"
         self.memory = os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC)
-        """File descriptor of the file through which ranks connect, or of the central parameters."""
+        """The file descriptor belongs to the file through which ranks connect, or to the central parameters."""
         self._fds = {name: self.memory}
         if self.counters is not None:
             self._fds["counters"] = self.counters.fd
@@ -65,11 +65,11 @@ class LocalStarter:
 
 @dataclass(slots=True)
 class LocalRank:
-    """The process of a rank."""
+    """A `LocalRank` is a rank's process on this machine."""
 
     index: int
     process: "subprocess.Popen[bytes]"
-    reply_fd: int  # the process writes its result or error to this pipe
+    reply_fd: int  # a rank process writes its result or error to this pipe
     received: bytes = b""
 
     @property
@@ -80,7 +80,6 @@ class LocalRank:
         return self.process.poll()
 
     def poll(self) -> None:
-        """Read the available part of the reply."""
         with contextlib.suppress(BlockingIOError):
             while block := os.read(self.reply_fd, 65536):
                 self.received += block
@@ -123,10 +122,10 @@ def launch(
     variables: Mapping[str, str] = os.environ,
     output: int | None = None,
 ) -> LocalRank:
-    """Start a new interpreter for rank setup["rank"]. The process is not forked, and ends if this process ends.
+    """Start a new Python interpreter for the rank with number setup["rank"]. The new process ends if this process ends.
 
-    `fds` are descriptors that the process inherits. `variables` are its environment variables. `output` is the
-    descriptor of its output, by default this process's.
+    `fds` are file descriptors that the new process inherits. `output` is the file descriptor of the new process's
+    output.
     """
     read, write = os.pipe()
     os.set_blocking(read, False)

@@ -1,4 +1,4 @@
-"""The process of one rank, as `local_ranks.launch` starts it."""
+"""The main function of a rank's process, which `local_ranks.launch` starts."""
 
 import json
 import os
@@ -14,7 +14,6 @@ from accel_rl.system.process import before_torch, die_with_parent
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
-    """Run one rank, and return its result as plain JSON."""
     return _run_on_network(setup) if setup.get("by_environment") else _run_on_this_machine(setup)
 
 
@@ -39,7 +38,7 @@ def _run_on_this_machine(setup: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_on_network(setup: dict[str, Any]) -> dict[str, Any]:
-    """Run a rank that finds the others by the environment variables of torchrun."""
+    """Run a rank that finds the other ranks by the environment variables of torchrun."""
     from accel_rl.config.resolved import Resolved
     from accel_rl.runners.ranks import torchrun
 
@@ -54,10 +53,10 @@ def main() -> None:
     die_with_parent(setup["parent_pid"])
     before_torch()
     if setup["rank"]:
-        warnings.simplefilter("ignore")  # rank 0 prints the warnings
+        warnings.simplefilter("ignore")  # only rank 0 prints warnings
     else:
         warnings.showwarning = show_warning
-    # Ctrl-C reaches this process as well as the process that started the ranks, which also requests a stop.
+    # Ctrl-C reaches this process and its parent process, which also requests a stop.
     with StopRequest():
         _reply(setup)
 
@@ -77,7 +76,7 @@ def _reply(setup: dict[str, Any]) -> None:
     os.write(setup["reply_fd"], json.dumps(reply).encode())
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # Threads of a process group that lost a member may never end.
+    os._exit(code)  # Threads of a process group may never end after a rank was lost.
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The settings of one rank of a run."""
+"""`rank_config` derives the settings of one rank from the settings of a run."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from accel_rl.system.placement import share_of_cores
 
 
 def check(config: Resolved) -> None:
-    """Raise ConfigError for settings that several ranks cannot have."""
+    """Raise ConfigError for settings that are impossible with several ranks."""
     d, ranks = config.distributed, config.distributed.size
     if d.local_updates > 1 and not is_adam(optimizer := config.algo.optimizer_name):
         raise ConfigError(
@@ -30,11 +30,8 @@ def check(config: Resolved) -> None:
 
 
 def rank_config(config: Resolved, rank: int, local_rank: int | None = None, local_size: int | None = None) -> Resolved:
-    """Return the settings of one rank: its environments, device, part of the replay and share of the machine's cores.
-
-    `local_rank` and `local_size` are the index and number of the ranks on this machine. By default, all ranks are on
-    this machine.
-    """
+    """Return the settings of one rank: its environments, device, part of the replay buffer and share of the machine's
+    cores. `local_rank` and `local_size` are the index and number of the ranks on this machine."""
     d = config.distributed
     if not d.several:
         return replace(config, device=d.device(0, 1, config.device))

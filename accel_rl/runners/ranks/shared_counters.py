@@ -1,4 +1,5 @@
-"""Counters of asynchronous ranks in shared memory. Each counter is written by a single rank."""
+"""The env steps, episodes and updates of asynchronous ranks are counted in shared memory. Each counter is written by a
+single rank."""
 
 from typing import NamedTuple
 
@@ -9,31 +10,24 @@ from accel_rl.samplers.episodes import EpisodeTracker
 
 _LINE = 8  # number of int64 values in a cache line
 _STEPS, _EPISODES, _UPDATES = range(3)
-# Index of: whether the run has begun, its env steps at that time, and the numbers of `note_others`.
 _BEGUN, _FROM, _OTHERS, _ALL_UPDATES, _STOP = range(5)
 
 
 def share(window: int, ranks: int) -> int:
-    """Return the number of recent episodes per rank in the online score, so that the total is about `window`.
-
-    With `window` episodes per rank, the score would cover `ranks` times as many episodes.
-    """
+    """Return the number of recent episodes of each rank in the online score, so that all ranks have about `window`
+    episodes."""
     return -(-window // ranks)
 
 
 class Totals(NamedTuple):
-    """Sums over all ranks at one moment."""
-
     env_steps: int
     episodes: int
     updates: int
 
 
 class SharedCounters:
-    """Env steps, episodes and updates of each rank, with its recent episodes.
-
-    A run on several machines has shared counters on each machine, which include the totals of the other machines.
-    """
+    """`SharedCounters` has the env steps, updates and recent episodes of each rank. The counters of one machine include
+    the totals of the run's other machines."""
 
     def __init__(self, memory: SharedArrays):
         self._memory = memory
@@ -47,9 +41,9 @@ class SharedCounters:
         return {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
-            "before": ("int64", (ranks, _LINE)),  # the counts of a rank's earlier processes
+            "before": ("int64", (ranks, _LINE)),  # counts of each rank's earlier processes
             "recent": ("float64", (ranks, share(window, ranks), 2)),
-            "written": ("int64", (ranks, _LINE)),  # number of episodes that a rank has written to `recent`
+            "written": ("int64", (ranks, _LINE)),  # number of recent episodes that each rank has written
         }
 
     @classmethod
@@ -65,7 +59,7 @@ class SharedCounters:
         return self._memory.fd
 
     def begin(self, env_steps: int) -> None:
-        """Record that the run begins at `env_steps`. Rank 0 calls this after publishing the central parameters."""
+        """Record that the run begins at `env_steps`. Rank 0 calls `begin` after publishing the central parameters."""
         self._run[_FROM] = env_steps
         self._run[_BEGUN] = 1
 
@@ -74,25 +68,24 @@ class SharedCounters:
         return bool(self._run[_BEGUN])
 
     def note_others(self, env_steps: int, updates: int, stop: bool) -> None:
-        """Record the counts of other machines. `env_steps` is their number of env steps since this machine's part of
-        the run began. `updates` is the number of updates of the parameters by the ranks of all machines. `stop` means
-        that the run ends."""
+        """Record the counts of the run's other machines. `env_steps` is the other machines' number of env steps since
+        this machine's part of the run began. `updates` is the number of updates of the parameters by all machines.
+        `stop` ends the run."""
         self._run[_OTHERS] = env_steps
         self._run[_ALL_UPDATES] = updates
         self._run[_STOP] = stop
 
     @property
     def all_updates(self) -> int:
-        """The last recorded number of updates of the parameters by the ranks of all machines."""
+        """Return the last recorded number of updates of the parameters by all machines."""
         return int(self._run[_ALL_UPDATES])
 
     @property
     def stopped(self) -> bool:
-        """Whether the run ends, as recorded last."""
         return bool(self._run[_STOP])
 
     def env_steps(self) -> int:
-        """Env steps of all ranks, of all machines, since the beginning of the run."""
+        """Return the env steps of all ranks of all machines since the beginning of the run."""
         return self.totals().env_steps
 
     def totals(self) -> Totals:
@@ -103,7 +96,8 @@ class SharedCounters:
         )
 
     def restore(self, rank: int, episodes: int, updates: int) -> None:
-        """Record the counts that a rank's first process continues from. Calls of later processes have no effect."""
+        """Record the episodes and updates from which a rank's first process continues. Calls of later processes of the
+        rank have no effect."""
         if not self._counts[rank].any() and not self._before[rank].any():
             self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
 
@@ -113,23 +107,22 @@ class SharedCounters:
         return Totals(int(sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
     def of_rank(self, rank: int) -> int:
-        """Env steps of a rank, over all its processes."""
+        """Return the env steps of a rank, over all its processes."""
         return int(self._counts[rank, _STEPS])
 
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
-        """Add a finished cycle of a rank. `env_steps` counts the cycle. `updates` and `episodes` count the rank's
-        process so far."""
+        """Add a finished cycle of a rank. `env_steps` is the number of env steps in the cycle. `updates` and `episodes`
+        are the totals of the rank's process so far."""
         counts = self._counts[rank]
         new = min(episodes.count - int(counts[_EPISODES]), len(episodes.recent))
         window, at = self._recent.shape[1], int(self._written[rank, 0])
         for i, episode in enumerate(list(episodes.recent)[len(episodes.recent) - new :] if new > 0 else ()):
             self._recent[rank, (at + i) % window] = episode
         self._written[rank, 0] = at + max(new, 0)
-        # All counts of the rank are written in one assignment.
         counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates
 
     def recent(self) -> list[tuple[float, int]]:
-        """Return (score, length) of the recent episodes of all ranks: those of rank 0 first, each rank's in order."""
+        """Return the (score, length) of the recent episodes of all ranks, in the order of the ranks."""
         window = self._recent.shape[1]
         ends = [int(n) for n in self._written[:, 0]]
         places = ((rank, i % window) for rank, end in enumerate(ends) for i in range(max(0, end - window), end))

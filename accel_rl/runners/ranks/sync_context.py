@@ -1,4 +1,4 @@
-"""Synchronous ranks begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
+"""Synchronous ranks (training processes) begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
 
 import os
 import time
@@ -28,12 +28,12 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import RunError
 
-SAVE_S = 1800.0  # seconds in which a checkpoint with a large replay is written to a slow disk
+SAVE_S = 1800.0  # maximum seconds in which a rank may write its checkpoint
 LOOK_S = 1.0
 
 
 class SyncClock(Clock):
-    """Sums the env steps of all ranks after each cycle. All ranks stop at the same cycle."""
+    """A `SyncClock` sums the env steps of all ranks after each cycle. All ranks stop at the same cycle."""
 
     def __init__(self, communicator: Collective):
         self._communicator = communicator
@@ -51,7 +51,7 @@ class SyncClock(Clock):
 
 
 class SyncExchange(Exchange):
-    """Averages the gradients of all ranks."""
+    """A `SyncExchange` averages the gradients of all ranks."""
 
     communicator: Collective
 
@@ -62,12 +62,12 @@ class SyncExchange(Exchange):
 
     @property
     def captures_updates(self) -> bool:
-        """Only NCCL's collectives run on the GPU, whereas gloo's go through the host."""
+        """Only NCCL's collectives run on the GPU, whereas gloo's collectives pass through the host's memory."""
         return self.communicator.on_gpu
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         guarded = GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm)
-        shared, self.shared = self.shared, None  # The shared memory holds the gradients of one learner.
+        shared, self.shared = self.shared, None
         if shared is not None and flat.data.device.type == "cpu":
             mean: GradientMean = SharedMemoryMean(flat, self.communicator, shared, self._timeout_s)
         else:
@@ -75,7 +75,7 @@ class SyncExchange(Exchange):
         return AllReduce(guarded, mean, self._hash_interval)
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Check that all ranks begin with the same network and env steps. RunError."""
+        """Check that all ranks begin with the same network and env steps. Raises RunError."""
         compare_ranks(gradient_sync.flat, self.communicator, 0, with_untrained=True)
         steps = self.communicator.gather(env_steps)
         if len(set(steps)) > 1:
@@ -83,7 +83,7 @@ class SyncExchange(Exchange):
 
 
 class SyncBarrier(Barrier):
-    """The barrier waits through the store of the process group, for longer than a collective's timeout."""
+    """Ranks wait through the key-value store of the process group, for longer than a collective operation's timeout."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout_s: float):
         self._store = store
@@ -112,10 +112,8 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which this rank writes its part of a checkpoint.
-
-        Rank 0 writes last: if its part exists, all parts exist.
-        """
+        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes its part last, so that all
+        parts exist if rank 0's part exists."""
         self._turns += 1
         part, complete = f"part/{self._turns}/", f"complete/{self._turns}"
         if self._rank:
@@ -129,7 +127,7 @@ class SyncBarrier(Barrier):
         self._store.set(complete, "1")
 
     def _await(self, key: str, awaited: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
-        """Wait for a key of the store and return its value. Raises RunError after timeout_s without a change of
+        """Wait for a key of the store and return its value. Raises RunError after timeout_s seconds without a change of
         `beats`."""
         waited = 0.0
         polled = time.monotonic()
@@ -143,7 +141,7 @@ class SyncBarrier(Barrier):
                 reason = " ".join(str(e).split())[:200]
                 raise RunError(f"rank {self._rank}: the ranks' store is gone ({reason})") from e
             now = time.monotonic()
-            waited += min(now - polled, LOOK_S)  # Time while this process was stopped does not count.
+            waited += min(now - polled, LOOK_S)  # Seconds while this process was suspended do not count.
             polled = now
             if beat != last:
                 waited, last = 0.0, beat
@@ -153,10 +151,7 @@ class SyncBarrier(Barrier):
 
 
 def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int | None = None) -> RankContext:
-    """Return the rank context in torch's default process group, which was formed through `store`.
-
-    shared: see `SyncExchange`.
-    """
+    """Return the rank context in torch's default process group, which was formed through `store`."""
     communicator = Collective(store)
     rank, size = communicator.rank, communicator.size
     return RankContext(
@@ -171,11 +166,8 @@ def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int |
 def join_ranks(
     config: Resolved, device: str, store: Any, rank: int, size: int, local_ranks: int, shared: int | None = None
 ) -> Iterator[RankContext]:
-    """Form the process group and yield this rank's context. RunError.
-
-    `device` is the rank's device. `local_ranks` is the number of ranks on this machine. For `shared` see
-    `SyncExchange`.
-    """
+    """Form the process group and yield this rank's context. Raises RunError. `local_ranks` is the number of ranks on
+    this machine."""
     g = config.distributed
     gpus = len(set(g.gpu_list)) or 1  # Without --gpus, all ranks of a machine use --device.
     name = backend(device, gpus, local_ranks)
@@ -191,11 +183,8 @@ def train(
     store: Any,
     local_ranks: int,
 ) -> Result:
-    """Join the other ranks and train to the end of the run. RunError.
-
-    `config`, `plan` and `folder` are those of this rank. Training continues from the checkpoint at `env_steps`, which
-    is None for a new run. For `store` and `local_ranks` see `join_ranks`.
-    """
+    """Join the other ranks and train to the end of the run. Raises RunError. Training continues from the checkpoint at
+    `env_steps`, which is None for a new run."""
     state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))
     with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:
         exchange = context.exchange
@@ -205,13 +194,13 @@ def train(
 
 
 def _shared_gradients(store: Any, communicator: Collective) -> int | None:
-    """Create shared memory for gradients if all ranks are on one machine, and return its file descriptor, or otherwise
-    None."""
+    """Create shared memory for gradients if all ranks are on one machine, and return its file descriptor."""
     fd = None
     if communicator.rank == 0:
         fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)
         store.set("gradients", address(fd))
     else:
-        with suppress(RunError):  # Ranks on another machine cannot share memory, so gradients go over the network.
+        # Ranks on different machines cannot share memory, so gradients are sent over the network.
+        with suppress(RunError):
             fd = open_at(store.get("gradients").decode())
     return fd if communicator.all_reduce_min(int(fd is not None)) else None

@@ -1,12 +1,11 @@
-"""Ranks started by torchrun, or by another launcher that sets its environment variables, on one machine or several.
-`accel_rl.gorila.ray_ranks` sets these variables, too.
+"""torchrun, or another launcher that sets its environment variables, starts ranks on one machine or several.
 
-`torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
+    | torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong
 
-If a rank dies, torchrun's agent on its machine ends the machine's other ranks. The agent sends SIGTERM, at which
-asynchronous ranks save, and SIGKILL 30 seconds later. Ranks on other machines notice the loss. Asynchronous ranks save,
-and all ranks end. With torchrun's --max-restarts every agent then restarts its ranks, which continue from their
-checkpoints.
+If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. torchrun's agent sends SIGTERM,
+at which asynchronous ranks save, and SIGKILL 30 seconds later. Asynchronous ranks on other machines save when they
+notice the loss, and all ranks end. With torchrun's --max-restarts, every agent then restarts its ranks, which continue
+from their checkpoints.
 """
 
 import os
@@ -34,7 +33,7 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
-    """The rank of this process and the number of ranks, in the run and on this machine."""
+    """A `RankInfo` has the number of this process's rank and the number of ranks, in the run and on this machine."""
 
     rank: int
     size: int
@@ -42,12 +41,12 @@ class RankInfo:
     local_size: int
     max_restarts: int
     launcher: str = "torchrun"
-    """Name of the program that started the ranks."""
     own_gpu: bool = False
-    """Whether the launcher assigned a GPU to this rank alone, the only GPU that this process sees."""
+    """If own_gpu is true, the launcher assigned a GPU to this rank alone, and this process sees no other GPU."""
 
     def fit(self, config: TrainConfig) -> TrainConfig:
-        """Return the settings with this number of ranks. Raises ConfigError if the settings name a different number."""
+        """Return the settings with this number of ranks. Raises ConfigError if the settings name a different number of
+        ranks."""
         g = config.distributed
         if g.ranks not in (None, self.size):
             raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
@@ -56,16 +55,15 @@ class RankInfo:
         return replace(config, distributed=replace(g, ranks=self.size))
 
     def config(self, config: Resolved) -> Resolved:
-        """Return this rank's own settings."""
         return rank_config(config, self.rank, self.local_rank, self.local_size)
 
     def plan(self, config: Resolved) -> RankPlan:
-        """Resolve the plan of this rank. ConfigError."""
         return RankPlan.resolve(self.config(config), self.rank, self.size)
 
 
 def rank_info() -> RankInfo | None:
-    """Read the environment variables; None if they are not set. Raises ConfigError for values that are not numbers."""
+    """Read the rank's number from the environment variables, or return None if the variables are not set. Raises
+    ConfigError for values that are not numbers."""
     if not all(name in os.environ for name in _NEEDED):
         return None
     e = os.environ
@@ -82,11 +80,8 @@ def rank_info() -> RankInfo | None:
 def train(
     info: RankInfo, config: Resolved, plan: RankPlan, path: Path | None, listening: int | None = None
 ) -> tuple[Resolved, RunFolder, Result | None]:
-    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result.
-
-    `plan` is the plan of `config`. An existing run keeps its settings, and the plan is resolved again if they differ
-    from `config`. For `listening` see `environment_store`.
-    """
+    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. `plan` is resolved
+    again if an existing run's settings differ from `config`."""
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given = config
     store, rank, size = environment_store(listening)
@@ -102,7 +97,8 @@ def train(
 def _train(
     info: RankInfo, given: Resolved, plan: RankPlan, path: Path, place: tuple[Any, int, int]
 ) -> tuple[Resolved, RunFolder, Result | None]:
-    """Run this rank's part in the folder `path`. `place` has the rank's store, its number, and the number of ranks."""
+    """Run this rank's part in the run folder `path`. `place` has the rank's store, its number, and the number of
+    ranks."""
     store, rank, size = place
     if rank == 0:
         run, config, steps = _opened(path, given, info.launcher)
@@ -127,7 +123,7 @@ def _train(
 
 
 def _opened(path: Path, config: Resolved, launcher: str) -> tuple[RunFolder, Resolved, int]:
-    """Create or open the run folder, and return it, its settings, and the env steps of its checkpoint or -1."""
+    """Create or open the run folder, and return the folder, its settings, and the env steps of its checkpoint or -1."""
     if not (path / "config.json").exists():
         config = replace(config, run_dir=str(path))
         run = RunFolder.create(path, config)

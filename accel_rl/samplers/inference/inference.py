@@ -53,10 +53,8 @@ class RolloutPlayer(Protocol):
     """Plays whole rollouts of environments that run on a GPU."""
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Play a rollout into the buffer. `agent` is None if its actions are drawn before the rollout.
-
-        `settings` are further values on which the rollout depends.
-        """
+        """Play a rollout into the buffer. `agent` is None if its actions are drawn before the rollout. `settings` are
+        further values on which the rollout depends."""
 
 
 class Acceleration:

@@ -111,9 +111,7 @@ class ActionServer:
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], None] | None = None) -> None:
         """Act for a group at step t: read the group's frames, and write its actions and the agent's recorded values.
-
-        Several threads may serve different groups at the same time. `meanwhile` is called while a GPU acts.
-        """
+        Several threads may serve different groups at the same time. `meanwhile` is called while a GPU acts."""
         b = self._groups[group]
         if self._gpu is not None:
             self._gpu.fetch(buffer, t, group)

@@ -38,10 +38,7 @@ class InferenceThreads:
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
         """Start a rollout, in which each group's thread calls serve(t, group) for t < T, each time when the group's
-        workers are ready.
-
-        A group that has finished the previous rollout continues with the new rollout immediately.
-        """
+        workers are ready. A group that has finished the previous rollout continues with the new rollout immediately."""
         pool, stop = self._pool, self._stop
 
         def play(g: int) -> None:
@@ -62,10 +59,8 @@ class InferenceThreads:
             future.add_done_callback(ended)
 
     def wait(self) -> None:
-        """Wait for the oldest running rollout. The waiting thread replaces workers that die or hang.
-
-        Raises the first exception of an inference thread, after all threads have stopped.
-        """
+        """Wait for the oldest running rollout. The waiting thread replaces workers that die or hang. Raises the first
+        exception of an inference thread, after all threads have stopped."""
         oldest = self._rollouts[0]
         every = [f for futures in self._rollouts for f in futures]
         is_done = False

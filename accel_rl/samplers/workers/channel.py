@@ -241,10 +241,8 @@ class ServerSide:
         return []
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first.
-
-        Each group's thread may call `wait_alone`. Only the thread that calls `watch` handles workers that die or hang.
-        """
+        """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first. Each
+        group's thread may call `wait_alone`. Only the thread that calls `watch` handles workers that die or hang."""
         while self.ready((group,)) is None:
             if stopped():
                 return False
@@ -254,10 +252,7 @@ class ServerSide:
 
     def watch(self, timeout_s: float) -> list[int]:
         """While other threads are in `wait_alone`, block for a second at most, and return the workers that sent a
-        message or died.
-
-        Raises WorkersSilent as `wait` does.
-        """
+        message or died. Raises WorkersSilent as `wait` does."""
         return self._wait_once(self._watching, range(self.groups), timeout_s)
 
     def _wait_once(self, poll: "select.poll", groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:

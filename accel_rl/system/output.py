@@ -1,0 +1,49 @@
+"""Output to a terminal, a pipe or a log file that may fail while a run trains."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+
+class SteadyStream:
+    """A text stream that replaces its file by /dev/null after an error, for example of a closed terminal, a pipe whose
+    reader has ended, or a full disk. All other attributes are those of the stream."""
+
+    def __init__(self, stream: TextIO, on_error: Callable[[str], None]):
+        """`on_error` receives a line about the error."""
+        self._stream = stream
+        self._on_error = on_error
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._give_up(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._stream.fileno())
+        os.close(null)
+        self._on_error(f"{self._stream.name} cannot be written ({error.strerror}): continuing without this output")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def steady_output(on_error: Callable[[str], None] = lambda line: None) -> Iterator[None]:
+    """Context manager in which stdout and stderr raise no error when they are written."""
+    with (
+        contextlib.redirect_stdout(SteadyStream(sys.stdout, on_error)),
+        contextlib.redirect_stderr(SteadyStream(sys.stderr, on_error)),
+    ):
+        yield
