@@ -1,5 +1,6 @@
 """Commands on many runs (plot and report), and the list of games."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +63,8 @@ def report_command(argv: list[str]) -> int:
         raise ConfigError("accel-rl report: a folder of runs is missing (or --csv FILE)")
     if chosen.reps < 1:
         raise ConfigError(f"--reps {chosen.reps}: must be at least 1")
+    if not 0 <= chosen.core_hour_price < math.inf:
+        raise ConfigError(f"--core-hour-price {chosen.core_hour_price}: must be a number, 0 or more")
     out = Path(chosen.out).expanduser()
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out} is a file")

@@ -9,8 +9,8 @@ from typing import Protocol
 
 Row = dict[str, float | int | str]
 
-# Only the columns of wall time differ between two equal runs.
-WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "steps_per_s")
+# Only the columns of time and energy differ between two equal runs.
+WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "cpu_s", "joules", "steps_per_s")
 
 
 class Sink(Protocol):

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from accel_rl.metrics.sinks import WALL_CLOCK
 from accel_rl.system.errors import ConfigError
 
 COLUMNS = (
@@ -22,7 +23,8 @@ COLUMNS = (
         "learning_rate",
         "skipped_updates",
     ),
-    *("eval_score", "eval_score_std", "eval_episodes", "eval_steps", "wall_s", "steps_per_s", "sync_s", "lock_wait_s"),
+    *("eval_score", "eval_score_std", "eval_episodes", "eval_steps"),
+    *WALL_CLOCK,
 )
 """Columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""
 PREFIXES = ("info/", "secondary/")

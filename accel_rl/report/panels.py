@@ -18,6 +18,17 @@ REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"),
 
 
 @dataclass(frozen=True)
+class Point:
+    """A published score after a number of env steps, drawn with its deviation in the colour of a line."""
+
+    line: str
+    steps: int
+    mean: float
+    deviation: float
+    source: str
+
+
+@dataclass(frozen=True)
 class Panel:
     """A panel with a curve for each of `lines`. The published scores of `game` are drawn as horizontal lines if they
     are within the range of the curves. `quantity` is the label of the y axis."""
@@ -27,6 +38,7 @@ class Panel:
     over: Over = "env steps"
     game: str = ""
     quantity: str = ""
+    points: Sequence[Point] = ()
 
 
 def wrapped(
@@ -101,6 +113,11 @@ def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str,
         (lines[name],) = a.plot(x, b.mean, color=colour[name], linewidth=1.4, marker=single)  # type: ignore[attr-defined]
         if b.seeds > 1:
             a.fill_between(x, b.low, b.high, color=colour[name], alpha=0.2, linewidth=0)  # type: ignore[attr-defined]
+    for p in panel.points:
+        a.errorbar(p.steps, p.mean, p.deviation, color=colour[p.line], marker="x", capsize=3)  # type: ignore[attr-defined]
+        a.annotate(  # type: ignore[attr-defined]
+            p.source, (p.steps, p.mean), (-4, 3), textcoords="offset points", fontsize=6, color="0.4", ha="right"
+        )
     _references(a, panel.game)
     a.set_title(panel.title, fontsize=10)  # type: ignore[attr-defined]
     a.set_xlabel(panel.over, fontsize=8)  # type: ignore[attr-defined]

@@ -25,7 +25,9 @@ from accel_rl.report.aggregates import (
     profiles_table,
     summarise,
 )
+from accel_rl.report.costs import costs_table
 from accel_rl.report.curves import Over, curves_table
+from accel_rl.report.equal_steps import equal_steps_sections
 from accel_rl.report.page import Picture, Section, page
 from accel_rl.report.panels import panels_table, wrapped
 from accel_rl.report.scores import scores_table, throughput_table
@@ -52,6 +54,9 @@ class ReportOptions:
     algorithms `auto` means evaluations if every run has at least three, and otherwise training scores."""
     reps: Count = 2_000
     """Number of bootstrap samples of an interval."""
+    core_hour_price: float = 0.0
+    """Price of a core for an hour, in any currency, from which the price of 200 M frames is computed. 0 means no
+    prices."""
 
 
 def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
@@ -71,6 +76,7 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     own = paper_tables(runs, learnt)
     aggregated, profiles, matrices = aggregated_sections(learnt, o.score, o.reps)
     scores, throughput = scores_table(learnt, o.score), throughput_table(settings)
+    costs = costs_table(settings, o.core_hour_price)
     have = {table.name for section in own for table in section.tables}
     published_only = [
         t
@@ -80,10 +86,12 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     of_tables = any(r.experiment for r in runs) and not shown_figures(runs)
     sections = [
         *searches(runs),
+        *equal_steps_sections(learnt),
         *(own + drawn if of_tables else drawn + own),
         Section(scores.title, tables=[scores]),
         *aggregated,
         Section(throughput.title, tables=[throughput]),
+        *([Section(costs.title, tables=[costs])] if costs.rows else []),
         *(Section(t.title, tables=[t]) for t in published_only),
     ]
     out.mkdir(parents=True, exist_ok=True)

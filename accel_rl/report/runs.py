@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.config.train import read_settings
-from accel_rl.metrics.plot import read_columns
+from accel_rl.metrics.plot import Column, read_columns
 from accel_rl.papers.daley.daley_tables import daley_name
 from accel_rl.results import run_settings
 from accel_rl.results.run_settings import flat
@@ -69,7 +69,7 @@ def _read(path: Path) -> Run:
         length, seed = int(config["env_steps"]), int(config["seed"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
         raise ConfigError(f"{path / 'config.json'} is no configuration of a run ({type(e).__name__}: {e})") from e
-    names = ("score", "eval_score", "eval_score_std", "eval_episodes", "wall_s", "steps_per_s")
+    names = ("score", "eval_score", "eval_score_std", "eval_episodes", "wall_s", "cpu_s", "joules", "steps_per_s")
     columns = read_columns(path, "env_steps", names)
     steps, wall = columns["wall_s"]
     run = Run(
@@ -85,6 +85,8 @@ def _read(path: Path) -> Run:
         speeds=columns["steps_per_s"],
         env_steps=float(steps[-1]) if steps.size else 0.0,
         wall_s=float(wall[-1]) if wall.size else math.nan,
+        cpu_s=_last(columns["cpu_s"]),
+        joules=_last(columns["joules"]),
         algorithm=str(settings.get("algorithm", "?")),
         protocol=rules,
         settings=settings,
@@ -94,6 +96,11 @@ def _read(path: Path) -> Run:
     if run.env_steps < length:
         run.unfinished = f"{run.env_steps:,.0f} of {length:,} env steps"
     return run
+
+
+def _last(column: Column) -> float:
+    """Return the last value of a column, or NaN if it has none."""
+    return float(column[1][-1]) if column[1].size else math.nan
 
 
 @cache

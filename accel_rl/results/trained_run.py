@@ -41,6 +41,10 @@ class Run:
     speeds: Column = field(default_factory=no_column)
     env_steps: float = 0.0
     wall_s: float = math.nan
+    cpu_s: float = math.nan
+    """CPU time of all processes of the run so far, in seconds."""
+    joules: float = math.nan
+    """Energy of the machine's CPU packages during the run so far."""
     algorithm: str = ""
     experiment: str = ""
     path: Path | None = None

@@ -16,6 +16,9 @@ from accel_rl.runners.ranks.context import RankContext
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.counts import counted
+from accel_rl.system.usage import PackageEnergy, cpu_seconds
+
+USAGE = ("cpu_s", "joules")
 
 
 @dataclass(slots=True)
@@ -48,7 +51,10 @@ class Reporter:
         self._csv: CsvSink | None = None
         self._episodes = 0  # The last row of metrics was written after `_episodes` episodes.
         self._wall_before = 0.0  # Wall time, in seconds, of earlier processes of this run.
+        self._usage_before: dict[str, float] = {}  # CPU time and energy of earlier processes, NaN if unknown
         self._began = self._row_at = time.monotonic()
+        self._cpu_began = cpu_seconds()
+        self._energy = PackageEnergy()
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
         """Open the sinks at env_steps. `rows` is the number of valid rows of metrics.csv; later rows will be written
@@ -64,6 +70,8 @@ class Reporter:
                 "others are lost"
             )
         self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
+        for name in USAGE:
+            self._usage_before[name] = float(self._csv.last.get(name) or "nan") if self._csv.rows else 0.0
         self._episodes = int(self._csv.last.get("episodes") or 0)
         self._sinks.append(self._csv)
         self._sinks += tensorboard_sink(self.config, self.run_folder.path, env_steps)
@@ -79,6 +87,7 @@ class Reporter:
     def begin(self, env_steps: int) -> None:
         """Start the clock, because sampling begins now."""
         self._began = self._row_at = time.monotonic()
+        self._cpu_began, self._energy = cpu_seconds(), PackageEnergy()
         self.resume(env_steps)
 
     @property
@@ -95,6 +104,17 @@ class Reporter:
     def wall_s(self) -> float:
         """Return the wall time of the run in seconds, without the time between two of its processes."""
         return self._wall_before + time.monotonic() - self._began
+
+    def _usage(self) -> Row:
+        """Return the CPU time and the energy of the run so far, where they can be measured.
+
+        They are unknown for several ranks, whose processes this rank did not start, and after a process that did not
+        record them.
+        """
+        if self.config.distributed.size > 1 or self.config.cluster != "none":
+            return {}
+        used = {"cpu_s": cpu_seconds() - self._cpu_began, "joules": self._energy.joules()}
+        return {name: round(self._usage_before[name] + x, 3) for name, x in used.items() if x is not None}
 
     def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
         """Display the progress, and the online score of the recent episodes, given as (score, length). Displaying the
@@ -167,6 +187,7 @@ class Reporter:
             "eval_episodes": len(evaluation.scores) if evaluation else "",
             "eval_steps": sum(evaluation.lengths) if evaluation else "",
             "wall_s": round(wall, 3),
+            **self._usage(),
             "steps_per_s": round((at.env_steps - at.logged_at) / max(now - self._row_at, 1e-9), 1),
         }
         row |= {name: round(s, 3) for name, s in times.items()}

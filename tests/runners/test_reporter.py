@@ -35,3 +35,20 @@ def test_new_score_is_the_mean_of_a_rows_own_episodes(tmp_path):
         total += float(row["new_score"]) * new if new else 0.0
     assert len(table) > 4 and before > 20
     assert math.isclose(total / before, float(table[-1]["score"]), rel_tol=1e-5)
+
+
+def test_cpu_time_counts_all_processes_of_the_run_and_is_unknown_after_one_that_did_not_record_it(tmp_path):
+    values = {"env": "CartPole-v1", "envs": 4, "engine": "in-process", "horizon": 32, "evaluation__interval": 0}
+    run = accel_rl.train("ppo", **values, log__interval=128, env_steps=256, run_dir=tmp_path / "run")
+    times = [float(row["cpu_s"]) for row in rows(run.path)]
+    run.resume(env_steps=512)
+    later = [float(row["cpu_s"]) for row in rows(run.path)]
+    assert later[: len(times)] == times and later == sorted(later) and 0 < later[0] < later[-1]
+    with open(run.path / "metrics.csv", newline="") as f:
+        table = [{k: v for k, v in row.items() if k != "cpu_s"} for row in csv.DictReader(f)]
+    with open(run.path / "metrics.csv", "w", newline="") as f:
+        writer = csv.DictWriter(f, list(table[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+    run.resume(env_steps=768)
+    assert {row["cpu_s"] for row in rows(run.path)} == {""}

@@ -1,0 +1,41 @@
+"""Libraries publish scores of their algorithms after a number of env steps. Runs are compared with these scores at
+equal env steps."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accel_rl.papers.published import published_by
+from accel_rl.results.run_settings import Settings, plays_atari
+
+
+@dataclass(frozen=True)
+class LibraryScore:
+    """A published training score of an algorithm in a game after `env_steps`.
+
+    `mean` and `deviation` are over `seeds`. Deviation and number of seeds are None if they are not published.
+    `protocol` is "" if the source does not state its rules.
+    """
+
+    source: str
+    env_steps: int
+    mean: float
+    deviation: float | None
+    seeds: int | None
+    protocol: str
+
+
+def library_scores(settings: Settings) -> Iterator[LibraryScore]:
+    """Yield the published scores of a run's algorithm in its game, with the run's protocol or without a stated one.
+
+    Runs with a protocol of no library have none.
+    """
+    table = published_by("libraries")["scores"]
+    if not plays_atari(settings) or (settings.get("env.protocol") or "") not in {row["protocol"] for row in table}:
+        return
+    for row in table:
+        is_alike = row["algorithm"] == settings.get("algorithm") and row["lstm"] == bool(settings.get("algo.lstm"))
+        has_rules = row["protocol"] in (None, settings.get("env.protocol"))
+        game = row["games"].get(settings.get("env.game"))
+        if is_alike and has_rules and game:
+            mean, deviation = game
+            yield LibraryScore(row["source"], row["env_steps"], mean, deviation, row["seeds"], row["protocol"] or "")
