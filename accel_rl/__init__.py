@@ -1,4 +1,4 @@
-"""Deep reinforcement learning on Atari at the speed of the hardware.
+"""accel_rl trains deep reinforcement learning agents on Atari at the speed of the hardware.
 
     import accel_rl
 

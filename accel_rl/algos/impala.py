@@ -1,4 +1,5 @@
-"""A2C with V-trace, on several batches per sampled window (Espeholt et al. 2018; Dalton & Frosio 2020, section 5)."""
+"""IMPALA is A2C with V-trace, on several batches per sampled window (Espeholt et al. 2018; Dalton & Frosio 2020,
+section 5)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

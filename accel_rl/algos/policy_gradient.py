@@ -25,7 +25,7 @@ from accel_rl.optim.optimizers import make_optimizer
 
 @dataclass(frozen=True)
 class PolicyGradientConfig(AlgorithmConfig):
-    """Settings of every policy-gradient algorithm."""
+    """`PolicyGradientConfig` has the settings of every policy-gradient algorithm."""
 
     learning_rate: float = 7e-4
     """Learning rate."""

@@ -23,7 +23,8 @@ from accel_rl.replays.ring import NStep
 
 @dataclass(frozen=True)
 class ReplayAlgorithmConfig(AlgorithmConfig):
-    """Settings of the replay and the target network. Subclasses define the defaults and their sources."""
+    """`ReplayAlgorithmConfig` has the settings of the replay and the target network. Subclasses define the defaults and
+    their sources."""
 
     replay: ReplayConfig
     batch_size: int

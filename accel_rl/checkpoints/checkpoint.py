@@ -29,7 +29,8 @@ _ABANDONED = "abandoned-"
 
 
 class Checkpoints:
-    """The checkpoints of one run. The folder `folder`/000000020000 contains the state after 20,000 env steps."""
+    """`Checkpoints` writes and reads the checkpoints of one run. The folder `folder`/000000020000 contains the state
+    after 20,000 env steps."""
 
     def __init__(self, folder: Path, keep: int = 3):
         self.folder, self.keep = folder, keep

@@ -34,8 +34,8 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 class SegmentStore:
-    """The segments of one run. A segment's file name consists of the segment's name and the beginning of its sha256, so
-    that two runs from one checkpoint do not read each other's segments."""
+    """A `SegmentStore` has the segment files of one run. A segment's file name consists of the segment's name and the
+    beginning of its sha256, so that two runs from one checkpoint do not read each other's segments."""
 
     def __init__(self, folder: Path):
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Settings of a run on a cluster with a parameter server (Nair et al. 2015)."""
+"""This module has the settings of a run on a cluster with a parameter server (Nair et al. 2015)."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SLACK = 100
 
 @dataclass(frozen=True)
 class ParameterServerConfig:
-    """A sharded parameter server (Nair et al. 2015, section 4)."""
+    """`ParameterServerConfig` has the settings of a sharded parameter server (Nair et al. 2015, section 4)."""
 
     shards: Count = 1
     """Number of shards among which the parameters are divided (Nair et al. 2015, section 5.1: 31)."""

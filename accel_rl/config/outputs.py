@@ -1,4 +1,4 @@
-"""Settings of a run's outputs: evaluations, checkpoints, rows of metrics."""
+"""This module has the settings of evaluations, checkpoints and rows of metrics."""
 
 from dataclasses import dataclass
 from typing import Literal

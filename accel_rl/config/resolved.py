@@ -44,7 +44,7 @@ def check_modes(config: TrainConfig) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSampler(SamplerConfig):
-    """Settings of the sampler with a horizon."""
+    """`ResolvedSampler` has the settings of the sampler and the horizon."""
 
     horizon: int
 

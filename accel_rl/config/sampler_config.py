@@ -1,4 +1,4 @@
-"""Settings of the sampler."""
+"""This module has the settings of the sampler."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SamplerConfig(NamesEngine):
-    """Settings of sampling: environments, workers, inference."""
+    """`SamplerConfig` has the settings of environments, worker processes and inference."""
 
     envs: Count = 16
     """Total number B of environments, a multiple of ranks x groups x workers, or with --update async the number of each

@@ -25,7 +25,7 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """The settings of one training run."""
+    """`TrainConfig` has the settings of one training run."""
 
     algorithm: str = field(default="a2c", metadata={"hidden": True})
     env: EnvConfig = field(default_factory=EnvConfig)

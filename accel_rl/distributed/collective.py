@@ -48,9 +48,9 @@ SETTLE_S = 3.0  # All surviving ranks notice a failure within `SETTLE_S` seconds
 
 
 class Collective:
-    """A `Communicator` over torch's default process group. Tensors in host memory use gloo, and tensors on the group's
-    device use the group's own backend. Raises RunError if a rank has ended or does not answer within the group's
-    timeout."""
+    """A `Collective` is a `Communicator` over torch's default process group. Tensors in host memory use gloo, and
+    tensors on the group's device use the group's own backend. Raises RunError if a rank has ended or does not answer
+    within the group's timeout."""
 
     def __init__(self, store: Any) -> None:
         """`store` is the store through which the process group was formed."""

@@ -40,7 +40,7 @@ MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMod
 
 
 class VectorEnv(GymnasiumVectorEnv):
-    """A batch of `num_envs` games, played by `num_threads` threads outside the GIL.
+    """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads outside the GIL.
 
     `batch_size` is the number of environments that recv() returns, those that finish first; 0 means all.
     `info["env_id"]` names the returned environments, for which the next send() is. `num_threads` = 0 means one thread

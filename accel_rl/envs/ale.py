@@ -18,7 +18,7 @@ ALE_PY = version("ale-py")
 
 
 class AtariEnv:
-    """An environment around one ALEInterface.
+    """`AtariEnv` is an environment around one ALEInterface.
 
     `seed` is a whole number >= 0 that determines no-ops and sticky actions. A training environment plays by `protocol`,
     and an evaluation environment by `protocol.for_evaluation()`. With `cached`, each episode begins from the stored

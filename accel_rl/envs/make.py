@@ -22,7 +22,7 @@ RANDOMNESS = ("auto", "sequence", "counter")
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """The environment and its rules. A setting of None means the protocol's value."""
+    """`EnvConfig` has the settings of the environment. A setting of None means the protocol's value."""
 
     game: str = ""
     """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given."""

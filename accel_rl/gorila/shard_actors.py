@@ -55,7 +55,8 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
 
 
 class ActorCall:
-    """A driver's call to a shard through Ray, because Ray reports the loss of an actor immediately."""
+    """An `ActorCall` is a driver's call to a shard through Ray, because Ray reports the loss of an actor
+    immediately."""
 
     def __init__(self, ray: Any, name: str, ref: Any):
         self._ray = ray

@@ -1,4 +1,4 @@
-"""Gradient synchronization through the shards of a parameter server (Nair et al. 2015, sections 3.1, 4 and 4.2)."""
+"""Gradients are synchronized through the shards of a parameter server (Nair et al. 2015, sections 3.1, 4 and 4.2)."""
 
 import math
 import time
@@ -232,9 +232,9 @@ class ShardedSync(GradientSync):
 
 
 WARM_UP = 100
-"""Number of initial losses that never count as outliers."""
+"""The first WARM_UP losses never count as outliers."""
 SHARE = 0.001
-"""Weight of a new loss in the running mean and deviation."""
+"""A new loss has the weight SHARE in the running mean and deviation."""
 
 
 class OutlierGuard:

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Phase(Enum):
-    """The activity of a sampler's environments.
+    """A `Phase` is the current activity of a sampler's environments.
 
     | IDLE --begin--> RUNNING --finish--> IDLE
     |                 RUNNING --begin the next--> AHEAD --finish--> RUNNING

@@ -33,7 +33,7 @@ class _StepMemory(NamedTuple):
 
 
 class _Capture(NamedTuple):
-    """The captured inference of a group of environments."""
+    """A `_Capture` is the captured inference of a group of environments."""
 
     recorder: CallRecorder
     graph: Any  # `graph` is a CallGraph of kernels/src/call_graph.h.

@@ -33,8 +33,8 @@ PRUNED = "pruned"
 
 @dataclass(frozen=True)
 class Record:
-    """A sweep's record of one run. `slot` names the GPUs or cores of the run's slot. Times are in seconds since the
-    epoch."""
+    """A `Record` is a sweep's record of one run. `slot` names the GPUs or cores of the run's slot. Times are in seconds
+    since the epoch."""
 
     status: str = "waiting"
     attempts: int = 0
@@ -194,7 +194,7 @@ TAIL = 8_192  # Bytes that are read from the end of metrics.csv, which suffice f
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run. `score` is NaN before the first finished episode."""
+    """`Progress` has the env steps and the score of a run. `score` is NaN before the first finished episode."""
 
     env_steps: int = 0
     score: float = math.nan

@@ -18,7 +18,7 @@ from accel_rl.system.machine import Machine
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a sweep's plan. `config` is the run's configuration with the assigned GPUs."""
+    """A `Run` is one run of a sweep's plan. `config` is the run's configuration with the assigned GPUs."""
 
     config: TrainConfig
     needs: Needs

@@ -22,7 +22,7 @@ Core = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Cores and threads of one rank, with one worker process for each core."""
+    """A `Placement` has the cores and threads of one rank, with one worker process for each core."""
 
     # Each worker process is pinned to one core, or not pinned (None).
     worker_cores: tuple[int | None, ...]
@@ -109,9 +109,9 @@ def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -
 
 @dataclass(frozen=True)
 class Slot:
-    """A slot for one run. `cores` are the logical processors that the run may use, ordered by GPU. `reserved` is the
-    first processor of each GPU's share, for the process that uses the GPU. `idle` are the other hyperthreads of these
-    cores, which stay unused so that the cores are fast."""
+    """A `Slot` has the cores and GPUs for one run. `cores` are the logical processors that the run may use, ordered by
+    GPU. `reserved` is the first processor of each GPU's share, for the process that uses the GPU. `idle` are the other
+    hyperthreads of these cores, which stay unused so that the cores are fast."""
 
     cores: tuple[int, ...]
     gpus: tuple[int, ...] = ()

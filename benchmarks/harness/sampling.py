@@ -63,7 +63,7 @@ def declare_parts(device: str, sampler: Any) -> None:
 
 
 class Sampling:
-    """A sampler built from a configuration."""
+    """`Sampling` is a sampler built from a configuration."""
 
     def __init__(self, given: TrainConfig):
         self.config = config = resolve(given)

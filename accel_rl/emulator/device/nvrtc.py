@@ -29,15 +29,16 @@ _DIGEST_BYTES, _LENGTH_BYTES = 32, 8
 
 
 class Compiled(NamedTuple):
-    """The compiled kernels for one architecture."""
+    """`Compiled` has the kernels that were compiled for one GPU architecture."""
 
     cubin: bytes
     log: str
-    """The compiler's warnings, and the resources of each function."""
+    """`log` has the compiler's warnings and the resources of each function."""
 
 
 class Resources(NamedTuple):
-    """Resources of one kernel, per thread. Spills include those of the functions that the kernel calls."""
+    """`Resources` has the registers and memory of one kernel, per thread. Spills include those of the functions that
+    the kernel calls."""
 
     registers: int
     stack_bytes: int

@@ -13,7 +13,7 @@ class Disconnected(Exception):
 
 
 class Control:
-    """One end of the socket between the main process and a worker."""
+    """`Control` is one end of the socket between the main process and a worker."""
 
     def __init__(self, sock: socket.socket):
         self.sock = sock
