@@ -5,9 +5,9 @@
     run = accel_rl.train("ppo", game="pong", env_steps=1e6)
     run.evaluate(episodes=30).mean
 
-Worker processes import this module and must start in a fraction of a second, so this module imports nothing large. The
-names of the Python interface are imported when they are first used. Gymnasium's ids (`accel_rl.gym`) are registered
-when both packages are imported, in either order.
+Worker processes import this module and must start in a fraction of a second, so this module imports nothing large.
+Names of the Python interface, such as accel_rl.train, are imported at their first use. Gymnasium's ids (`accel_rl.gym`)
+are registered when both packages are imported, in either order.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""This interface between algorithms and runners has the methods that a new algorithm overrides."""
+"""The interface between algorithms and runners has the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping

@@ -70,7 +70,7 @@ class GorilaConfig(ParameterServerConfig):
     shards (Nair et al. 2015, section 4). --envs, --replay.size and --replay.start apply to each bundle."""
 
     bundles: Count = 2
-    """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle samples and learns."""
+    """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle, a Ray actor, samples and learns."""
     actors: Count = 0
     """Number of processes that sample without learning, which need --gorila.replay global."""
     learners: Count = 0

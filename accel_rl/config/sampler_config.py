@@ -37,8 +37,7 @@ class SamplerConfig(NamesEngine):
     an environment during the next optimisation phase, while a spare environment continues, which doubles the number of
     emulators. `cached` restores a stored start state within the same step."""
     decorrelation_steps: Count = 300
-    """Each environment starts with a random number of uniform-random actions, up to this maximum (section 5.3,
-    decorrelation)."""
+    """Each environment starts with at most this number of uniform-random actions (section 5.3, decorrelation)."""
     engine: str = "workers"
     """Engine that steps the environments. `workers` steps the environments in worker processes. `in-process` steps the
     environments in the learner's process, for debugging, with the same rollouts. `device` emulates Atari on the

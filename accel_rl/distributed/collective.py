@@ -57,8 +57,8 @@ class Collective:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
         self.store = store
-        self.watch = Watch({})  # Processes of the other ranks on this machine, if this process can see them.
-        # This list keeps background operations alive, each of which keeps the group's connections open.
+        self.watch = Watch({})  # `watch` has the visible processes of other ranks on this machine.
+        # The list keeps background operations alive, each of which keeps the process group's connections open.
         self._works: list[Any] = []
 
     @property

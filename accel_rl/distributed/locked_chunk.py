@@ -49,7 +49,7 @@ class LockedChunks(GradientSync):
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # Counts the pulls of the parameters.
 
-    # -- the central parameters ------------------------------------------------------------
+    # -- parameters ------------------------------------------------------------
 
     def states(self) -> list[dict[str, Any]]:
         """Return the state of each chunk's optimizer, for `Central`."""

@@ -70,8 +70,8 @@ class Protocol:
         `none` plays no action before the agent acts. `frame` presses FIRE for one frame after a reset (EnvPool).
         `steps` plays FIRE and the third action, one agent step each, after a reset. If a lost life ends the return,
         `steps` also plays the two actions after the loss, with a no-op step before them. `steps` is the behaviour of
-        the wrappers FireReset and EpisodicLife of OpenAI baselines. These steps count toward the time limit, and their
-        rewards are discarded. In a game without FIRE, `steps` plays only the no-op step.
+        the wrappers FireReset and EpisodicLife of OpenAI baselines. The steps of no-ops count toward the time limit,
+        and their rewards are discarded. In a game without FIRE, `steps` plays only the no-op step.
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":

@@ -137,7 +137,7 @@ class Concurrent:
             x.gradient_sync.skips.seen_in_a_row >= self.most_skipped for _, x in self.learners
         )
 
-    # -- a period ------------------------------------------------------------
+    # -- periods ------------------------------------------------------------
 
     def _begin(self, remaining: int) -> None:
         mine = -(-max(remaining, 1) // self.algo.communicator.size)  # this rank's share

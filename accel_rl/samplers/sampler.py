@@ -255,7 +255,7 @@ class Sampler:
         self.phase = Phase.RUNNING if is_ahead else Phase.IDLE
         return rollout
 
-    # -- between rollouts ------------------------------------------------------------
+    # -- pauses ------------------------------------------------------------
 
     def _open(self) -> None:
         """Wait for the first observations, after resets in the pause, and of workers that have just joined."""

@@ -176,7 +176,7 @@ class SweepFolder:
     def event(self, line: str) -> None:
         RunFolder(self.path).event(line)
 
-    # -- the lock ------------------------------------------------------------
+    # -- lock ------------------------------------------------------------
 
     def locked(self) -> AbstractContextManager[int]:
         """Lock the sweep's folder. The sweep's runs inherit the lock's descriptor, and the kernel releases the lock
@@ -189,7 +189,7 @@ class SweepFolder:
         return None if holder is None else holder.pid
 
 
-TAIL = 8_192  # Bytes that are read from the end of metrics.csv, which suffice for one row.
+TAIL = 8_192  # The last row of metrics.csv fits into this number of bytes.
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def _got(layout: Layout, run: Run) -> str:
 
 
 GIB = 2**30
-SHARE_OF_MEMORY = 0.95  # A run's replays may use at most this share of the free memory.
+SHARE_OF_MEMORY = 0.95  # The replays of a run may use 95 % of the free memory.
 
 
 @dataclass(frozen=True)

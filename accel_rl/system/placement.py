@@ -26,13 +26,13 @@ class Placement:
 
     # Each worker process is pinned to one core, or not pinned (None).
     worker_cores: tuple[int | None, ...]
-    server_cores: tuple[int, ...]  # The action server and the learner run on these cores.
+    server_cores: tuple[int, ...]  # The action server and the learner run on server_cores.
     torch_threads: int  # Each operation of the learner uses `torch_threads` threads.
     device: str
     # Number of threads per operation during inference.
-    # If workers share the cores with inference, inference uses half of them, because workers compute twice as long.
+    # If worker processes share the cores with inference, inference uses half of the cores.
     act_threads: int = 1
-    # A concurrent trainer runs on these cores, and other trainers run on server_cores.
+    # A concurrent trainer runs on learner_cores, and other trainers run on server_cores.
     learner_cores: tuple[int, ...] = ()
 
     @property

@@ -30,9 +30,9 @@ class Peer:
     a batch and writes the next stacks to `self.obs`."""
 
     name = ""
-    package = ""  # The peer's Python module has this name.
-    install = ""  # pip installs the package with this name.
-    # Whether one object steps all `envs` environments. Otherwise each of `process_envs` environments has a process.
+    package = ""  # `package` is the name of the peer's Python module.
+    install = ""  # `install` is the name of the peer's package for pip.
+    # If true, one object steps all `envs` environments; otherwise each of `process_envs` environments has a process.
     batched = True
 
     def __init__(self, shape: Shape):

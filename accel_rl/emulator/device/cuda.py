@@ -42,7 +42,7 @@ class CudaKernels:
 
         self._driver, self._device = driver, device
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # This call creates the driver's context.
+            torch.cuda.current_stream().synchronize()  # The call of CUDA's runtime creates the driver's context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))

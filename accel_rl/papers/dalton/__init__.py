@@ -42,8 +42,8 @@ def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> Tr
     paper: OpenAI Gym) or on the learner's GPU (CuLE).
 
     The paper specifies pictures of 84x84 and, with `gpu`, CuLE's 30 cached start states. This project chose the network
-    of Mnih et al. 2015 with 1.7 million parameters, because the paper reports 4 million parameters but not their
-    layers. This project also chose A2C's learning rate, scaled with the batch size, because the paper reports none.
+    of Mnih et al. 2015 with 1.7 million parameters, because the paper reports 4 million parameters but no layers. This
+    project chose A2C's learning rate, scaled with the batch size, because the paper reports no learning rate.
     """
     if column not in COLUMNS:
         raise ValueError(f"column={column!r} is not in Table 3: {', '.join(COLUMNS)}")

@@ -70,7 +70,7 @@ def gorila(
             bundles=bundles,
             shards=shards,
             in_flight=0,  # Algorithm 1 pulls new parameters before each step.
-            outlier_deviations=5.0,  # This project chose the number; the paper says "several".
+            outlier_deviations=5.0,  # This project chose the number of standard deviations; the paper says "several".
         ),
         # Section 5.2; this project chose the interval.
         evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),

@@ -9,7 +9,7 @@ from accel_rl.samplers.workers.messages import MESSAGES, Reply, Request, WorkerS
 
 
 class Disconnected(Exception):
-    """The other process has closed the connection."""
+    """`Disconnected` means that the other process has closed the connection."""
 
 
 class Control:

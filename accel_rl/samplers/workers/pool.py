@@ -86,11 +86,11 @@ class WorkerPool:
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         self._changing = (
             threading.Lock()
-        )  # This lock guards the set of active workers, because threads release groups in parallel.
+        )  # The lock guards the set of active worker processes, because threads release groups in parallel.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
-    # -- a process's life ------------------------------------------------------------
+    # -- processes ------------------------------------------------------------
 
     def start(self, restore: bool = False) -> None:
         """Start all workers and wait until they are ready. With `restore`, the workers begin no episodes, because the
