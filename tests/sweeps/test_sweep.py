@@ -100,7 +100,7 @@ def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
     process = start(LONG, "--out", folder)
     wait_for(lambda: progressed(folder / NAMES[0], 4))
     assert sweep.main([LONG, "--out", str(folder)]) == 2
-    assert f"in use by a running sweep (process {process.pid})" in capsys.readouterr().err
+    assert f"in use by a running sweep (process {process.pid} on" in capsys.readouterr().err
     assert sweep.main(["--resume", str(folder)]) == 2
     assert "in use" in capsys.readouterr().err
     assert status([str(folder)]) == 0
