@@ -96,7 +96,8 @@ class Options(program.Options):
 
 @dataclass(frozen=True)
 class Load:
-    """A load that is measured. `algorithm` trains; for the other loads, its default settings apply to sampling."""
+    """A `Load` is a kind of work that is measured: emulation, inference or training. `algorithm` trains; for the other
+    loads, its default settings apply to sampling."""
 
     game: str
     envs: int

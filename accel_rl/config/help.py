@@ -47,9 +47,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Help:
-    """The arrangement of a command's help. `main` maps the flags that are described first to their typed form. `modes`
-    maps the groups of options that are omitted to the condition under which they are shown. Without main flags, the
-    help describes all options."""
+    """`Help` arranges the help of a command. `main` maps the flags that are described first to their typed form.
+    `modes` maps the groups of options that are omitted to the condition under which they are shown. Without main flags,
+    the help describes all options."""
 
     main: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)

@@ -35,8 +35,8 @@ class Counter:
         timers, noops = self._counter.TIMERS, noop_max - noop_min + 1
         first = self._counter.FIRST_TIMER
         self.starts = [[(first + row, noop_min + column) for column in range(noops)] for row in range(timers)]
-        """Array [rows, columns] of (timer, number of no-op frames) with all possible starts, which are equally
-        likely."""
+        """The array `starts` [rows, columns] has (timer, number of no-op frames) of all possible starts, which are
+        equally likely."""
         if cached:
             places = [self._counter.start_draws(CACHE_SEED, k, timers, noops) for k in range(CACHED_STARTS)]
             self.starts = [[self.starts[row][column]] for row, column in places]

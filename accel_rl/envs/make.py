@@ -94,8 +94,8 @@ class EnvConfig:
 
 @dataclass(frozen=True)
 class ResolvedEnv(EnvConfig):
-    """Settings of an environment whose backend and random numbers are chosen. Environments are created only from
-    resolved settings.
+    """`ResolvedEnv` has the settings of an environment with a chosen backend and random numbers. Environments are
+    created only from resolved settings.
 
     The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, so its `backend` is auto.
     """

@@ -26,7 +26,7 @@ STRIDE = 16  # A console is reset repeatedly to reach an origin. The console's s
 
 @dataclass(slots=True)
 class Origin:
-    """The data that determines the start of an episode.
+    """An `Origin` determines the start of an episode.
 
     `resets` is the number of the console's resets since it was loaded, or None after a state of an earlier version was
     restored. `before` is the number of resets before the episode's reset, or None before the first episode. `ram` [128]

@@ -20,26 +20,26 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Env steps, updates and other counts of one process of a member, since the process began."""
+    """`Work` has the env steps, updates and other counts of one process of a member, since the process began."""
 
     env_steps: int = 0
     episodes: int = 0
     updates: int = 0
     """`updates` counts the updates that the learner computed, including updates that the shards discarded."""
     skipped: int = 0
-    """Number of updates that were not finite."""
+    """`skipped` counts updates with a non-finite loss or gradient."""
     outliers: int = 0
     """`outliers` counts the gradients that the learner discarded because of the loss of their batch."""
     lost: int = 0
-    """Number of pushes that no shard answered."""
+    """`lost` counts pushes that no shard answered."""
     moved: int = 0
     """`moved` counts the bytes of pushed gradients and pulled parameters."""
     ranks_replaced: int = 0
-    """Number of killed ranks of a bundle that were replaced."""
+    """`ranks_replaced` counts killed ranks of a bundle that were replaced."""
     outliers_won: int = 0
-    """Number of gradients discarded as outliers whose batch has a reward above 0."""
+    """`outliers_won` counts gradients of batches with a positive reward that were discarded as outliers."""
     batches_won: int = 0
-    """Number of batches with a reward above 0, counted where learners discard outliers."""
+    """`batches_won` counts batches with a positive reward, if learners discard outliers."""
 
     def __add__(self, other: "Work") -> "Work":
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -57,7 +57,7 @@ class Answer:
     stop: bool
     """`stop` is true if the run ends now."""
     silent_s: float
-    """Seconds since the driver's last request to the board."""
+    """`silent_s` is the time in seconds since the driver's last request to the board."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Board:
 
 
 class BoardKeeper:
-    """The driver's handle of the board, with the counts that the driver last read."""
+    """`BoardKeeper` is the driver's handle of the board, with the counts that the driver last read."""
 
     def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
         """`members` has each member's counts from earlier driver processes."""

@@ -262,7 +262,7 @@ class Driver:
 
 
 STALE_SHARE = 0.05
-"""Share of pushes discarded as too old above which the run logs a warning."""
+"""The run logs a warning if more than this share of the pushes is discarded as too old."""
 FEWEST_PUSHES = 1_000
 
 

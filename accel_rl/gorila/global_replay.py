@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 
 class GlobalReplay:
-    """The part of the global replay that runs in the replay's own process. Every member that samples fills an equal
-    part of the replay's memory. Batches are drawn uniformly from the transitions of all members."""
+    """`GlobalReplay` runs in the global replay's own process. Every member that samples fills an equal part of the
+    replay's memory. Batches are drawn uniformly from the transitions of all members."""
 
     def __init__(self, setup: Setup, sources: int, life: int):
         """`sources` is the number of members that sample. `life` counts the processes that have run this replay, from
@@ -114,8 +114,8 @@ SIZE_S = 0.5  # Seconds between two polls of a replay that has too few transitio
 
 
 class RemoteReplay(Replay):
-    """A client of the global replay that sends rollouts, and fetches batches before the learner needs them. If the
-    global replay's process is lost, the client searches for the replay's new process.
+    """`RemoteReplay` is a client of the global replay: it sends rollouts, and fetches batches before the learner needs
+    them. If the global replay's process is lost, the client searches for the replay's new process.
 
     Checkpoints do not contain the transitions of the global replay.
     """

@@ -120,8 +120,8 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 
 class ServerUpdates(SingleProcess):
-    """The communicator of a member, which does not share its batches with other members. Schedules that count updates
-    use the number of updates in the shards."""
+    """`ServerUpdates` is the communicator of a member, which does not share its batches with other members. Schedules
+    that count updates use the number of updates in the shards."""
 
     sync: ShardedSync | None = None
 
@@ -202,7 +202,7 @@ class MemberClock(Clock):
                 outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
             )  # fmt: skip
         self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
-        """The counts and the recent episodes of the member's last report."""
+        """`last` has the counts and the recent episodes of the member's last report."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken
@@ -231,8 +231,8 @@ class MemberClock(Clock):
 
 
 class MemberBarrier(Barrier):
-    """A barrier at which members do not wait, because the shards own the parameters and all other state belongs to one
-    member."""
+    """Members do not wait at a `MemberBarrier`, because the shards own the parameters and all other state belongs to
+    one member."""
 
     def __init__(self, clock: MemberClock, line: BoardLine):
         self._clock, self._line = clock, line
@@ -270,7 +270,8 @@ def member_context(
 
 
 class _Central(Exchange):
-    """The parameter exchange of the process that owns a machine's central parameters and does not learn itself."""
+    """`_Central` is the parameter exchange of the process that owns a machine's central parameters and does not learn
+    itself."""
 
     sync: LockedChunks
 

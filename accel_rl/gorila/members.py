@@ -290,8 +290,8 @@ class Evaluated(NamedTuple):
 
 
 class RemoteEvaluator:
-    """The driver's handle of the evaluator, which plays one evaluation at a time. If the evaluator's process dies,
-    another process plays the evaluation again."""
+    """`RemoteEvaluator` is the driver's handle of the evaluator, which plays one evaluation at a time. If the
+    evaluator's process dies, another process plays the evaluation again."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
         """`seed` is the run's seed."""

@@ -218,7 +218,7 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
 
 
 MARK = "ACCEL_RL_RAY_FOLDER"
-"""The environment variable in all processes of a Ray session that contains the session's folder."""
+"""In all processes of a Ray session, the environment variable `MARK` contains the session's folder."""
 DRIVER_LOG = "python-core-driver-"
 NODE_S = 60  # A node of a local cluster must join within NODE_S seconds.
 GRACE_S = 1.0  # Processes may end by themselves within GRACE_S seconds.
@@ -347,8 +347,8 @@ def main(folder: str, parent: str, fd: str) -> None:
 
 
 class LocalCluster:
-    """A Ray cluster on this machine, whose nodes have their own object stores and processes. Node 0 is the head, to
-    which this process is connected."""
+    """A `LocalCluster` is a Ray cluster on one machine, whose nodes have their own object stores and processes. Node 0
+    is the head, to which this process is connected."""
 
     def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
         self.ray = ray

@@ -28,7 +28,7 @@ ENDLESS = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The settings of a run, and the names by which the run's processes find each other."""
+    """`Setup` has the settings of a run, and the names by which the run's processes find each other."""
 
     config: dict[str, Any]
     """`config` has the settings of the run, from `Resolved.to_dict`."""

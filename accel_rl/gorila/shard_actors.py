@@ -19,7 +19,7 @@ LOCATE_S = 10.0
 
 
 class ShardActor:
-    """The process of a Ray actor that contains one shard, and executes calls from Ray and from sockets one after
+    """A `ShardActor` is a Ray actor that contains one shard, and executes calls from Ray and from sockets one after
     another."""
 
     def __init__(self, shard: Shard, threads: int):
@@ -99,7 +99,7 @@ class RayShards:
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
         self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)
         self.status = [shard.status() for shard in shards]
-        """The (version, counts) in each shard's last answer."""
+        """`status` has the (version, counts) of each shard's last answer."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
 

@@ -129,12 +129,12 @@ TOKEN_S = 10.0  # A new connection must prove within TOKEN_S seconds that it kno
 
 
 class Endpoint(NamedTuple):
-    """The address of a shard's server, and the token that its callers must know."""
+    """An `Endpoint` is the address of a shard's server, with the token that callers must know."""
 
     host: str
     port: int
     token: str
-    """The secret that callers must know."""
+    """`token` is the secret that callers of the shard must know."""
 
 
 class ShardServer:
@@ -185,7 +185,8 @@ class ShardServer:
 
 
 Locate = Callable[[str], Endpoint | None]
-"""A function that returns the endpoint of the shard with this name, or None while the shard has no server."""
+"""`Locate` is a function that returns the endpoint of the shard with the given name, or None while the shard has no
+server."""
 CONNECT_S = 10.0
 SILENT_S = 20  # A host counts as lost after `SILENT_S` seconds without data or acknowledgements.
 
@@ -215,7 +216,7 @@ class SocketTransport:
 
 
 class SocketCall:
-    """A call to a shard that a background thread sends."""
+    """A `SocketCall` is a call to a shard that a background thread sends."""
 
     def __init__(self, name: str):
         self._name, self._over = name, threading.Event()

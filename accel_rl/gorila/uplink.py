@@ -24,7 +24,7 @@ from accel_rl.system.errors import ConfigError
 
 
 class _Piece(NamedTuple):
-    """Consecutive parameters that are in one chunk and in one shard."""
+    """A `_Piece` has consecutive parameters that are in one chunk and in one shard."""
 
     chunk: int
     shard: int
@@ -33,7 +33,7 @@ class _Piece(NamedTuple):
 
 
 class _State:
-    """All parameters and the optimizer's state, copied chunk by chunk while the ranks continue."""
+    """`_State` has all parameters and the optimizer's state, copied chunk by chunk while the ranks continue."""
 
     def __init__(self, size: int, names: list[str], pieces: int):
         # The vectors [P] are the parameters and the optimizer's state.

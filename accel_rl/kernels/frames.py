@@ -14,7 +14,7 @@ WORD = 8  # A machine word has 8 bytes.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameStacks:
-    """Observations whose frames are not gathered yet, described by the positions of their frames.
+    """`FrameStacks` describes observations by the positions of their frames, which are not gathered yet.
 
     `frames` are [R, B, *frame_shape], `t` and `b` [N] int64, and `age` [N] uint8, as in `gather_stacks`. Some layers
     read the frames in place, and accept this object instead of a tensor [N, stack, *frame_shape]. All other layers call

@@ -78,8 +78,8 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _GradInPlace(torch.autograd.Function):
-    """A linear layer whose backward writes the weight's gradient in place. `parameter` is the same weight inside a
-    tuple, so that autograd does not track this reference."""
+    """`_GradInPlace` is a linear layer whose backward pass writes the weight's gradient in place. `parameter` is the
+    same weight inside a tuple, so that autograd does not track this reference."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, parameter: tuple[Tensor]) -> Tensor:

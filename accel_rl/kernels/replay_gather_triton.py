@@ -1,5 +1,5 @@
-"""The Triton kernel that gathers a batch of transitions. This module is imported only for a CUDA device, or to compile
-the kernel.
+"""The Triton kernel of this module gathers a batch of transitions. This module is imported only for a CUDA device, or
+to compile the kernel.
 
 One program copies one frame of one observation of sample i, which is frame j of obs_tm1 (j < STACK) or of obs_t. Each
 program iterates over the n steps of its sample. The first program of a sample also stores the return, the discount and

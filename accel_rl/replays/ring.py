@@ -30,8 +30,8 @@ NONE = -1
 
 
 class FinalFrames:
-    """A pool of final frames in numbered slots, which grows if all slots are in use. The host assigns the slots of
-    final frames."""
+    """`FinalFrames` is a pool of final frames in numbered slots, which grows if all slots are in use. The host assigns
+    the slots of final frames."""
 
     def __init__(self, spec: EnvSpec, slots: int, staging: Staging):
         """`staging` copies frames to the device that stores the pool."""
@@ -85,8 +85,8 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step. Rewards are
-    clipped to +- `reward_clip`; 0 means no clipping."""
+    """`NStep` has the settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step.
+    Rewards are clipped to +- `reward_clip`; 0 means no clipping."""
 
     n: int = 1
     gamma: float = 0.99

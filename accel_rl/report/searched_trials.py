@@ -14,8 +14,8 @@ COLUMNS = 3
 
 @dataclass(frozen=True)
 class Search:
-    """The ended trials of a search, from its trials.csv, in the order of their scores. Trials without a score come
-    last."""
+    """`Search` has the ended trials of a search, from its trials.csv, in the order of their scores. Trials without a
+    score come last."""
 
     name: str
     settings: Sequence[str]

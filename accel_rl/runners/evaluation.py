@@ -10,7 +10,8 @@ from accel_rl.samplers.episodes import Episode
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Raw scores and lengths (in env steps) of complete evaluation episodes, with the evaluation protocol."""
+    """An `Evaluation` has the raw scores and the lengths (in env steps) of complete evaluation episodes, with the
+    evaluation protocol."""
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]

@@ -10,7 +10,7 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 
 
 class PullingAgent:
-    """An agent that pulls the central parameters after every `steps` steps of each environment.
+    """A `PullingAgent` pulls the central parameters after every `steps` steps of each environment.
 
     Several threads may act at the same time, each for its own group of environments. A pull waits until no thread is
     acting, and no thread begins to act during a pull, so that inference never reads partly replaced parameters.

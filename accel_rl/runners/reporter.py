@@ -23,7 +23,7 @@ USAGE = ("cpu_s", "joules")
 
 @dataclass(slots=True)
 class Counters:
-    """The env steps of the run, and the env steps at the last evaluation, report and checkpoint."""
+    """`Counters` has the env steps of the run, and the env steps at the last evaluation, report and checkpoint."""
 
     env_steps: int = 0
     evaluated_at: int = 0

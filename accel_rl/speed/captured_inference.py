@@ -17,8 +17,8 @@ from accel_rl.speed.call_graph import CallRecorder
 
 
 class _StepMemory(NamedTuple):
-    """A part of a rollout whose address depends on the step t: the part starts at begin + t * step and has `bytes`
-    bytes."""
+    """A `_StepMemory` is a part of a rollout whose address depends on the step t: the part starts at begin + t * step
+    and has `bytes` bytes."""
 
     begin: int
     step: int

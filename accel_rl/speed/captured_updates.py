@@ -26,9 +26,9 @@ from accel_rl.system.hardware import say_once
 logger = logging.getLogger(__name__)
 
 Update = Callable[[Any], Mapping[str, Tensor | float]]
-"""A function batch -> metrics that makes one update."""
+"""`Update` is a function batch -> metrics that makes one update."""
 MOST = 16
-"""Maximum number of kinds of batches that have graphs. Updates with further kinds of batches run from Python."""
+"""At most `MOST` kinds of batches have graphs. Updates with further kinds of batches run from Python."""
 
 
 class _Graph(NamedTuple):
@@ -197,8 +197,8 @@ def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
 
 
 class ScheduledTensors(Schedules):
-    """Schedules whose values are scalar tensors [] on a device. `progress`, `env_steps` and `counted` are Python
-    numbers."""
+    """`ScheduledTensors` has schedules whose values are scalar tensors [] on a device. `progress`, `env_steps` and
+    `counted` are Python numbers."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()

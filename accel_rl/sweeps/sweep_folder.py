@@ -28,7 +28,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.folder_lock import Holder
 
 PRUNED = "pruned"
-"""Status of a run that a search has ended early."""
+"""`PRUNED` is the status of a run that a search has ended early."""
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,8 @@ SHARE_OF_MEMORY = 0.95  # The replays of a run may use 95 % of the free memory.
 
 @dataclass(frozen=True)
 class ClusterNeeds:
-    """Resources that a Gorila run needs on all of its machines together. The memory of the processes themselves is not
-    counted.
+    """`ClusterNeeds` has the resources that a Gorila run needs on all of its machines together. The memory of the
+    processes themselves is not counted.
 
     `cores` is the number of cores of each member. `replay` is the size in bytes of each bundle's replay. `shared` is
     the size in bytes of the single global replay.

@@ -36,11 +36,8 @@ def before_torch() -> None:
 
 
 def open_standard_descriptors() -> None:
-    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed.
-
-    A closed standard descriptor's number would be given to the next descriptor, such as the rollouts' shared memory,
-    and a process would print into the memory.
-    """
+    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. A closed standard descriptor's number would
+    be given to the next descriptor, such as the rollouts' shared memory, and a process would print into the memory."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)

@@ -1,4 +1,5 @@
-"""The sizes of the measurements on a real GPU, and tiny sizes with which the simulated device takes seconds."""
+"""This module has the sizes of the measurements on a real GPU, and tiny sizes with which the simulated device takes
+seconds."""
 
 from dataclasses import dataclass
 

@@ -146,8 +146,8 @@ class EnvPoolAsync(EnvPool):
 
 @dataclass(frozen=True)
 class MakeOne:
-    """A picklable function that builds one preprocessed environment [H, W, 1], for peers that need a function per
-    environment."""
+    """`MakeOne` is a picklable function that builds one preprocessed environment [H, W, 1], for peers that need a
+    function per environment."""
 
     shape: Shape
     stacked: bool

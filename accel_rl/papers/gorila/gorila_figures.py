@@ -95,8 +95,8 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 @dataclass(frozen=True)
 class Progress:
-    """Hours, by game, until a run passes DQN's score and until it reaches its best score, or infinity if never. The
-    hours are medians over runs."""
+    """`Progress` has the hours, by game, until a run passes DQN's score and until it reaches its best score, or
+    infinity if never. The hours are medians over runs."""
 
     starts: Starts
     passed: Mapping[str, float]

@@ -44,7 +44,7 @@ class LocalStarter:
             self.counters = SharedCounters.create(config.distributed.size, config.log.window)
         name = "store" if self.counters is None else "central"
         self.memory = os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC)
-        """The file descriptor belongs to the file through which ranks connect, or to the central parameters."""
+        """`memory` is the file descriptor of the file through which ranks connect, or of the central parameters."""
         self._fds = {name: self.memory}
         if self.counters is not None:
             self._fds["counters"] = self.counters.fd

@@ -31,7 +31,7 @@ from accel_rl.system.patience import SLICE_S, Patience
 
 
 class EventFd:
-    """A flag that a sleeping process polls: an eventfd, or a pipe on systems without eventfd."""
+    """An `EventFd` is a flag that a sleeping process polls: an eventfd, or a pipe on systems without eventfd."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
         """`fds` are the descriptors (to read, to write) of an event that another process created."""
@@ -92,7 +92,7 @@ def _cells(array: np.ndarray) -> memoryview:
 
 
 class WorkerSide:
-    """The worker's end of the channel, which returns the next request for one of its groups."""
+    """`WorkerSide` is the worker's end of the channel, and returns the next request for one of the worker's groups."""
 
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
@@ -142,7 +142,8 @@ class WorkerSide:
 
 
 class ServerSide:
-    """The action server's end of the channel, which finds the workers that still owe an answer for a group."""
+    """`ServerSide` is the action server's end of the channel, and finds the workers that still owe an answer for a
+    group."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
         """`group_events` has one event per group if groups have dedicated workers, which then set their group's

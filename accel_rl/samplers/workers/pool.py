@@ -57,7 +57,7 @@ class PoolConfig:
     """`PoolConfig` has the settings of a sampler's worker processes."""
 
     cores: tuple[int | None, ...]
-    """Core of each worker, or None for a worker that is not pinned."""
+    """`cores` has the core of each worker, or None for a worker that is not pinned."""
     strict: bool = False
     """If `strict`, a dead worker process ends the run instead of being replaced."""
     timeout_s: float = 60.0
@@ -65,7 +65,7 @@ class PoolConfig:
     nice: int = 0
     """`nice` is the priority of the worker processes, as for nice(1)."""
     spins: int = 0
-    """Number of reads of the shared memory before a process sleeps."""
+    """A process reads the shared memory `spins` times before it sleeps."""
 
 
 class WorkerPool:
