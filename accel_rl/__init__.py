@@ -1,13 +1,13 @@
-"""Deep reinforcement learning on Atari at the speed of the hardware.
+"""accel_rl trains deep reinforcement learning agents on Atari at the speed of the hardware.
 
     import accel_rl
 
     run = accel_rl.train("ppo", game="pong", env_steps=1e6)
     run.evaluate(episodes=30).mean
 
-Worker processes import this module and must start in a fraction of a second, so this module imports nothing large. The
-names of the Python interface are imported when they are first used. Gymnasium's ids (`accel_rl.gym`) are registered
-when both packages are imported, in either order.
+Worker processes import this module and must start in a fraction of a second, so this module imports nothing large.
+Names of the Python interface, such as accel_rl.train, are imported at their first use. Gymnasium's ids (`accel_rl.gym`)
+are registered when both packages are imported, in either order.
 """
 
 import importlib

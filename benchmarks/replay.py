@@ -69,8 +69,8 @@ class Options(program.Options):
 
 
 class Ours:
-    """This project's replay, filled by rollouts of T steps of B environments. `device` stores the frames, and `learner`
-    receives the batches."""
+    """`Ours` is this project's replay, filled by rollouts of T steps of B environments. `device` stores the frames, and
+    `learner` receives the batches."""
 
     T = 16
 

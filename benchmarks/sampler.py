@@ -64,7 +64,7 @@ class Options(program.Options):
     policy: str = ""
     """Run folder whose newest checkpoint acts, with the network of --nets; by default untrained weights act."""
     one_core: bool = False
-    """Also measure environment_only on one core, with one process and with one process on each hyperthread (Stooke &
+    """Measure environment_only also on one core, with one process and with one process on each hyperthread (Stooke &
     Abbeel, figure 2)."""
     frame: str = "104x80"
     """Size of the picture: 104x80, 104x80-mean or 84x84."""

@@ -1,5 +1,5 @@
-"""DQN with a limit on its targets, on CartPole. The command `accel-rl train examples.clipped_targets:ClippedDQN ...`
-trains this algorithm."""
+"""This example trains DQN with a limit on its targets, on CartPole. The command `accel-rl train
+examples.clipped_targets:ClippedDQN ...` trains this algorithm."""
 
 import sys
 from dataclasses import dataclass

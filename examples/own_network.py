@@ -12,7 +12,7 @@ from accel_rl.data.spec import EnvSpec
 
 
 class PooledNet(nn.Module):
-    """A network that maps obs [N, S, H, W] uint8 to (logits [N, A], value [N])."""
+    """`PooledNet` is a network that maps obs [N, S, H, W] uint8 to (logits [N, A], value [N])."""
 
     def __init__(self, spec: EnvSpec):
         super().__init__()

@@ -70,7 +70,7 @@ class PQNConfig(AlgorithmConfig):
 
 
 class PQNAgent(EpsilonGreedyAgent):
-    """An epsilon-greedy agent that records the value of the best action."""
+    """`PQNAgent` is an epsilon-greedy agent that records the value of the best action."""
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
         return {"value": q.amax(-1)}

@@ -57,8 +57,8 @@ def cartpole_pqn(seed: int = 1) -> TrainConfig:
 def pong_rainbow(seed: int = 1) -> TrainConfig:
     """Rainbow reaches a score above 0 on Pong within 90 minutes.
 
-    Unlike Stooke & Abbeel 2018, this run uses the small network of A3C and the learning rate of C51. It has half the
-    training intensity, a fifth of the replay, a shorter random start and decay of epsilon, and four times as many
+    Unlike Stooke & Abbeel 2018, this run uses the small network of A3C and the learning rate of C51. The run has half
+    the training intensity of Stooke & Abbeel, a fifth of the replay, a shorter random start, and four times as many
     updates of the target network.
     """
     algo = {
@@ -80,8 +80,8 @@ def pong_rainbow(seed: int = 1) -> TrainConfig:
 def cartpole_dqn(seed: int = 1) -> TrainConfig:
     """DQN reaches the score 500 on CartPole-v1 in evaluations; during training one action in fifty is random.
 
-    This DQN uses 10-step returns and the squared loss. With 1-step returns and the Huber loss, values lag behind the
-    policy, even more with --schedule concurrent, where a snapshot acts; the score is then 200 to 400.
+    DQN on CartPole uses 10-step returns and the squared loss. With 1-step returns and the Huber loss, values lag behind
+    the policy, even more with --schedule concurrent, where a snapshot acts; the score is then 200 to 400.
     """
     algo = {"double": True, "n_step": 10, "huber": 0.0, "clip_grad_norm": 10.0}
     return replace(_cartpole_q("dqn", seed, **algo), env_steps=80_000)
@@ -102,7 +102,7 @@ def cartpole_rainbow(seed: int = 1) -> TrainConfig:
 
 
 def step_sizes(seeds: Sequence[int] = (0, 1)) -> Grid:
-    """This sweep of 2 games x 3 learning rates x 2 seeds takes minutes. The command `python -m launch.sweep
+    """The sweep of 2 games x 3 learning rates x 2 seeds takes minutes. The command `python -m launch.sweep
     experiments.cpu:step_sizes` runs this sweep."""
     return grid(
         replace(default_config("a2c"), env_steps=20_000),
@@ -158,7 +158,7 @@ def _cartpole(algorithm: str, env_steps: int, seed: int, sampler: dict[str, Any]
         base,
         env=replace(base.env, id="CartPole-v1"),
         algo=replace(base.algo, **algo),
-        # With such a small environment and network, processes and threads cost more time than they save.
+        # For CartPole and a small network, processes and threads cost more time than they save.
         sampler=replace(base.sampler, engine="in-process", **sampler),
         torch_threads=1,
         env_steps=env_steps,

@@ -21,8 +21,8 @@ EVALUATIONS = 10
 
 
 def run(algorithm: str, game: str, seed: int, env_steps: int = TEN_MILLION) -> TrainConfig:
-    """One run with the protocol `cleanrl2022`. PPO has CleanRL's settings, and the other algorithms have this project's
-    settings."""
+    """`run` trains one agent with the protocol `cleanrl2022`. PPO has CleanRL's settings, and the other algorithms have
+    this project's settings."""
     config = default_config(algorithm)
     if algorithm == "ppo":
         config = with_preset(config, "cleanrl")

@@ -16,8 +16,8 @@ class Agent(Protocol):
     `act` runs inside the context manager `acting()`. Parameters must not be replaced while any thread is inside
     `acting()`. An agent with `before_act` is a wrapper, and its attribute `wrapped` is the agent that acts.
 
-    If an agent has the attribute `epsilon`, the runner sets it to the current value of the algorithm's schedule
-    `epsilon`.
+    The runner sets an agent's attribute `epsilon`, if the agent has one, to the current value of the algorithm's
+    schedule `epsilon`.
     """
 
     @property

@@ -111,7 +111,7 @@ class EpsilonGreedyAgent:
 
 
 class MaxValueAgent(EpsilonGreedyAgent):
-    """An `EpsilonGreedyAgent` that records max_a Q(s, a) as `value`."""
+    """`MaxValueAgent` is an `EpsilonGreedyAgent` that records max_a Q(s, a) as `value`."""
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
         return {"value": q.amax(-1)}

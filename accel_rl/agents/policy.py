@@ -51,8 +51,8 @@ class CategoricalPolicyAgent:
         return self.forward(obs, memory)[1]
 
     def evaluating(self, greedy: bool = False) -> "CategoricalPolicyAgent":
-        """Return this agent, because A2C and PPO also sample actions in evaluations. If `greedy` is true, return a
-        greedy copy of the agent."""
+        """Return the training agent, because A2C and PPO also sample actions in evaluations. If `greedy` is true,
+        return a greedy copy of the agent."""
         return type(self)(self.model, greedy)
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An agent with uniform-random actions."""
+"""The random agent draws uniform-random actions."""
 
 from typing import Any
 

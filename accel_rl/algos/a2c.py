@@ -1,4 +1,4 @@
-"""Advantage actor-critic, batched and synchronous (Mnih et al. 2016; Stooke & Abbeel 2018, sections 3.1 and 5.3)."""
+"""A2C is batched, synchronous advantage actor-critic (Mnih et al. 2016; Stooke & Abbeel 2018, sections 3.1 and 5.3)."""
 
 import math
 from dataclasses import dataclass

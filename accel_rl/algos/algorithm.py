@@ -1,4 +1,4 @@
-"""This interface between algorithms and runners has the methods that a new algorithm overrides."""
+"""The interface between algorithms and runners has the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -48,7 +48,8 @@ class Schedules:
 
 @dataclass(frozen=True)
 class AlgorithmConfig:
-    """Settings of an algorithm. Each field's docstring contains the unit and the source of the default."""
+    """`AlgorithmConfig` has settings that every algorithm has. Each field's docstring contains the unit and the source
+    of the default."""
 
     @property
     def optimizer_name(self) -> str:
@@ -94,8 +95,8 @@ class AlgorithmConfig:
 
 @dataclass(slots=True)
 class Loss:
-    """The loss of an update and its metrics. A metric is a number, or a scalar tensor [] until a row of metrics is
-    written.
+    """A `Loss` has the loss of an update and metrics of the update. A metric is a number, or a scalar tensor [] until a
+    row of metrics is written.
 
     `error` [N] is the error of each sample of a replay batch, from which its new priority is computed. `samples` [] is
     the number of samples in the mean `total`. The number of samples can differ between ranks that share a batch.

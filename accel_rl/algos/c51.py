@@ -1,4 +1,4 @@
-"""Categorical DQN (Bellemare et al. 2017, arXiv:1707.06887; Stooke & Abbeel 2018, section 5.4.1)."""
+"""C51 is categorical DQN (Bellemare et al. 2017, arXiv:1707.06887; Stooke & Abbeel 2018, section 5.4.1)."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Deep Q-learning (Mnih et al. 2015; Stooke & Abbeel 2018, sections 3.2, 5.3 and 5.4)."""
+"""DQN is deep Q-learning (Mnih et al. 2015; Stooke & Abbeel 2018, sections 3.2, 5.3 and 5.4)."""
 
 import math
 from dataclasses import dataclass, field

@@ -1,4 +1,5 @@
-"""A2C with V-trace, on several batches per sampled window (Espeholt et al. 2018; Dalton & Frosio 2020, section 5)."""
+"""IMPALA is A2C with V-trace, on several batches per sampled window (Espeholt et al. 2018; Dalton & Frosio 2020,
+section 5)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ class IMPALAConfig(A2CConfig):
 
 class IMPALA(A2C):
     """IMPALA makes one update per rollout, on the last steps of one group of environments. Older policies sampled part
-    of these steps. With one batch and a window of the rollout's length, IMPALA equals A2C."""
+    of the window's steps. With one batch and a window of the rollout's length, IMPALA equals A2C."""
 
     Config = IMPALAConfig
     on_policy = False  # The loss recomputes values, and V-trace corrects for the policy that sampled.
@@ -63,7 +64,7 @@ class IMPALA(A2C):
     def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.window = RolloutWindow(config.window, T, self.device)
-        self.turn = 0  # The group of environments with this index provides the next batch.
+        self.turn = 0  # The group of environments with index `turn` provides the next batch.
 
     @property
     def update_batch(self) -> int:

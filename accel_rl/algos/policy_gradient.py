@@ -25,7 +25,7 @@ from accel_rl.optim.optimizers import make_optimizer
 
 @dataclass(frozen=True)
 class PolicyGradientConfig(AlgorithmConfig):
-    """Settings of every policy-gradient algorithm."""
+    """`PolicyGradientConfig` has the settings of every policy-gradient algorithm."""
 
     learning_rate: float = 7e-4
     """Learning rate."""
@@ -193,7 +193,7 @@ class PolicyGradient(Algorithm):
         states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[-1]
         return RnnState(states[t, b], torch.zeros(1, len(t), dtype=torch.bool, device=t.device))
 
-    # -- batches and losses ------------------------------------------------------------
+    # -- losses ------------------------------------------------------------
 
     def batch(self, index: Tensor | None = None) -> PolicyBatch:
         """Return the samples of the given cells of the rollout. Without an index, return all samples, time-major.

@@ -1,4 +1,5 @@
-"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347; Stooke & Abbeel 2018, sections 3.1 and 5.3)."""
+"""PPO is proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347; Stooke & Abbeel 2018, sections 3.1 and
+5.3)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

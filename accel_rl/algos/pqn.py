@@ -1,5 +1,5 @@
-"""Parallelised Q-network (PQN; Gallici et al. 2024, arXiv:2407.04811): Q-learning from rollouts, without a replay and a
-target network."""
+"""PQN (parallelised Q-network; Gallici et al. 2024, arXiv:2407.04811) is Q-learning from rollouts, without a replay and
+a target network."""
 
 import math
 from collections.abc import Iterator

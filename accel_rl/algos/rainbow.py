@@ -1,5 +1,5 @@
-"""epsilon-Rainbow: Rainbow (Hessel et al. 2018, arXiv:1710.02298) without noisy networks (Stooke & Abbeel 2018, section
-5.4.1)."""
+"""epsilon-Rainbow is Rainbow (Hessel et al. 2018, arXiv:1710.02298) without noisy networks (Stooke & Abbeel 2018,
+section 5.4.1)."""
 
 from dataclasses import dataclass, field
 
@@ -40,6 +40,6 @@ class RainbowConfig(C51Config):
 
 
 class Rainbow(C51):
-    """C51 with the settings of `RainbowConfig`."""
+    """`Rainbow` is C51 with the settings of `RainbowConfig`."""
 
     Config = RainbowConfig

@@ -23,7 +23,8 @@ from accel_rl.replays.ring import NStep
 
 @dataclass(frozen=True)
 class ReplayAlgorithmConfig(AlgorithmConfig):
-    """Settings of the replay and the target network. Subclasses define the defaults and their sources."""
+    """`ReplayAlgorithmConfig` has the settings of the replay and the target network. Subclasses define the defaults and
+    their sources."""
 
     replay: ReplayConfig
     batch_size: int
@@ -68,7 +69,7 @@ class ReplayAlgorithm(Algorithm):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target_network = TargetNetwork(self.agent.model, config.target_interval, config.target_unit)
         self.budget = UpdateBudget(config.intensity, config.batch_size)
-        self.rewards: Tensor | None = None  # The last batch had these rewards [N].
+        self.rewards: Tensor | None = None  # `rewards` [N] are the rewards of the last batch.
 
     @abstractmethod
     def build_returns(self) -> NStep:
@@ -125,7 +126,7 @@ class ReplayAlgorithm(Algorithm):
         return env_steps
 
     def behaviour(self) -> EpsilonGreedyAgent:
-        """Return an agent with a copy of the target network, which can act while this algorithm learns."""
+        """Return an agent with a copy of the target network, which can act while the algorithm learns."""
         agent = copy.copy(self.agent)
         agent.model = copy.deepcopy(self.target)
         return agent

@@ -46,7 +46,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
 
 
 def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:
-    """Read the run's evaluation at these env steps, or return None without an evaluation."""
+    """Read the run's evaluation at the given env steps, or return None without an evaluation."""
     try:
         return dict(json.loads((run.path / "evaluations" / f"{env_steps:012d}.json").read_text()))
     except (OSError, ValueError):

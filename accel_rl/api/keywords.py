@@ -44,8 +44,8 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
 
 
 def _full_name(config: TrainConfig, name: str) -> str:
-    """Return a setting's full name, such as env.game. Raises a ConfigError with similar names for an unknown setting,
-    as Python writes them."""
+    """Return a setting's full name, such as env.game. For an unknown setting, raises a ConfigError with similar names
+    in Python's spelling."""
     try:
         return full_name(config, name.replace("__", ".").replace("_", "-"))
     except ConfigError as e:
@@ -94,8 +94,8 @@ def _base(what: What) -> TrainConfig:
 
 
 def _class_of(config: AlgorithmConfig) -> type[Algorithm]:
-    """Return the algorithm whose own settings are of this type. Raises ConfigError if no algorithm or more than one
-    algorithm has these settings."""
+    """Return the algorithm whose own settings are of the given type. Raises ConfigError if no algorithm or more than
+    one algorithm has settings of the given type."""
     result = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
     if len(result) != 1:
         name = type(config).__name__
@@ -122,7 +122,7 @@ def _short(name: str) -> str:
 
 
 def _check_importable(config: TrainConfig) -> None:
-    """Raise ConfigError if another process of the run would have to import from this script or notebook."""
+    """Raise ConfigError if another process of the run would have to import from the user's script or notebook."""
     processes = []
     if config.env.id.startswith("__main__:") and (config.sampler.has_workers or config.distributed.several):
         processes.append((config.env.id, "worker processes; or use engine='in-process'"))

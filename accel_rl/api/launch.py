@@ -26,8 +26,8 @@ from accel_rl.system.output import steady_output
 from accel_rl.system.process import open_standard_descriptors
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
-"""Maps each value of --cluster to a module with the functions `check` and `launch`. Only this dict names
-accel_rl.gorila, which no other module imports."""
+"""Maps each value of --cluster to a module with the functions `check` and `launch`. No other module imports
+accel_rl.gorila, which this dict names."""
 
 
 def cluster_of(config: Resolved) -> Any:

@@ -21,11 +21,11 @@ from accel_rl.models.network_state import network_state
 from accel_rl.system.errors import ConfigError
 
 FORMAT = "accel_rl model 2"
-_AGENT = "agent/"  # Names of the agent's tensors begin with this prefix.
+_AGENT = "agent/"  # Names of the agent's tensors begin with "agent/".
 
 
 def check_new(path: Path, flag: str = "") -> None:
-    """Raise ConfigError, with the flag in the message, if a model cannot be written into this folder."""
+    """Raise ConfigError, with the flag in the message, if a model cannot be written into the folder."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"{flag} {path} exists and is not an empty folder".strip())
 
@@ -49,7 +49,7 @@ class ModelFolder:
         network |= {name: network[name].half() for name in rounded}
         others = {_AGENT + name: x.detach().cpu().clone() for name, x in agent.items() if isinstance(x, Tensor)}
         tensors = network | others
-        data = tensor_file.save(tensors, {"format": "pt"})  # Model hubs read this metadata.
+        data = tensor_file.save(tensors, {"format": "pt"})  # Model hubs read the metadata.
         (self.path / "model.safetensors").write_bytes(data)
         numbers = {name: x for name, x in agent.items() if not isinstance(x, Tensor)}
         values = {"format": FORMAT, **about, "rounded": rounded, "agent": numbers}

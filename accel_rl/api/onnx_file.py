@@ -47,9 +47,7 @@ def write(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file
     network = Preferences(agent).eval()
     device = next(agent.model.parameters()).device
     example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)
-    logging.getLogger("torch.onnx").setLevel(
-        logging.ERROR
-    )  # The list of operators is suppressed, because no network of this project uses them.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # No network of this project uses the missing operators.
     with torch.no_grad(), native.left_out(), warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
             network,

@@ -68,11 +68,11 @@ class EvaluateOptions:
     """Evaluate uniformly random actions at 10 Hz (each repeated for 6 frames) instead of an agent (Nair et al.
     2015)."""
     save: bool = False
-    """Also write the result to final/ in the run folder, where `accel-rl report` finds the result. The name of the
-    result's file depends on the starts: noop.json or saved.json, and random-noop.json or random-saved.json with
-    --random."""
+    """Write the evaluation's result also to final/ in the run folder, where `accel-rl report` finds the result. The
+    name of the result's file depends on the starts: noop.json or saved.json, and random-noop.json or random-saved.json
+    with --random."""
     json: str = ""
-    """Also write every score, with the protocol, to this file."""
+    """Write every score, with the protocol, also to the given file."""
     device: str = ""
     """Device on which the agent acts: auto, cpu, cuda or cuda:N; by default the run's device. If this machine does not
     have the run's device, another device is used and logged."""
@@ -122,9 +122,10 @@ class ExportOptions:
     best: bool = False
     """Export the network with the best evaluation instead of the newest checkpoint."""
     float16: bool = False
-    """Store the network's numbers as float16, in half of the space. They are float32 again when they are loaded."""
+    """Store the network's numbers as float16, in half of the space. Weights in float16 are float32 again when they are
+    loaded."""
     onnx: bool = False
-    """Also write the network as policy.onnx. The ONNX file needs the extra `onnx`."""
+    """Write the network also as policy.onnx. The ONNX file needs the extra `onnx`."""
 
 
 def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:

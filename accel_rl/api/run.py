@@ -58,7 +58,8 @@ def raise_if_stopped(result: Result) -> None:
 
 
 class Run:
-    """A run in its folder. A run's files are read at each access, so that a run can be inspected while it trains."""
+    """A `Run` reads and continues the training run in a folder. A run's files are read at each access, so that a run
+    can be inspected while it trains."""
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None):
         """`path` is the folder of a run or of a model, or a trained agent of the suite, such as suite/ppo-breakout.

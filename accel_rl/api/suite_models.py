@@ -1,4 +1,5 @@
-"""The suite's trained agents are in experiments/models of a checkout. Commands name them suite/ALGORITHM-GAME."""
+"""The suite's trained agents are in experiments/models of a checkout. Commands name a model of the suite
+suite/ALGORITHM-GAME."""
 
 import os
 from pathlib import Path
@@ -15,8 +16,9 @@ def model_names() -> list[str]:
 
 
 def run_path(name: str | os.PathLike[str]) -> Path:
-    """Return the folder of a run or a model, which is given by its path, or as suite/ppo-breakout. A folder with this
-    path takes precedence. Raises ConfigError, with a message of one line, if the suite has no such agent."""
+    """Return the folder of a run or a model, which is given by its path, or as suite/ppo-breakout. A folder with the
+    path suite/ALGORITHM-GAME takes precedence. Raises ConfigError, with a message of one line, if the suite has no such
+    agent."""
     text = os.fspath(name)
     path = Path(text).expanduser()
     if not text.startswith(PREFIX) or path.exists():

@@ -21,7 +21,7 @@ from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.system.errors import ConfigError, RunError
 
 FORMAT = "accel_rl checkpoint 4"
-WITHOUT_CHECKSUM = "accel_rl checkpoint 2"  # The manifests of this format have no checksum of their own.
+WITHOUT_CHECKSUM = "accel_rl checkpoint 2"  # Manifests of format 2 have no checksum of their own.
 _FILES = ("state.json", "state.safetensors")
 _NAME = re.compile(r"\d{12}", re.ASCII)
 _WRITING = re.compile(r"\.writing-\d+-.*", re.ASCII)
@@ -29,7 +29,8 @@ _ABANDONED = "abandoned-"
 
 
 class Checkpoints:
-    """The checkpoints of one run. The folder `folder`/000000020000 contains the state after 20,000 env steps."""
+    """`Checkpoints` writes and reads the checkpoints of one run. The folder `folder`/000000020000 contains the state
+    after 20,000 env steps."""
 
     def __init__(self, folder: Path, keep: int = 3):
         self.folder, self.keep = folder, keep
@@ -111,7 +112,7 @@ class Checkpoints:
             shutil.rmtree(doomed, ignore_errors=True)
 
     def clean(self) -> None:
-        """Remove the temporary files of an interrupted write. A run calls this method after the restore of its
+        """Remove the temporary files of an interrupted write. A run removes files only after the restore of its
         checkpoint, so that no file of a damaged checkpoint is removed."""
         if self.folder.is_dir() and not self.folder.is_symlink():
             for p in self.folder.glob(".writing-*"):

@@ -34,8 +34,8 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 class SegmentStore:
-    """The segments of one run. A segment's file name consists of the segment's name and the beginning of its sha256, so
-    that two runs from one checkpoint do not read each other's segments."""
+    """A `SegmentStore` has the segment files of one run. A segment's file name consists of the segment's name and the
+    beginning of its sha256, so that two runs from one checkpoint do not read each other's segments."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -93,7 +93,7 @@ class SegmentStore:
 
     def keep_only(self, held: Iterable[str]) -> None:
         """Remove all segment files other than `held`, and the temporary files of an interrupted write. Links are not
-        followed, and other files in the folder are not removed, because they are not the run's."""
+        followed, and files that are not the run's are not removed."""
         held = set(held)
         for path in self.folder.iterdir() if self.folder.is_dir() and not self.folder.is_symlink() else ():
             if path.name not in held and _FILE.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode):

@@ -1,4 +1,4 @@
-"""Commands on many runs (plot and report), and the list of games."""
+"""The commands `plot` and `report` read many runs; a third command lists the games."""
 
 import math
 from dataclasses import dataclass

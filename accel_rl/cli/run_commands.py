@@ -129,7 +129,7 @@ class StartsOptions:
     points: Count = 100
     """Number of start points (Nair et al. 2015, section 5.2: 100)."""
     games: Count = 10
-    """Number of games to play. The start points are drawn uniformly from all steps of these games."""
+    """Number of games to play. The start points are drawn uniformly from all steps of the recorded games."""
     steps: Count = 4_500
     """Maximum length of a game in agent steps. The default of 4,500 agent steps is 5 minutes."""
     seed: Count = 0

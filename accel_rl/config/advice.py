@@ -37,7 +37,7 @@ def _explores_by_epsilon(config: Resolved) -> bool:
     return not getattr(config.algo, "noisy", False)
 
 
-ANYWHERE = ("stack", "max_evaluation_steps")  # These rules also apply to Gymnasium environments.
+ANYWHERE = ("stack", "max_evaluation_steps")  # The rules below also apply to Gymnasium environments.
 CONDITIONS = (
     Condition(
         (
@@ -130,7 +130,8 @@ def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def warning(config: TrainConfig) -> str:
-    """Return a one-line warning about surprising effects of these settings, or "" if they have none."""
+    """Return a one-line warning about surprising effects of the settings, or "" if the settings have no surprising
+    effects."""
     if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
         return ""
     replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1

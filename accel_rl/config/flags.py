@@ -75,8 +75,8 @@ def full_name(config: TrainConfig, name: str) -> str:
 
 
 def with_setting(config: TrainConfig, name: str, value: Any) -> TrainConfig:
-    """Return the configuration with one setting changed. `name` is a full name, such as env.game. Raises ConfigError
-    for a value of a wrong type."""
+    """Return a copy of the configuration in which one setting is changed. `name` is a full name, such as env.game.
+    Raises ConfigError for a value of a wrong type."""
     return cast(TrainConfig, _with(config, name, name.split("."), value))
 
 

@@ -1,4 +1,4 @@
-"""Settings of a run on a cluster with a parameter server (Nair et al. 2015)."""
+"""This module has the settings of a run on a cluster with a parameter server (Nair et al. 2015)."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SLACK = 100
 
 @dataclass(frozen=True)
 class ParameterServerConfig:
-    """A sharded parameter server (Nair et al. 2015, section 4)."""
+    """`ParameterServerConfig` has the settings of a sharded parameter server (Nair et al. 2015, section 4)."""
 
     shards: Count = 1
     """Number of shards among which the parameters are divided (Nair et al. 2015, section 5.1: 31)."""
@@ -70,7 +70,7 @@ class GorilaConfig(ParameterServerConfig):
     shards (Nair et al. 2015, section 4). --envs, --replay.size and --replay.start apply to each bundle."""
 
     bundles: Count = 2
-    """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle samples and learns."""
+    """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle, a Ray actor, samples and learns."""
     actors: Count = 0
     """Number of processes that sample without learning, which need --gorila.replay global."""
     learners: Count = 0

@@ -32,8 +32,8 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Option:
-    """A flag of the command line. `value` is the kind of value that follows the flag, or the allowed values, or "" for
-    a switch."""
+    """An `Option` describes a flag of the command line. `value` is the kind of value that follows the flag, or the
+    allowed values, or "" for a switch."""
 
     flag: str
     value: str

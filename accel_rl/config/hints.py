@@ -1,4 +1,4 @@
-"""Flags of CleanRL and Stable-Baselines3, with the corresponding flags of this project."""
+"""The table maps flags of CleanRL and Stable-Baselines3 to flags of this project."""
 
 from collections.abc import Collection, Mapping
 

@@ -1,4 +1,4 @@
-"""Default settings of algorithms on a cluster with a parameter server."""
+"""This module has the default settings of algorithms on a cluster with a parameter server."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Settings of a run's outputs: evaluations, checkpoints, rows of metrics."""
+"""This module has the settings of evaluations, checkpoints and rows of metrics."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -26,17 +26,17 @@ class EvaluationConfig:
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
     starts: Literal["noop", "saved"] = "noop"
-    """Starts of Atari episodes (Nair et al. 2015, section 5.2). With `noop` an episode begins after a reset and at most
-    --env.noop-max no-op frames. With `saved` each point of --evaluation.starts-file is played once, and
-    --evaluation.episodes and steps do not count. The frames before a start count toward --evaluation.max-episode-steps.
-    The rewards before a start do not count."""
+    """Atari evaluation episodes start with no-ops or at saved start points (Nair et al. 2015, section 5.2). With `noop`
+    an episode begins after a reset and at most --env.noop-max no-op frames. With `saved` each point of
+    --evaluation.starts-file is played once, and --evaluation.episodes and steps do not count. The frames before a start
+    count toward --evaluation.max-episode-steps. The rewards before a start do not count."""
     starts_file: str = ""
     """File of start points, created by `accel-rl starts`. The start points of Nair et al. 2015 are not public."""
     greedy: bool = False
     """The agent acts greedily instead of sampling from the policy."""
 
     def size(self, env_steps: int) -> int:
-        """Return the env steps of each evaluation of a run of this length, including the last evaluation."""
+        """Return the env steps of each evaluation of a run of the given length, including the last evaluation."""
         return min(self.steps, max(1, min(self.interval or env_steps, env_steps) // 8))
 
     def check(self) -> None:
@@ -78,9 +78,9 @@ class LogConfig:
     window: Count = 100
     """Number of recent episodes, of all ranks, over which the online score averages (section 5.3: 100)."""
     norms: bool = False
-    """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
+    """Report the L2 norms of each layer's parameters, gradients and steps, too (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False
-    """Also write TensorBoard events into the run folder. TensorBoard events need the extra `tensorboard`."""
+    """Write TensorBoard events into the run folder. TensorBoard events need the extra `tensorboard`."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 1:

@@ -64,7 +64,7 @@ def papers() -> list[str]:
 
 
 def _user_module_or_paper(name: str) -> ModuleType:
-    """Import a user's module, or the paper of this name if the user has no such module; raises ImportError."""
+    """Import a user's module, or the paper of the same name if the user has no such module; raises ImportError."""
     try:
         return import_user_module(name)
     except ModuleNotFoundError as e:

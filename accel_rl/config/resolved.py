@@ -44,7 +44,7 @@ def check_modes(config: TrainConfig) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSampler(SamplerConfig):
-    """Settings of the sampler with a horizon."""
+    """`ResolvedSampler` has the settings of the sampler and the horizon."""
 
     horizon: int
 
@@ -72,8 +72,8 @@ class Resolved(TrainConfig):
 
 
 def resolve(config: TrainConfig) -> Resolved:
-    """Check settings, and fill in the settings that follow from others. Raises ConfigError, with a message of one line,
-    for impossible settings. `resolve` makes all checks that need no other process."""
+    """Check settings, and compute the settings that follow from other settings. Raises ConfigError, with a message of
+    one line, for impossible settings. `resolve` makes all checks that need no other process."""
     config.check()
     resolved = fill_in(config)
     check_modes(resolved)
@@ -93,7 +93,8 @@ def resolve(config: TrainConfig) -> Resolved:
 
 
 def fill_in(config: TrainConfig) -> Resolved:
-    """Fill in the settings that follow from others, without checking how they combine; raises ConfigError."""
+    """Compute the settings that follow from other settings, without checking combinations of settings; raises
+    ConfigError."""
     randomness = "counter" if config.sampler.on_device else "sequence"
     file = config.evaluation.starts_file
     if file:  # The path is made absolute, because other processes may use another folder.

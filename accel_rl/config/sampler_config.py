@@ -1,4 +1,4 @@
-"""Settings of the sampler."""
+"""This module has the settings of the sampler."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SamplerConfig(NamesEngine):
-    """Settings of sampling: environments, workers, inference."""
+    """`SamplerConfig` has the settings of environments, worker processes and inference."""
 
     envs: Count = 16
     """Total number B of environments, a multiple of ranks x groups x workers, or with --update async the number of each
@@ -37,8 +37,7 @@ class SamplerConfig(NamesEngine):
     an environment during the next optimisation phase, while a spare environment continues, which doubles the number of
     emulators. `cached` restores a stored start state within the same step."""
     decorrelation_steps: Count = 300
-    """Each environment starts with a random number of uniform-random actions, up to this maximum (section 5.3,
-    decorrelation)."""
+    """Each environment starts with at most this number of uniform-random actions (section 5.3, decorrelation)."""
     engine: str = "workers"
     """Engine that steps the environments. `workers` steps the environments in worker processes. `in-process` steps the
     environments in the learner's process, for debugging, with the same rollouts. `device` emulates Atari on the

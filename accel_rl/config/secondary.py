@@ -1,4 +1,4 @@
-"""Settings of a second learner."""
+"""This module has the settings of a second learner."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """Settings of a second learner, for Q-learning. The second learner's agent never acts. The second learner starts
-    from the first learner's parameters, and learns from the first learner's replay at the same training intensity
-    (Stooke & Abbeel, section 5.4.2)."""
+    """`SecondaryConfig` has the settings of a second learner, for Q-learning. The second learner's agent never acts.
+    The second learner starts from the first learner's parameters, and learns from the first learner's replay at the
+    same training intensity (Stooke & Abbeel, section 5.4.2)."""
 
     batch: Count = 0
     """Batch size of the second learner, in transitions. 0 means that the run has no second learner."""

@@ -25,7 +25,7 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """The settings of one training run."""
+    """`TrainConfig` has the settings of one training run."""
 
     algorithm: str = field(default="a2c", metadata={"hidden": True})
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -76,7 +76,7 @@ class TrainConfig:
     strict: bool = False
     """End the run (exit code 1) if a worker process dies, instead of replacing the worker."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
-    """Mode of Weights & Biases. A run continues without the service if it does not answer."""
+    """Mode of Weights & Biases. A run continues without the service if the service does not answer."""
     wandb_project: str = "accel_rl"
     """Weights & Biases project of the run."""
 

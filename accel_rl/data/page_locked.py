@@ -29,8 +29,8 @@ class PageLocks(Protocol):
 
 
 class _Driver:
-    """The page locks of CUDA's driver. CUDA's driver does not store an error, whereas an error of the runtime's
-    `cudaHostRegister` would be raised again by torch's next kernel."""
+    """`_Driver` locks pages of host memory by CUDA's driver. CUDA's driver does not store an error, whereas an error of
+    the runtime's `cudaHostRegister` would be raised again by torch's next kernel."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")

@@ -1,4 +1,4 @@
-"""A batch of transitions drawn from a replay."""
+"""This module has the batch of transitions that is drawn from a replay."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from torch import Tensor
 
 @dataclass(slots=True)
 class ReplayBatch:
-    """A batch of N transitions over n steps, in the notation of rlax. A transition starts at obs_tm1 with action a_tm1,
-    has the return r_t, and ends at obs_t.
+    """A `ReplayBatch` has N transitions over n steps, in the notation of rlax. A transition starts at obs_tm1 with
+    action a_tm1, has the return r_t, and ends at obs_t.
 
     `obs_tm1` and `obs_t` are [N, S, *frame_shape] ([N, *frame_shape] without a stack), with the dtype of the replay.
     `a_tm1` [N] int64 are the actions.

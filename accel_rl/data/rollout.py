@@ -14,7 +14,7 @@ from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 
 @dataclass(slots=True)
 class RnnState:
-    """Recurrent states of n environments over T steps.
+    """An `RnnState` has the recurrent states of n environments over T steps.
 
     `state` [n, Z] is the state before the first step. `first` [T, n] bool marks steps at which an episode begins, so
     that the state is reset before the step. `act` advances `state` in place.
@@ -26,7 +26,7 @@ class RnnState:
 
 @dataclass(slots=True)
 class Rollout:
-    """T steps of B environments, as tensors over shared memory.
+    """A `Rollout` has T steps of B environments, as tensors over shared memory.
 
     `frames` are [S - 1 + T + 1, B, *frame_shape]: the observation at t consists of rows t .. t + S - 1, as far as age
     [t] reaches.

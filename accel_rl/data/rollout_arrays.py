@@ -1,4 +1,5 @@
-"""The cells of a rollout are numpy arrays, into which the worker processes write. This module does not import torch."""
+"""The cells of a rollout are numpy arrays, into which the worker processes write. Worker processes import
+rollout_arrays, which does not import torch."""
 
 from dataclasses import dataclass, field, fields
 
@@ -53,7 +54,7 @@ class Step:
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """Names of the arrays that a `Rollout` has as tensors."""
-# Cells that were never written have this value, so that tests detect a read of such a cell.
+# Cells that were never written contain SENTINEL_ACTION and SENTINEL_REWARD, which tests detect.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
 

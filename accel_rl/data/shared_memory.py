@@ -96,8 +96,8 @@ def _arrays(layout: Layout, offsets: dict[str, int], memory: mmap.mmap) -> dict[
 
 
 class SharedArrays:
-    """Named numpy arrays over one shared file. The owner of the file calls `create`, and other processes call `attach`
-    with the same layout."""
+    """`SharedArrays` has named numpy arrays over one shared file. The owner of the file calls `create`, and other
+    processes call `attach` with the same layout."""
 
     def __init__(self, layout: Layout, fd: int):
         offsets, size = _offsets(layout)

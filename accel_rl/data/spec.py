@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EnvSpec:
-    """The shapes and names of an environment.
+    """An `EnvSpec` describes the observations and actions of an environment.
 
     An observation consists of `stack` frames. Pictures have the shape [stack, H, W], or [stack, C, H, W] with channels.
     Other observations have the shape [*frame_shape], with stack 1. `info_bytes` is the size of the numbers that an

@@ -11,8 +11,8 @@ from accel_rl.system.devices import Device
 
 
 class _Slot:
-    """A buffer of `size` bytes in page-locked host memory. `event` is set when the last copy from the buffer is
-    complete."""
+    """A `_Slot` is a buffer of `size` bytes in page-locked host memory. `event` is set when the last copy from the
+    buffer is complete."""
 
     def __init__(self, size: int, module: Any):
         memory = torch.empty(size + PAGE, dtype=torch.uint8)

@@ -16,7 +16,7 @@ from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Rate
 from accel_rl.system.errors import RunError
 
-WIDE = 1 << 16  # A layer with at least this many parameters is reduced while the backward pass continues.
+WIDE = 1 << 16  # The gradient of a layer with WIDE parameters or more is reduced while the backward pass continues.
 
 
 class GradientMean(Protocol):

@@ -45,7 +45,7 @@ class _Copy:
 
 
 class Central:
-    """The chunks of the parameters, each with its optimizer state (`Optimizer.state_dict`)."""
+    """`Central` has the chunks of the central parameters, each with its optimizer state (`Optimizer.state_dict`)."""
 
     def __init__(
         self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False

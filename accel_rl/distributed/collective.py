@@ -48,17 +48,17 @@ SETTLE_S = 3.0  # All surviving ranks notice a failure within `SETTLE_S` seconds
 
 
 class Collective:
-    """A `Communicator` over torch's default process group. Tensors in host memory use gloo, and tensors on the group's
-    device use the group's own backend. Raises RunError if a rank has ended or does not answer within the group's
-    timeout."""
+    """A `Collective` is a `Communicator` over torch's default process group. Tensors in host memory use gloo, and
+    tensors on the group's device use the group's own backend. Raises RunError if a rank has ended or does not answer
+    within the group's timeout."""
 
     def __init__(self, store: Any) -> None:
         """`store` is the store through which the process group was formed."""
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
         self.store = store
-        self.watch = Watch({})  # Processes of the other ranks on this machine, if this process can see them.
-        # This list keeps background operations alive, each of which keeps the group's connections open.
+        self.watch = Watch({})  # `watch` has the visible processes of other ranks on this machine.
+        # The list keeps background operations alive, each of which keeps the process group's connections open.
         self._works: list[Any] = []
 
     @property

@@ -11,16 +11,16 @@ class CountedSteps(NamedTuple):
     """Numbers of env steps since the last count."""
 
     of_run: int
-    """Env steps of all ranks. Schedules (exploration, target network, learning rate) advance by the env steps of all
-    ranks."""
+    """`of_run` counts the env steps of all ranks. Schedules (exploration, target network, learning rate) advance by the
+    env steps of all ranks."""
     of_batch: int
-    """Env steps of the ranks that share each batch. The number of updates that become due is the product of these env
-    steps and the training intensity."""
+    """`of_batch` counts the env steps of the ranks that share each batch. The number of updates that become due is the
+    product of these env steps and the training intensity."""
 
 
 class Communicator(Protocol):
-    """Collective operations of the `size` ranks that share each batch. Every rank must call the same operations in the
-    same order."""
+    """A `Communicator` has the collective operations of the `size` ranks that share each batch. Every rank must call
+    the same operations in the same order."""
 
     size: int
 

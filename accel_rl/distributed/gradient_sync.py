@@ -22,7 +22,8 @@ class GradientSync(ABC):
     skips: SkippedUpdates
     """Numbers of updates that were skipped because their loss or gradient was not finite."""
     times: dict[str, float]
-    """Seconds of synchronization with other ranks, by activity. The dict is empty for a single rank."""
+    """`times` has the seconds of each activity of synchronization with other ranks. The dict is empty for a single
+    rank."""
 
     def __init__(self, guarded: GuardedStep):
         self.guarded = guarded

@@ -24,7 +24,8 @@ LOCK_S = 60.0  # A chunk is normally locked for about a millisecond.
 
 
 class LockedChunks(GradientSync):
-    """Gradient synchronization through central parameters in locked chunks. Call `connect` before the first update."""
+    """`LockedChunks` applies gradients to central parameters in locked chunks. Call `connect` before the first
+    update."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class LockedChunks(GradientSync):
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # Counts the pulls of the parameters.
 
-    # -- the central parameters ------------------------------------------------------------
+    # -- parameters ------------------------------------------------------------
 
     def states(self) -> list[dict[str, Any]]:
         """Return the state of each chunk's optimizer, for `Central`."""
@@ -193,7 +194,7 @@ class LockedChunks(GradientSync):
 
 
 class EachChunk:
-    """The optimizers of all chunks, used as one optimizer: a step steps each of them."""
+    """`EachChunk` combines the optimizers of all parameter chunks into one optimizer."""
 
     def __init__(self, chunks: LockedChunks):
         self._chunks = chunks

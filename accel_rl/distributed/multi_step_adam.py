@@ -16,8 +16,8 @@ from accel_rl.optim.optimizers import Adam
 
 
 class MultiStepAdam(LockedChunks):
-    """Makes n = `local_updates` Adam updates locally between two pushes. Each local update adds its gradient g and its
-    step s to sums:
+    """Makes n = `local_updates` Adam updates locally between two pushes. Each local Adam update adds its gradient g and
+    its step s to sums:
 
     V:    a_g <- beta_1 a_g + g;   a_g2 <- beta_2 a_g2 + g^2;   a_s <- a_s + s
 

@@ -11,7 +11,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# This import precedes any process group, which the module's default arguments would keep alive with its threads.
+# The import precedes any process group, because the module's default arguments would keep the group alive.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 

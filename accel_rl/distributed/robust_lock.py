@@ -26,8 +26,8 @@ def supported() -> bool:
 
 
 class RobustLocks:
-    """A set of k locks in a shared array [k, LOCK_BYTES] uint8. With `create`, initialise the locks; exactly one
-    process does this, before any other process uses the array."""
+    """`RobustLocks` has k locks in a shared array [k, LOCK_BYTES] uint8. With `create`, initialise the locks; exactly
+    one process does this, before any other process uses the array."""
 
     def __init__(self, memory: np.ndarray, create: bool = False):
         if not supported():

@@ -13,7 +13,7 @@ __all__ = ["AtariEmulator", "VectorEnv", "games"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "VectorEnv":  # This import loads Gymnasium, which a worker process does not need.
+    if name == "VectorEnv":  # The import loads Gymnasium, which a worker process does not need.
         from accel_rl.emulator.vector_env import VectorEnv
 
         return VectorEnv

@@ -21,7 +21,7 @@ from accel_rl.system.extensions import remedy
 
 
 class EmulatorCore(Protocol):
-    """The Python interface of the compiled class Emulator (emulator.h)."""
+    """`EmulatorCore` is the Python interface of the compiled class Emulator (emulator.h)."""
 
     @property
     def over(self) -> bool: ...
@@ -70,8 +70,8 @@ def rom_path(game: str) -> Path:
 
 
 class AtariEmulator:
-    """An emulator of one game. With `fast`, the emulator uses the fast core, whose frames equal those of the plain
-    core.
+    """`AtariEmulator` is an emulator of one game. With `fast`, the emulator uses the fast core, whose frames equal
+    those of the plain core.
 
     Raises ConfigError if the game is unknown or the core is not compiled, and ValueError for a bad ROM or state.
     """

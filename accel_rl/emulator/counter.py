@@ -67,8 +67,8 @@ def wait_at(console: EmulatorCore, timer: int, noops: int) -> None:
 
 
 class CounterState(NamedTuple):
-    """The state of an environment with counter randomness. Its bytes are the same on every engine (`Env` of
-    kernels/envs.h).
+    """A `CounterState` is the saved state of an environment with counter-based random numbers. The bytes of a
+    `CounterState` are the same on every engine (`Env` of kernels/envs.h).
 
     `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number. For `age` see
     `data.step.Step`. Pictures and random generators are not part of the state: a step draws its pictures, and random

@@ -20,7 +20,7 @@ OBSERVATIONS = ("104x80", "104x80-mean", "84x84")
 
 
 class AtariEnvCore(EmulatorCore, Protocol):
-    """The Python interface of the compiled class AtariEnvCore (env_core.h)."""
+    """`AtariEnvCore` is the Python interface of the compiled class AtariEnvCore (env_core.h)."""
 
     steps: int
     held: int

@@ -46,8 +46,8 @@ ENV_TYPES = ("gymnasium", "gym")
 
 
 class EnvPool:
-    """A batch of games with EnvPool's calls. Observations are [batch_size, stack_num, 84, 84] uint8, and rewards
-    [batch_size] float32.
+    """`EnvPool` is a batch of games with EnvPool's calls. Observations are [batch_size, stack_num, 84, 84] uint8, and
+    rewards [batch_size] float32.
 
     The dict `info` contains env_id, lives, reward (not clipped), terminated (true at game over, not at a lost life) and
     elapsed_step (agent steps since the game began). Raises ConfigError for an option that the emulator does not have.

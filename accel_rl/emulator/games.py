@@ -168,7 +168,7 @@ def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
     """Return the inputs for a menu with one yes/no line per bit of the mode: down to the line, then left for no, right
     for yes."""
     down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
-    chosen = [down]  # These actions leave the title screen.
+    chosen = [down]  # The agent's actions leave the title screen.
     for line, bit in enumerate(rule["bits"]):
         yes = mode >> line & 1
         accepted = [v for v in range(256) if bool(v & bit) == bool(yes)]

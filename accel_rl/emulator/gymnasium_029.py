@@ -18,7 +18,7 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 
 class Gymnasium029Env:
-    """Vector environment with observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
+    """The vector environment has observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
 
     def __init__(self, envs: VectorEnv, seed: int | None, episodic_life: bool, reward_clip: bool) -> None:
         self._envs = envs

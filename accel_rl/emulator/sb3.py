@@ -18,9 +18,9 @@ from accel_rl.system.errors import ConfigError
 
 
 class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
-    """A VectorEnv in SAME_STEP mode with the interface of SB3's VecEnv. The infos have `terminal_observation`,
-    `TimeLimit.truncated` and `episode` (`r` the sum of rewards, `l` the number of steps), as in SB3's VecMonitor.
-    Raises ConfigError."""
+    """`SB3VecEnv` is a VectorEnv in SAME_STEP mode with the interface of SB3's VecEnv. The infos have
+    `terminal_observation`, `TimeLimit.truncated` and `episode` (`r` the sum of rewards, `l` the number of steps), as in
+    SB3's VecMonitor. Raises ConfigError."""
 
     def __init__(self, envs: VectorEnv, seed: int | None = None) -> None:
         if envs.autoreset_mode is not AutoresetMode.SAME_STEP or envs.batch_size != envs.num_envs:

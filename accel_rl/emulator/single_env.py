@@ -1,4 +1,4 @@
-"""A single Atari game as a Gymnasium environment."""
+"""This module makes a single Atari game a Gymnasium environment."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 
 class SingleEnv(gymnasium.Env[np.ndarray, int]):
-    """A `VectorEnv` of one game, with the same arguments, rewards and episodes. Observations are [stack_num, 84, 84]
-    uint8."""
+    """`SingleEnv` is a `VectorEnv` of one game, with the same arguments, rewards and episodes. Observations are
+    [stack_num, 84, 84] uint8."""
 
     def __init__(self, game: str, render_mode: None = None, **options: Any):
         """`options` are options of `VectorEnv`. Raises ConfigError."""

@@ -3,7 +3,7 @@
 // | threads                          queue -> env -> done         of arrival; of all environments, in their own order
 //
 // If a batch contains all environments, each environment writes its stack directly into the batch's array.
-// Otherwise recv copies each stack into the batch's array.
+// For smaller batches, recv copies each stack into the batch's array.
 #pragma once
 #include <condition_variable>
 #include <deque>

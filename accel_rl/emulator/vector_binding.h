@@ -159,7 +159,7 @@ class PythonVector {
         vector_.send(tasks);
     }
 
-    const py::list env_cores_;  // This list keeps the environments alive.
+    const py::list env_cores_;  // The list keeps the environments alive.
     Vector vector_;
     std::vector<u32> batch_;
 };

@@ -9,7 +9,7 @@ The same seed and actions give AtariVectorEnv's observations, rewards, ends and 
 frame of an episode's last observation. AtariVectorEnv 0.12.1 never reads the screen at which an episode ends (by game
 over, a lost life with episodic_life, or the limit of frames). The last observation of AtariVectorEnv repeats the
 previous newest frame, or the maximum of that frame and the step's last frame but one. In VectorEnv the newest frame of
-the last observation contains the end of the episode. Also, if life_loss_info reports a lost life in SAME_STEP mode,
+the last observation contains the end of the episode. If life_loss_info reports a lost life in SAME_STEP mode,
 AtariVectorEnv does not write final_obs. VectorEnv additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with
 the masks of Gymnasium 1.x in SAME_STEP mode, and `copy=False`.
 """
@@ -40,7 +40,7 @@ MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMod
 
 
 class VectorEnv(GymnasiumVectorEnv):
-    """A batch of `num_envs` games, played by `num_threads` threads outside the GIL.
+    """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads outside the GIL.
 
     `batch_size` is the number of environments that recv() returns, those that finish first; 0 means all.
     `info["env_id"]` names the returned environments, for which the next send() is. `num_threads` = 0 means one thread
@@ -64,7 +64,7 @@ class VectorEnv(GymnasiumVectorEnv):
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
         if device is None:
             return super().__new__(cls)
-        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # This import loads torch.
+        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # The import loads torch.
 
         return DeviceVectorEnv(game, num_envs, device=device, **options)
 
@@ -155,7 +155,7 @@ class VectorEnv(GymnasiumVectorEnv):
         shape = (self.batch_size, stack_num, SIDE, SIDE)
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
-        self._obs: np.ndarray | None = None  # The environments write their observations into this array.
+        self._obs: np.ndarray | None = None  # The environments write their observations into the array `_obs`.
         self._last: np.ndarray | None = None  # The last batch had these environments.
         self._new = np.full(num_envs, True)  # True for environments that have not been seeded.
         self._pending = False

@@ -18,7 +18,7 @@ ALE_PY = version("ale-py")
 
 
 class AtariEnv:
-    """An environment around one ALEInterface.
+    """`AtariEnv` is an environment around one ALEInterface.
 
     `seed` is a whole number >= 0 that determines no-ops and sticky actions. A training environment plays by `protocol`,
     and an evaluation environment by `protocol.for_evaluation()`. With `cached`, each episode begins from the stored
@@ -233,7 +233,7 @@ class AtariEnv:
         self._lives = header["lives"]
         self._held = header["held"]
         # A state of an earlier version has no episode number.
-        # Such a state is valid, but later episodes differ from those of the saved run.
+        # Later episodes of an earlier version's state differ from those of the saved run.
         self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]
 

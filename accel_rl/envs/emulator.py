@@ -30,7 +30,8 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 class EmulatorEnv:
-    """An environment around one game of the emulator. The arguments and the episodes are those of `AtariEnv`.
+    """`EmulatorEnv` is an environment around one game of the emulator. The arguments and the episodes are those of
+    `AtariEnv`.
 
     With `counter`, random numbers are functions of seed, episode and step (see counter.py), as on a GPU. Raises
     ConfigError if the game is not emulated, or if the emulator is not compiled.

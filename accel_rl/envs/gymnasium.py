@@ -18,7 +18,7 @@ from accel_rl.system.user_module import import_user_module
 
 
 class GymnasiumEnv:
-    """An environment around a Gymnasium environment.
+    """`GymnasiumEnv` is an environment around a Gymnasium environment.
 
     `id` is a registered id ("CartPole-v1"), or "module:function", where the function creates an environment. `seed` is
     a whole number >= 0. Every episode is reset with a different seed, drawn from `seed`. `stack` is the number of

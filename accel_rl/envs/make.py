@@ -22,7 +22,7 @@ RANDOMNESS = ("auto", "sequence", "counter")
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """The environment and its rules. A setting of None means the protocol's value."""
+    """`EnvConfig` has the settings of the environment. A setting of None means the protocol's value."""
 
     game: str = ""
     """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given."""
@@ -159,7 +159,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
             return EmulatorEnv(config.game, rules, seed, training, cached, config.is_counter)
         if config.is_counter:
             raise ConfigError("randomness=counter: only with backend=emulator")
-        # This import loads ale-py and OpenCV, which only processes that play Atari need.
+        # The import loads ale-py and OpenCV, which only processes that play Atari need.
         from accel_rl.envs.ale import AtariEnv
 
         return AtariEnv(config.game, rules, seed, training, cached)

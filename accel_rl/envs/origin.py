@@ -51,7 +51,7 @@ class Origin:
 
 
 class Replayable(Protocol):
-    """An environment of one Atari game. `episode` is the number of the next episode."""
+    """`Replayable` is an environment of one Atari game. `episode` is the number of the next episode."""
 
     game: str
     spec: EnvSpec

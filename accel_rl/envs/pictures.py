@@ -13,7 +13,7 @@ LARGE = 32  # A matrix of at least this height and width counts as a picture.
 
 @dataclass(frozen=True, slots=True)
 class PictureLayout:
-    """The layout of a uint8 picture. `channel_axis` is 0, 2, or None without channels."""
+    """A `PictureLayout` is the layout of a uint8 picture. `channel_axis` is 0, 2, or None without channels."""
 
     shape: tuple[int, ...]
     channel_axis: int | None

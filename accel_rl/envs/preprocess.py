@@ -48,7 +48,7 @@ class Subsample:
         self._small = np.zeros((2, 104, 80), np.uint8)
         # Two neighbouring pixels are read as one little-endian number.
         # A cast to uint8 selects the number's low byte, which is the left pixel.
-        # This cast is twice as fast as a strided copy.
+        # The cast to uint8 is twice as fast as a strided copy.
         assert sys.byteorder == "little" and columns == 160
         pairs = self.screens.view(np.uint16)
         self._rows = None if rows == 210 else 1 + np.arange(104) * (rows - 2) // 104

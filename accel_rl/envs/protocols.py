@@ -18,8 +18,8 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """One set of rules for playing Atari games. Raises ConfigError (one line) for a value out of its range. An agent
-    step is `frame_skip` emulated frames (60 a second) with the same action."""
+    """A `Protocol` is a set of rules for playing Atari games. Raises ConfigError (one line) for a value out of its
+    range. An agent step is `frame_skip` emulated frames (60 a second) with the same action."""
 
     name: str
     frame_skip: int = 4  # Each action is played for 1-60 emulated frames (Mnih 2015, Methods).
@@ -29,9 +29,7 @@ class Protocol:
     fire_reset: str = "none"  # `presses` describes the values of FIRE_RESETS.
     life_loss_ends_return: bool = True  # Only in training, a lost life ends the return, and the episode continues.
     max_episode_steps: int = 27_000  # An episode is truncated after `max_episode_steps` agent steps in training.
-    max_evaluation_steps: int = (
-        27_000  # An episode is truncated after `max_evaluation_steps` agent steps in evaluation.
-    )
+    max_evaluation_steps: int = 27_000  # An evaluation episode is truncated after `max_evaluation_steps` agent steps.
     full_action_set: bool = False  # The agent has all 18 joystick actions instead of the actions that the game uses.
     frame: str = "104x80"  # one of FRAMES
     stack: int = 4  # An observation consists of the newest 1-32 frames.
@@ -72,8 +70,8 @@ class Protocol:
         `none` plays no action before the agent acts. `frame` presses FIRE for one frame after a reset (EnvPool).
         `steps` plays FIRE and the third action, one agent step each, after a reset. If a lost life ends the return,
         `steps` also plays the two actions after the loss, with a no-op step before them. `steps` is the behaviour of
-        the wrappers FireReset and EpisodicLife of OpenAI baselines. These steps count toward the time limit, and their
-        rewards are discarded. In a game without FIRE, `steps` plays only the no-op step.
+        the wrappers FireReset and EpisodicLife of OpenAI baselines. The steps of no-ops count toward the time limit,
+        and their rewards are discarded. In a game without FIRE, `steps` plays only the no-op step.
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":

@@ -8,8 +8,8 @@ from accel_rl.envs.state import pack, unpack
 
 
 class ReservedEnv:
-    """An environment of two instances with one seed. One instance plays while the other instance, the reserve, is at
-    the start of the next episode.
+    """`ReservedEnv` is an environment of two instances with one seed. One instance plays while the other instance, the
+    reserve, is at the start of the next episode.
 
     `reset` switches to the reserve and leaves the ended instance to `refill`, which resets it later (mode `swap`: while
     the learner optimises). If an episode ends before the reserve was refilled, an ordinary reset follows, counted in

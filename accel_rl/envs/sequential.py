@@ -27,7 +27,7 @@ def decorrelation_actions(rng: np.random.Generator, n_actions: int, most: int) -
 
 
 class SequentialEnv:
-    """A batch of the environments `envs`, which share one spec.
+    """`SequentialEnv` is a batch of the environments `envs`, which share one spec.
 
     `reset` determines when an environment is reset after its episode has ended. The mode "immediate" resets an
     environment within the same step, whose `frame` is the new episode's first frame. The mode "wait" resets an

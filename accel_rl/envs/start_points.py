@@ -24,8 +24,8 @@ NOTE = "our start points, not the paper's: those are not public"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A moment of a recorded game. `steps` is the number of recorded steps before this moment. `ram` is the CRC-32 of
-    the console's RAM at this moment."""
+    """A `Point` is a moment of a recorded game. `steps` is the number of recorded steps before this moment. `ram` is
+    the CRC-32 of the console's RAM at this moment."""
 
     game: int
     steps: int
@@ -34,7 +34,7 @@ class Point:
 
 @dataclass(frozen=True)
 class StartPoints:
-    """Start points of one Atari game.
+    """`StartPoints` has the start points of one Atari game.
 
     `policy` describes the player. `frame_skip` is the number of emulated frames per recorded action. `mode` and
     `difficulty` are the game's switches; None means the default. `games` has the actions of each recorded game, one

@@ -13,7 +13,7 @@ from accel_rl.system.errors import RunError
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """The order in which the environments of a batch use the start points of a file.
+    """`StartOrder` determines the order in which the environments of a batch use the start points of a file.
 
     `first` is the index of the batch's first environment among all `environments` environments. Environment b of B
     begins its episodes at points b, b + B, b + 2 B ..., so that B environments use each point once.
@@ -31,7 +31,7 @@ class StartOrder:
 
 @dataclass(frozen=True, slots=True)
 class SavedStarts:
-    """The start points of environment b of B."""
+    """`SavedStarts` has the start points of environment b of B."""
 
     points: StartPoints
     b: int

@@ -25,15 +25,15 @@ class Work:
     env_steps: int = 0
     episodes: int = 0
     updates: int = 0
-    """Number of updates that the learner computed, including updates that the shards discarded."""
+    """`updates` counts the updates that the learner computed, including updates that the shards discarded."""
     skipped: int = 0
     """Number of updates that were not finite."""
     outliers: int = 0
-    """Number of gradients that the learner discarded because of the loss of their batch."""
+    """`outliers` counts the gradients that the learner discarded because of the loss of their batch."""
     lost: int = 0
     """Number of pushes that no shard answered."""
     moved: int = 0
-    """Bytes of pushed gradients and pulled parameters."""
+    """`moved` counts the bytes of pushed gradients and pulled parameters."""
     ranks_replaced: int = 0
     """Number of killed ranks of a bundle that were replaced."""
     outliers_won: int = 0
@@ -50,19 +50,19 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The board's answer to a member's report."""
+    """An `Answer` is the board's answer to a member's report."""
 
     env_steps: int
-    """Total number of env steps of the run."""
+    """`env_steps` is the total number of env steps of the run."""
     stop: bool
-    """Whether the run ends now."""
+    """`stop` is true if the run ends now."""
     silent_s: float
     """Seconds since the driver's last request to the board."""
 
 
 @dataclass(slots=True)
 class MemberCount:
-    """The total counts of all processes of a member."""
+    """A `MemberCount` has the total counts of all processes of a member."""
 
     life: int = -1  # Number of the member's newest process that has reported.
     before: Work = field(default_factory=Work)  # The member's earlier processes had these counts.

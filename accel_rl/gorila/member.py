@@ -41,7 +41,7 @@ from accel_rl.system.errors import ConfigError, RunError
 
 
 class Member:
-    """The part of a member that runs in the member's process: a `Trainer` with the rank context of a cluster, or
+    """A `Member` runs in the process of a cluster member: a `Trainer` with the rank context of a cluster, or
     `BundleRanks`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):

@@ -32,7 +32,7 @@ PLACING_S = 30.0  # Placed members must begin within `PLACING_S` seconds.
 
 @dataclass(slots=True)
 class Seat:
-    """One member of the cluster run, and the member's current process."""
+    """A `Seat` is one member of the cluster run, with the member's current process."""
 
     index: int
     role: Role
@@ -256,7 +256,7 @@ def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, wha
 
 
 class EvaluatorActor:
-    """The part of the evaluator that runs in the evaluator's process."""
+    """An `EvaluatorActor` runs in the evaluator's process."""
 
     def __init__(self, setup: Setup):
         ray, self.config = load_ray(), replace(setup.enter(), device="cpu")
@@ -282,7 +282,7 @@ class EvaluatorActor:
 
 
 class Evaluated(NamedTuple):
-    """An evaluation, the run's env steps at its request, and the evaluated parameters [P]."""
+    """`Evaluated` has an evaluation, the run's env steps when it was requested, and the evaluated parameters [P]."""
 
     env_steps: int
     evaluation: Evaluation

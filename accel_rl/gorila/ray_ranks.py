@@ -149,8 +149,8 @@ class RankState:
 
 
 class RankActor:
-    """A Ray actor that starts a process for one rank; the rank's process ends with the actor. A rank runs in a separate
-    process, because signals need a main thread and a collective may hang."""
+    """`RankActor` is a Ray actor that starts a process for one rank; the rank's process ends with the actor. A rank
+    runs in a separate process, because signals need a main thread and a collective may hang."""
 
     def __init__(self, address: str):
         """`address` is the address of the actor's node."""

@@ -23,7 +23,7 @@ Role = Literal["bundle", "actor", "learner"]
 """A `bundle` samples and learns, an `actor` samples, and a `learner` learns."""
 
 ENDLESS = 2**62
-"""Number of env steps of a run that ends after a number of updates."""
+"""A run that ends after a number of updates has ENDLESS env steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Setup:
     """The settings of a run, and the names by which the run's processes find each other."""
 
     config: dict[str, Any]
-    """The settings of the run, from `Resolved.to_dict`."""
+    """`config` has the settings of the run, from `Resolved.to_dict`."""
     folder: str
     """The run folder. Each member has a subfolder of the run folder, on its own machine if the machine does not share
     the run folder."""
     name: str
-    """Prefix of the names of all actors of the run."""
+    """The names of all Ray actors of the run begin with `name`."""
     sys_path: list[str] = field(default_factory=lambda: [p or os.getcwd() for p in sys.path])
 
     @property
@@ -65,7 +65,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The node and the machine on which a process runs."""
+    """A `Place` names the Ray node and the machine on which a process runs."""
 
     node: str  # Ray's identifier of the node
     machine: str  # The machine of the node; several nodes may share one machine's cores.

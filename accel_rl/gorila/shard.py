@@ -25,7 +25,7 @@ the learning rate is not finite.
 
 
 class Version(NamedTuple):
-    """A version of a shard's parameters."""
+    """A `Version` identifies one state of a shard's parameters."""
 
     epoch: int
     """The epoch identifies one start of the shard. Versions of different epochs cannot be compared."""
@@ -38,7 +38,7 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A learner's gradient of one slice. A shard makes one update from each `Push`."""
+    """A `Push` is a learner's gradient of one slice of the parameters. A shard makes one update from each `Push`."""
 
     learner: str
     sequence: int
@@ -99,7 +99,7 @@ class ShardCounts:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Copies of all state of a shard."""
+    """A `Snapshot` has copies of all state of a shard."""
 
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]  # `Optimizer.state_dict` of the shard
@@ -129,7 +129,7 @@ class PushCounts:
     lost: int = 0
     """Number of pushes without an answer, of which it is unknown whether the shard applied them."""
     outliers: int = 0
-    """Number of gradients that the learner discarded, instead of pushing them, because of the loss of their batch."""
+    """`outliers` counts the gradients that the learner discarded because of the loss of their batch."""
     outliers_won: int = 0
     """Number of gradients discarded as outliers whose batch has a reward above 0."""
     batches_won: int = 0
@@ -170,7 +170,7 @@ class Shard:
 
     @property
     def device(self) -> torch.device:
-        """Device of the parameters."""
+        """The parameters of the shard are on this device."""
         return self._parameters.device
 
     def join(self, learner: str) -> int:

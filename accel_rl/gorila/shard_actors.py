@@ -25,7 +25,7 @@ class ShardActor:
     def __init__(self, shard: Shard, threads: int):
         import ray
 
-        # This must run before torch is imported, so that the process reuses the freed memory of messages.
+        # `before_torch` must run before torch is imported, so that the process reuses the freed memory of messages.
         before_torch()
         torch.set_num_threads(threads)
         self._server = ShardServer(shard, ray.util.get_node_ip_address())
@@ -55,7 +55,8 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
 
 
 class ActorCall:
-    """A driver's call to a shard through Ray, because Ray reports the loss of an actor immediately."""
+    """An `ActorCall` is a driver's call to a shard through Ray, because Ray reports the loss of an actor
+    immediately."""
 
     def __init__(self, ray: Any, name: str, ref: Any):
         self._ray = ray

@@ -1,4 +1,4 @@
-"""Gradient synchronization through the shards of a parameter server (Nair et al. 2015, sections 3.1, 4 and 4.2)."""
+"""Gradients are synchronized through the shards of a parameter server (Nair et al. 2015, sections 3.1, 4 and 4.2)."""
 
 import math
 import time
@@ -76,7 +76,7 @@ class ShardedSync(GradientSync):
         self._bytes = 0
         self.times = {"sync_s": 0.0}
 
-    # -- the shards ------------------------------------------------------------
+    # -- shards ------------------------------------------------------------
 
     def build_shards(self) -> list[Shard]:
         """Build the shards of these parameters, from the loaded state if a state was loaded."""
@@ -133,7 +133,7 @@ class ShardedSync(GradientSync):
         """Return the bytes of pushed gradients and pulled parameters so far."""
         return self._bytes
 
-    # -- an update -------------------------------------------------------------
+    # -- updates ------------------------------------------------------------
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         norm = clip_by_norm_(self.flat.grad, self.max_norm)
@@ -200,7 +200,7 @@ class ShardedSync(GradientSync):
         self._bytes += 4 * len(pulled.parameters)
         self._versions[shard], self._taken[shard] = pulled.version, number
 
-    # -- skipped updates and checkpoints ---------------------------------------
+    # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Wait for all answers, and return the state of the shards and of this learner."""
@@ -232,9 +232,9 @@ class ShardedSync(GradientSync):
 
 
 WARM_UP = 100
-"""Number of initial losses that never count as outliers."""
+"""The first WARM_UP losses never count as outliers."""
 SHARE = 0.001
-"""Weight of a new loss in the running mean and deviation."""
+"""A new loss has the weight SHARE in the running mean and deviation."""
 
 
 class OutlierGuard:

@@ -243,7 +243,7 @@ class _Request(NamedTuple):
 
 
 class _Caller:
-    """The connection to one shard, and the connection's thread."""
+    """A `_Caller` is the connection to one shard, with its own thread."""
 
     def __init__(self, name: str, locate: Locate):
         self.name, self._locate = name, locate

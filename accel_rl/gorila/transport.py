@@ -55,8 +55,8 @@ class Answered:
 
 
 class InProcess:
-    """A transport to shards in the learner's process. A call is executed immediately, and `call` raises the errors of
-    the shard."""
+    """`InProcess` is a transport to shards in the learner's process. A call is executed immediately, and `call` raises
+    the errors of the shard."""
 
     def __init__(self, shards: Sequence[Shard]):
         self._shards = list(shards)

@@ -2,8 +2,8 @@
 
 Asynchronous ranks of a machine update the machine's central parameters in locked chunks (Stooke & Abbeel 2018, section
 4.3). The machine pushes its ranks' updates to the shards together, as a rank that makes several local updates pushes
-them (Stooke & Abbeel 2018, appendix A). Each machine therefore sends one message for all its ranks, and the shards
-contain the optimizer's state for all machines.
+them (Stooke & Abbeel 2018, appendix A). Each machine sends one message for all its ranks, and the shards contain the
+optimizer's state for all machines.
 """
 
 from collections.abc import Iterator

@@ -111,16 +111,16 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class _Order:
-    """Positions of a weight's numbers [D, C, k, k] in tile registers. A cell of s x s pixels has `inner` numbers: [C,
-    s, s] for planes of bytes, otherwise [s, s, C]."""
+    """`_Order` has the positions of a weight's numbers [D, C, k, k] in tile registers. A cell of s x s pixels has
+    `inner` numbers: [C, s, s] for planes of bytes, otherwise [s, s, C]."""
 
     forward: Tensor
-    """Index into the weight, in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of the right operand of a
-    product."""
+    """`forward` indexes the weight in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of a product's right
+    operand."""
     back: Tensor
     """Index for the transpose of each tap, or empty for byte inputs, which have no gradient."""
     gradient: Tensor
-    """Position of the gradient of each number of the weight, in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
+    """`gradient` has the position of each weight's gradient in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
     inner]."""
     sums: int
 

@@ -36,7 +36,7 @@ def gather_transitions(
     reward_clip: float,
     cell: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The function `ring_arrays.gather` as an operator, whose results share no memory."""
+    """The operator calls `ring_arrays.gather`, and its results share no memory."""
     ring = RingArrays(frames, finals, age, action, reward, flags, final, B, stack, n, gamma, reward_clip)
     return gather(ring, cell)
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # Each step's `flags` consist of these bits.
 Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-"""The fields obs_tm1, obs_t, r_t, discount_t, a_tm1 of a `ReplayBatch`."""
+"""`Gathered` has the fields obs_tm1, obs_t, r_t, discount_t, a_tm1 of a `ReplayBatch`."""
 
 
 class RingArrays(NamedTuple):

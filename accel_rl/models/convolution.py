@@ -13,7 +13,8 @@ from accel_rl.system.errors import ConfigError
 
 
 class Conv2d(nn.Conv2d):
-    """A square convolution, followed by a ReLU with `with_relu`. With `of_bytes`, the convolution divides x by 255."""
+    """`Conv2d` is a square convolution, followed by a ReLU with `with_relu`. With `of_bytes`, the convolution divides x
+    by 255."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class Conv2d(nn.Conv2d):
 
 
 class NormConv2d(Conv2d):
-    """A `Conv2d` with a layer norm over all features of the output, before or after the ReLU."""
+    """`NormConv2d` is a `Conv2d` with a layer norm over all features of the output, before or after the ReLU."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
@@ -67,7 +68,8 @@ def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
 
 
 class ConvNet(nn.Module):
-    """Convolutions (channels, kernel, stride, padding), then one fully connected layer, with a ReLU after each.
+    """A `ConvNet` has convolutions (channels, kernel, stride, padding), then one fully connected layer, with a ReLU
+    after each.
 
     A user's network is a subclass with other `layers` and `hidden`.
 
@@ -138,7 +140,7 @@ class ConvNet(nn.Module):
 
 
 class A3CNet(ConvNet):
-    """The two-convolution network of Mnih et al. 2016, as Stooke & Abbeel section 5.1 use it on 104x80.
+    """`A3CNet` is the two-convolution network of Mnih et al. 2016, as Stooke & Abbeel section 5.1 use it on 104x80.
 
     The layers are 16 filters of 8x8 with stride 4, 32 of 4x4 with stride 2 and padding 1, and 256 fully connected
     units. The network maps obs [N, S, H, W] uint8 to [N, 256]. The network has 0.90 M parameters at 104x80x4.
@@ -149,7 +151,7 @@ class A3CNet(ConvNet):
 
 
 class DQNNet(ConvNet):
-    """The three-convolution network of Mnih et al. 2015, as Stooke & Abbeel section 5.1 use it on 104x80.
+    """`DQNNet` is the three-convolution network of Mnih et al. 2015, as Stooke & Abbeel section 5.1 use it on 104x80.
 
     The layers are 32 filters of 8x8 with stride 4, 64 of 4x4 with stride 2 and padding 1, 64 of 3x3 with stride 1 and
     padding 1, and 512 fully connected units. The network maps obs [N, S, H, W] uint8 to [N, 512].
@@ -159,7 +161,7 @@ class DQNNet(ConvNet):
 
 
 class NatureNet(ConvNet):
-    """The network of Mnih et al. 2015, without padding. The network has 1.68 M parameters at 84x84x4, and maps obs [N,
-    S, H, W] uint8 to [N, 512]."""
+    """`NatureNet` is the network of Mnih et al. 2015, without padding. The network has 1.68 M parameters at 84x84x4,
+    and maps obs [N, S, H, W] uint8 to [N, 512]."""
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))

@@ -1,4 +1,4 @@
-"""Fully connected layers of the networks."""
+"""This module has the fully connected layers of the networks."""
 
 import math
 from typing import Literal, TypeVar
@@ -39,8 +39,8 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
 
 
 class NormedReLU(nn.Module):
-    """A ReLU with a layer norm over `shape` before it, after it, or without a layer norm. The layer may overwrite x [N,
-    *shape]."""
+    """`NormedReLU` is a ReLU with a layer norm over `shape` before it, after it, or without a layer norm. The layer may
+    overwrite x [N, *shape]."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()

@@ -10,8 +10,8 @@ from accel_rl.models.precision import float32_head
 
 
 class RecurrentBody(nn.Module):
-    """A body and an LSTM over time (Mnih et al. 2016, section 5.1: A3C-LSTM). The state of an environment is the
-    concatenation of h and c, [2 * units]."""
+    """`RecurrentBody` has a body and an LSTM over time (Mnih et al. 2016, section 5.1: A3C-LSTM). The state of an
+    environment is the concatenation of h and c, [2 * units]."""
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
         super().__init__()
@@ -40,7 +40,7 @@ class RecurrentBody(nn.Module):
 
 
 class RecurrentActorCritic(RecurrentBody):
-    """A policy head and a value head after an LSTM."""
+    """`RecurrentActorCritic` has a policy head and a value head after an LSTM."""
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
         super().__init__(spec, units, network, layer_norm)
@@ -55,7 +55,7 @@ class RecurrentActorCritic(RecurrentBody):
 
 
 class RecurrentQNetwork(RecurrentBody):
-    """A head of action values after an LSTM (Hausknecht & Stone 2015)."""
+    """`RecurrentQNetwork` has a head of action values after an LSTM (Hausknecht & Stone 2015)."""
 
     noisy = False
 

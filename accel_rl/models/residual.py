@@ -1,4 +1,4 @@
-"""The residual network of IMPALA (Espeholt et al. 2018, arXiv:1802.01561, figure 3, right)."""
+"""This module has the residual network of IMPALA (Espeholt et al. 2018, arXiv:1802.01561, figure 3, right)."""
 
 from functools import cache
 from typing import ClassVar
@@ -45,7 +45,8 @@ class Section(nn.Module):
 
 
 class ImpalaNet(ConvNet):
-    """Three sections of 16, 32 and 32 channels with residual blocks, then a fully connected layer of 256 units.
+    """`ImpalaNet` has three sections of 16, 32 and 32 channels with residual blocks, then a fully connected layer of
+    256 units.
 
     The network maps obs [N, S, H, W] uint8 to [N, 256]. The network has 1.09 M parameters at 84x84x4. A subclass with
     another `width` has `width` times as many channels, so `impala-4` is `ImpalaNet` with width 4.

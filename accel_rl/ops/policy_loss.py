@@ -1,4 +1,4 @@
-"""Policy-gradient losses for categorical policies."""
+"""This module has policy-gradient losses for categorical policies."""
 
 import torch
 from torch import Tensor

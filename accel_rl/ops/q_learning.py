@@ -1,5 +1,5 @@
-"""Equations of Q-learning: targets, losses, dueling heads. Suffixes are those of rlax: tm1 is before the step, and t
-after it."""
+"""This module has the equations of Q-learning: targets, losses, dueling heads. Suffixes are those of rlax: tm1 is
+before the step, and t after it."""
 
 import torch
 from torch import Tensor

@@ -23,7 +23,7 @@ NOT_NEGATIVE = "square"  # Every optimizer has an average or sum of squared grad
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """The accumulated result of `updates` updates of n parameters."""
+    """`Accumulated` is the accumulated result of `updates` updates of n parameters."""
 
     updates: int
     step: Tensor  # [n], the sum of the optimizer's steps: theta <- theta - step
@@ -35,7 +35,7 @@ class Accumulated:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Parameters and their optimizer's state at one moment."""
+    """A `Point` has parameters and their optimizer's state at one moment."""
 
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]  # `Optimizer.state_dict`, whose numbers count updates

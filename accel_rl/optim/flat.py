@@ -78,7 +78,7 @@ class FlatParameters:
         """Return the model's tensors that are not in the vector: frozen parameters and persistent buffers."""
         return [x for name, x in self.model.state_dict().items() if name not in self._names]
 
-    # -- the vector by name ------------------------------------------------------------
+    # -- names ------------------------------------------------------------
 
     def layout(self) -> list[list[Any]]:
         """Return [name, shape] of each parameter tensor, in the order of the vector."""

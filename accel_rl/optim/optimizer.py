@@ -1,4 +1,4 @@
-"""The interface of optimizers on flat parameters."""
+"""This module defines the interface of optimizers on flat parameters."""
 
 from typing import Any, Protocol
 
@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 ALIGNMENT = 64
-"""Alignment of slices, as a number of floats. Updating a slice that begins at a multiple of ALIGNMENT gives the same
-bits as updating the whole vector. At other boundaries, scalar instructions process the end of the slice, and round
+"""Slices of the parameters are aligned to 64 floats. Updating a slice that begins at a multiple of ALIGNMENT gives the
+same bits as updating the whole vector. At other boundaries, scalar instructions process the end of the slice, and round
 differently from vector instructions."""
 _PIECE = 1024 * ALIGNMENT  # A piece has 256 KiB of each vector, so that four pieces fit in a core's second-level cache.
 
@@ -37,7 +37,8 @@ class Optimizer(Protocol):
 
 
 class ElementWise:
-    """Base class of element-wise optimizers. On a CPU the vectors are updated in pieces that fit in the cache."""
+    """`ElementWise` is the base class of element-wise optimizers. On a CPU the vectors are updated in pieces that fit
+    in the cache."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         size = len(data)

@@ -11,7 +11,7 @@ from accel_rl.system.devices import Device
 
 
 class Adam(ElementWise):
-    """Adam by torch's fused operation, with bias-corrected moments and epsilon outside the root.
+    """`Adam` calls torch's fused operation, with bias-corrected moments and epsilon outside the root.
 
     The two forms of Adam add epsilon to different roots. Algorithm 1 (torch) adds epsilon to the bias-corrected root:
 
@@ -113,7 +113,8 @@ class Adam(ElementWise):
 
 
 class RAdam(Adam):
-    """Rectified Adam (Liu et al. 2020, arXiv:1908.03265, algorithm 2), with the epsilon of torch.optim.RAdam.
+    """`RAdam` is rectified Adam (Liu et al. 2020, arXiv:1908.03265, algorithm 2), with the epsilon of
+    torch.optim.RAdam.
 
     rho_t = rho_inf - 2 t beta_2^t / (1 - beta_2^t), rho_inf = 2 / (1 - beta_2) - 1
     rho_t > 5:  theta <- theta - lr r_t sqrt(1 - beta_2^t) m_hat / (sqrt(v) + epsilon)

@@ -1,4 +1,4 @@
-"""Settings of the experience replay."""
+"""This module has the settings of the experience replay."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """Experience replay of a Q-learning algorithm. The replay stores each frame once, organised by simulator (Stooke &
-    Abbeel 2018, section 5.3)."""
+    """`ReplayConfig` has the settings of a Q-learning algorithm's experience replay. The replay stores each frame once,
+    organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
 
     size: Count = 1_000_000
     """Capacity of the replay in transitions, over all environments (Mnih et al. 2015: 1 M)."""

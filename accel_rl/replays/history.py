@@ -11,7 +11,7 @@ from accel_rl.replays.ring import NONE, FrameRing
 
 SEGMENT_BYTES = (
     32 * 2**20
-)  # Each checkpoint writes the incomplete segment again, which is half of this size on average.
+)  # Each checkpoint writes the incomplete segment again, which has half the size of a segment on average.
 _CELLS = ("frames", "age", "action", "reward", "flags")
 _KNOWN_TO_HOST = ("age", "flags")  # The ring itself copies these arrays to a GPU.
 

@@ -7,8 +7,8 @@ from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID
 
 
 class HostCells:
-    """The flags, ages and final-frame slots of the ring's cells, which form L rows of B cells. If the ring is in host
-    memory, these arrays are the ring's own arrays.
+    """`HostCells` has the flags, ages and final-frame slots of the ring's cells, which form L rows of B cells. If the
+    ring is in host memory, these arrays are the ring's own arrays.
 
     `flags` and `age` are [L * B] uint8, and `final` is [L * B] int32. `refused` [L] int64 is the number of cells in
     each row that cannot be drawn because one of their n steps is missing.

@@ -1,4 +1,4 @@
-"""Prioritized experience replay (Schaul et al. 2016, arXiv:1511.05952)."""
+"""This module implements prioritized experience replay (Schaul et al. 2016, arXiv:1511.05952)."""
 
 from collections.abc import Hashable
 from typing import Any

@@ -48,7 +48,7 @@ class Replay:
         """`device` is the device of the batches, by default the ring's device."""
         self.ring, self.selection = ring, selection
         here = ring.frames.device
-        # This converts the device's name into a name with an index.
+        # The tensor's device has an index, such as cuda:0.
         self.device = here if device is None else torch.empty(0, device=device).device
         self._is_moving = self.device != here
         self._history = History(ring) if owner else None

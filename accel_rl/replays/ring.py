@@ -97,7 +97,7 @@ STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes of this mea
 
 
 class FrameRing:
-    """A ring of the transitions of B simulators (Stooke & Abbeel 2018, section 5.3).
+    """A `FrameRing` is a ring buffer of the transitions of B simulators (Stooke & Abbeel 2018, section 5.3).
 
     A cell of the ring stores the newest frame of the observation before the step, the frame's age, the action, the
     unclipped reward and the step's flags. A cell takes one frame and 11 bytes, or 12 bytes with more than 256 actions.

@@ -40,8 +40,9 @@ def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], n
 
 @dataclass(frozen=True)
 class Summary:
-    """Aggregates of one setting over its games. `median` is over games, of the mean over seeds. `iqm` is the
-    interquartile mean over all runs. `share` [TAUS] is the share of runs above each of TAUS, with its interval."""
+    """A `Summary` has the aggregates of one setting over its games. `median` is over games, of the mean over seeds.
+    `iqm` is the interquartile mean over all runs. `share` [TAUS] is the share of runs above each of TAUS, with its
+    interval."""
 
     median: Interval
     iqm: Interval

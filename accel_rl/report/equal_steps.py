@@ -20,12 +20,13 @@ SHARE = 0.75
 TOLERANCE = 0.01
 """A run of 9.9 M env steps counts as one of 10 M, because rollouts do not divide every length."""
 QUANTILES = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
-"""Quantiles of Student's t distribution for 95 % and 1 to 10 degrees of freedom. More degrees use the last one."""
+"""`QUANTILES` has the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. More degrees use the
+last one."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The runs of one setting in one game, beside one published score."""
+    """A `Comparison` has the runs of one setting in one game, and one published score."""
 
     game: str
     setting: str
@@ -40,7 +41,7 @@ class Comparison:
 
     @property
     def scores(self) -> list[float]:
-        """Training scores of the arrived runs at the published env steps; otherwise those of all runs so far."""
+        """Return the training scores at the published env steps, or the latest scores if no run has arrived there."""
         runs = self.arrived or [r for r in self.runs if r.online[0].size]
         return [float(np.interp(self.published.env_steps, *r.online)) for r in runs]
 

@@ -13,7 +13,7 @@ from accel_rl.results.trained_run import Run, by_setting
 LAYERS = {"Conv-0": "body.conv_0.weight", "FC-0": "advantage.hidden.weight"}
 NORMS = {"weights": "param_norm", "gradients": "grad_norm", "steps": "step_norm"}
 SECONDARY = "secondary/"
-"""Prefix of a secondary learner's columns."""
+"""The metrics columns of a secondary learner begin with this prefix."""
 
 
 def titles() -> dict[str, str]:

@@ -19,7 +19,7 @@ REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"),
 
 @dataclass(frozen=True)
 class Point:
-    """A published score after a number of env steps, drawn with its deviation in the colour of a line."""
+    """A `Point` is a published score after a number of env steps, drawn with its deviation in the colour of a line."""
 
     line: str
     steps: int
@@ -30,7 +30,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel with a curve for each of `lines`. The published scores of `game` are drawn as horizontal lines if they
+    """A `Panel` shows a curve for each of `lines`. The published scores of `game` are drawn as horizontal lines if they
     are within the range of the curves. `quantity` is the label of the y axis."""
 
     title: str

@@ -1,4 +1,4 @@
-"""Tables with the same text in HTML and CSV."""
+"""Tables have the same text in HTML and CSV."""
 
 import csv
 import math
@@ -39,7 +39,7 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 Pair = tuple[str, str]
-"""A pair of cells: the run's number and the paper's number."""
+"""A `Pair` of cells has the run's number and the paper's number."""
 
 
 def paper_table(
@@ -60,8 +60,8 @@ Differences = Callable[[Settings], list[str]]
 
 @dataclass(frozen=True)
 class Alike:
-    """The runs for one published number. Either all of these runs have the settings of the published number, or none
-    has. `mark` is "" or MARK."""
+    """`Alike` has the runs for one published number. Either all of these runs have the settings of the published
+    number, or none has. `mark` is "" or MARK."""
 
     runs: Sequence[Run]
     mark: str

@@ -1,4 +1,4 @@
-"""The settings and metrics columns of one run."""
+"""This module reads the settings and metrics columns of one run."""
 
 import math
 import re
@@ -21,8 +21,8 @@ def no_column() -> Column:
 
 @dataclass
 class Run:
-    """One run of a report. `setting` is the label of all runs with these settings in any game and with any seed.
-    `experiment` is the experiment of the run's sweep.
+    """A `Run` is one run of a report. `setting` is the label of all runs with these settings in any game and with any
+    seed. `experiment` is the experiment of the run's sweep.
 
     The columns of a run are against env steps. `online` is the training score. `evaluations` and `deviations` are the
     mean score and the standard deviation over an evaluation's episodes, and `episodes` is their number. `clock` is in
@@ -42,16 +42,16 @@ class Run:
     env_steps: float = 0.0
     wall_s: float = math.nan
     cpu_s: float = math.nan
-    """CPU time of all processes of the run so far, in seconds."""
+    """`cpu_s` is the CPU time of all processes of the run so far, in seconds."""
     joules: float = math.nan
-    """Energy of the machine's CPU packages during the run so far."""
+    """`joules` is the energy of the machine's CPU packages during the run so far."""
     algorithm: str = ""
     experiment: str = ""
     path: Path | None = None
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     repeated: str = ""
-    """A text that names runs of the same settings, game and seed, or ""."""
+    """`repeated` names runs of the same settings, game and seed, or is ""."""
     unfinished: str = ""
     """A note on missing data, or ""."""
 

@@ -52,7 +52,8 @@ def check(config: Resolved) -> None:
 
 
 class Concurrent:
-    """The concurrent schedule, for algorithms with a replay and a target network. A cycle is one period of C env steps.
+    """`Concurrent` is the concurrent schedule, for algorithms with a replay and a target network. A cycle is one period
+    of C env steps.
 
     The replay does not change while the trainer reads it, because sampled steps are appended at the next
     synchronization.
@@ -136,7 +137,7 @@ class Concurrent:
             x.gradient_sync.skips.seen_in_a_row >= self.most_skipped for _, x in self.learners
         )
 
-    # -- a period ------------------------------------------------------------
+    # -- periods ------------------------------------------------------------
 
     def _begin(self, remaining: int) -> None:
         mine = -(-max(remaining, 1) // self.algo.communicator.size)  # this rank's share

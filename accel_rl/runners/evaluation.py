@@ -1,4 +1,4 @@
-"""The result of an evaluation, and an unbiased selection of its episodes."""
+"""This module selects episodes of an evaluation without bias, and has the evaluation's result."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -72,7 +72,7 @@ class Quota:
 
 @dataclass(slots=True)
 class Result:
-    """The result of a run."""
+    """A `Result` has the final scores and counts of a run."""
 
     env_steps: int
     score: float  # The last episodes had this mean online score.

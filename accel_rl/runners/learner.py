@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Learner:
-    """A network with its algorithm and optimizer."""
+    """`Learner` is a network with its algorithm and optimizer."""
 
     def __init__(
         self,

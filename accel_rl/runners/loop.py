@@ -39,7 +39,7 @@ from accel_rl.samplers.sampler import Sampler
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """The result of a run: env steps, number of updates, the scores of recent episodes, and the algorithm."""
+    """A `LoopResult` has env steps, number of updates, the scores of recent episodes, and the algorithm."""
 
     env_steps: int
     updates: int

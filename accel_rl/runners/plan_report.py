@@ -17,8 +17,8 @@ from accel_rl.system.counts import counted
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Memory of one rank in bytes. Rollouts are in host memory, with a copy on the GPU if the rank has a GPU. With the
-    device engine, rollouts are only on the device."""
+    """`RankMemory` is the memory of one rank in bytes. Rollouts are in host memory, with a copy on the GPU if the rank
+    has a GPU. With the device engine, rollouts are only on the device."""
 
     rollouts: int
     simulators: int  # The device engine or the worker processes need at most these bytes.

@@ -106,11 +106,8 @@ class Reporter:
         return self._wall_before + time.monotonic() - self._began
 
     def _usage(self) -> Row:
-        """Return the CPU time and the energy of the run so far, where they can be measured.
-
-        They are unknown for several ranks, whose processes this rank did not start, and after a process that did not
-        record them.
-        """
+        """Return the CPU time and the energy of the run so far, where they can be measured. They are unknown for
+        several ranks, whose processes this rank did not start, and after a process that did not record them."""
         if self.config.distributed.size > 1 or self.config.cluster != "none":
             return {}
         used = {"cpu_s": cpu_seconds() - self._cpu_began, "joules": self._energy.joules()}

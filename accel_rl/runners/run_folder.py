@@ -28,8 +28,8 @@ _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", 
 
 
 class RunFolder:
-    """The files of a run: config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and the
-    files of further sinks."""
+    """A `RunFolder` has the files of a run: config.json, versions.json, metrics.csv, events.log, evaluations/,
+    checkpoints/, and the files of further sinks."""
 
     def __init__(self, path: Path):
         self.path = path

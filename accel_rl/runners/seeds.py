@@ -11,7 +11,8 @@ from accel_rl.system.devices import Device
 
 
 class Stream(IntEnum):
-    """Purposes of random streams. The stream numbers must not change, because every recorded run depends on them."""
+    """A `Stream` is the purpose of a random stream. The stream numbers must not change, because every recorded run
+    depends on them."""
 
     SAMPLER = 0
     MODEL = 1

@@ -28,8 +28,8 @@ from accel_rl.system.errors import ConfigError
 
 
 class DeviceEngine:
-    """An engine that steps the environments of `DeviceEnvs`. The device engine's rollouts equal those of the other
-    engines with counter randomness.
+    """`DeviceEngine` is an engine that steps the environments of `DeviceEnvs`. The device engine's rollouts equal those
+    of the other engines with counter randomness.
 
     On a GPU, a requested step is queued after the inference that chooses its actions, and the host does not wait.
     """

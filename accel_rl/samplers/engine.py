@@ -21,18 +21,18 @@ class EngineSetup:
     spec: EnvSpec
     grouping: Grouping
     T: int
-    """Agent steps of each environment in a rollout."""
+    """A rollout has T agent steps of each environment."""
     seed: int
     training: bool = True
     """Whether the environments are for training; False for evaluations."""
     reset: str = "immediate"
     """See `SamplerConfig.reset`."""
     decorrelation_steps: int = 0
-    """Maximum number of uniform-random actions at the start of each environment."""
+    """Each environment starts with at most decorrelation_steps uniform-random actions."""
     first_index: int = 0
-    """Index of this rank's first environment among the environments of all ranks."""
+    """`first_index` is the index of this rank's first environment among the environments of all ranks."""
     buffers: int = BUFFERS
-    """Number of rollouts in memory."""
+    """The memory has room for `buffers` rollouts."""
     starts_file: str = ""
     """File of saved states in which episodes begin. With an empty string, episodes begin with a reset of the
     environment."""

@@ -12,7 +12,8 @@ from accel_rl.samplers.workers.stepper import GroupStepper
 
 
 class InProcessEngine:
-    """An engine with the interface and buffers of `WorkerPool` but without processes, for tests and debugging."""
+    """`InProcessEngine` is an engine with the interface and buffers of `WorkerPool` but without processes, for tests
+    and debugging."""
 
     def __init__(self, setup: EngineSetup):
         grouping = setup.grouping

@@ -14,7 +14,7 @@ from accel_rl.system.devices import runtime
 
 
 class RolloutMemory(Protocol):
-    """The buffers of a sampler, each for one rollout [T, B]."""
+    """`RolloutMemory` has the buffers of a sampler, each for one rollout [T, B]."""
 
     rollouts: list[Rollout]
     resident: bool
@@ -95,7 +95,8 @@ class HostMemory:
 
 
 class ResidentMemory:
-    """Rollouts on a GPU. One group's frames are drawn while another group is stepped.
+    """`ResidentMemory` has the rollouts of a sampler in a GPU's memory. One group's frames are drawn while another
+    group is stepped.
 
     stream of group A   | act | step | draw | act | step | draw | ...
     stream of group B         | act | step | draw | act | step | ...

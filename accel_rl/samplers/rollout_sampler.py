@@ -19,7 +19,8 @@ class RolloutSampler(Protocol):
     T: int
     B: int
     buffers: int
-    """Number of rollouts in memory. A rollout is valid until `buffers` - 1 further rollouts have been collected."""
+    """The memory has room for `buffers` rollouts. A rollout is valid until `buffers` - 1 further rollouts have been
+    collected."""
     episodes: EpisodeTracker
     finished: list[Episode]
     """The episodes that ended in the last rollout."""

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Phase(Enum):
-    """The activity of a sampler's environments.
+    """A `Phase` is the current activity of a sampler's environments.
 
     | IDLE --begin--> RUNNING --finish--> IDLE
     |                 RUNNING --begin the next--> AHEAD --finish--> RUNNING
@@ -255,7 +255,7 @@ class Sampler:
         self.phase = Phase.RUNNING if is_ahead else Phase.IDLE
         return rollout
 
-    # -- between rollouts ------------------------------------------------------------
+    # -- pauses ------------------------------------------------------------
 
     def _open(self) -> None:
         """Wait for the first observations, after resets in the pause, and of workers that have just joined."""

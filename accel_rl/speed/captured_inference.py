@@ -33,7 +33,7 @@ class _StepMemory(NamedTuple):
 
 
 class _Capture(NamedTuple):
-    """The captured inference of a group of environments."""
+    """A `_Capture` is the captured inference of a group of environments."""
 
     recorder: CallRecorder
     graph: Any  # `graph` is a CallGraph of kernels/src/call_graph.h.
@@ -125,7 +125,7 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # This is the first rollout in this buffer.
+            if name not in r.recorded:  # The rollout is the first in its buffer.
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
         # Frames are passed as whole rows, and an index selects the environments.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]

@@ -29,7 +29,8 @@ def kind_of(batch: Any, device: str) -> Hashable | None:
 
 
 class StaticBatch:
-    """A copy of a batch at a fixed address. The update reads `batch`, and `load` overwrites the tensors of `batch`."""
+    """A `StaticBatch` is a copy of a batch at a fixed address. The update reads `batch`, and `load` overwrites the
+    tensors of `batch`."""
 
     def __init__(self, batch: Any):
         self._tensors: list[Tensor] = []

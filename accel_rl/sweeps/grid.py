@@ -103,9 +103,9 @@ def named(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a grid. `labels` maps each level to the run's value, and no other run of the grid has the same labels.
-    `gpus` and `cores` are the numbers that the run's levels request; 0 means that the run's configuration determines
-    the number."""
+    """A `Member` is one run of a grid. `labels` maps each level to the run's value, and no other run of the grid has
+    the same labels. `gpus` and `cores` are the numbers that the run's levels request; 0 means that the run's
+    configuration determines the number."""
 
     config: TrainConfig
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Name of the run's folder, such as pong,envs=16,seed=0."""
+        """Return the name of the run's folder, such as pong,envs=16,seed=0."""
         parts = [v if k in PLAIN else f"{k.rpartition('.')[2]}={v}" for k, v in self.labels.items()]
         return ",".join(parts) or "run"
 

@@ -26,7 +26,7 @@ TIMEOUT_S = 3600.0
 """Minimum timeout, in seconds, of workers and ranks in idle time, because other programs may use all cores for
 minutes."""
 PAUSED = "paused.json"
-"""This file of a paused sweep's folder lists [process id, creation time] of each stopped process."""
+"""The file paused.json of a paused sweep lists [process id, creation time] of each stopped process."""
 
 
 def patient(config: TrainConfig) -> TrainConfig:

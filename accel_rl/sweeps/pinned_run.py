@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1
 def main(argv: list[str]) -> None:
     parent, cores, run = argv
     if sys.platform == "linux":
-        # This setting persists after exec: SIGTERM lets the run save a checkpoint and stop when the sweep dies.
+        # The parent-death signal persists after exec: SIGTERM lets the run save a checkpoint when the sweep dies.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)
@@ -33,8 +33,8 @@ def main(argv: list[str]) -> None:
 def _lower_session() -> None:
     """Give the session of this run the lowest share of the cores.
 
-    Linux may group processes by session (autogroup, sched(7)). It then applies the idle scheduling class only within a
-    session, and divides the cores evenly among the sessions, unless a session has a nice value of its own.
+    Linux may group processes by session (autogroup, sched(7)). With autogroup, Linux applies the idle scheduling class
+    only within a session, and divides the cores evenly among sessions with equal nice values.
     """
     try:
         with open("/proc/self/autogroup", "w") as file:

@@ -127,7 +127,7 @@ class Trials:
         self._space = space
         self._o = o
         self._trials = {name_of(t.number): t for t in study.unfinished()}
-        # These trials were killed before the files of their runs were written.
+        # Trials without files were killed before the files of their runs were written.
         for name in [n for n in self._trials if n not in folder.names]:
             study.failed(self._trials.pop(name))
         self._needs = {n: Member(folder.config(n)).needs for n in self._trials}

@@ -33,8 +33,8 @@ PRUNED = "pruned"
 
 @dataclass(frozen=True)
 class Record:
-    """A sweep's record of one run. `slot` names the GPUs or cores of the run's slot. Times are in seconds since the
-    epoch."""
+    """A `Record` is a sweep's record of one run. `slot` names the GPUs or cores of the run's slot. Times are in seconds
+    since the epoch."""
 
     status: str = "waiting"
     attempts: int = 0
@@ -176,7 +176,7 @@ class SweepFolder:
     def event(self, line: str) -> None:
         RunFolder(self.path).event(line)
 
-    # -- the lock ------------------------------------------------------------
+    # -- lock ------------------------------------------------------------
 
     def locked(self) -> AbstractContextManager[int]:
         """Lock the sweep's folder. The sweep's runs inherit the lock's descriptor, and the kernel releases the lock
@@ -189,12 +189,12 @@ class SweepFolder:
         return None if holder is None else holder.pid
 
 
-TAIL = 8_192  # Bytes that are read from the end of metrics.csv, which suffice for one row.
+TAIL = 8_192  # The last row of metrics.csv fits into this number of bytes.
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run. `score` is NaN before the first finished episode."""
+    """`Progress` has the env steps and the score of a run. `score` is NaN before the first finished episode."""
 
     env_steps: int = 0
     score: float = math.nan

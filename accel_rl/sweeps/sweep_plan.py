@@ -18,7 +18,7 @@ from accel_rl.system.machine import Machine
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a sweep's plan. `config` is the run's configuration with the assigned GPUs."""
+    """A `Run` is one run of a sweep's plan. `config` is the run's configuration with the assigned GPUs."""
 
     config: TrainConfig
     needs: Needs
@@ -110,7 +110,7 @@ def _got(layout: Layout, run: Run) -> str:
 
 
 GIB = 2**30
-SHARE_OF_MEMORY = 0.95  # A run's replays may use at most this share of the free memory.
+SHARE_OF_MEMORY = 0.95  # The replays of a run may use 95 % of the free memory.
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ def after_import(name: str, then: str) -> None:
 
 
 class _AfterImport(MetaPathFinder):
-    """An import finder that delegates to the other finders. The loader of the module `name` then also imports the
-    module `then`."""
+    """`_AfterImport` is an import finder that delegates to the other finders. The loader of the module `name` then also
+    imports the module `then`."""
 
     def __init__(self, name: str, then: str) -> None:
         self._name, self._then = name, then

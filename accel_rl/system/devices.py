@@ -26,7 +26,7 @@ def runtime(device: "torch.device | str") -> Any:
 
 
 class HostStream:
-    """A stream of the CPU, whose operations run in order on the host."""
+    """`HostStream` is a stream of the CPU, whose operations run in order on the host."""
 
     def wait_stream(self, other: object) -> None:
         """Return immediately, because operations on the CPU are complete when they return."""
@@ -36,7 +36,7 @@ class HostStream:
 
 
 class Device(str):
-    """The name of a device, `cpu` or `cuda:0`, with methods for the device's streams, events and memory.
+    """`Device` is the name of a device, `cpu` or `cuda:0`, with methods for the device's streams, events and memory.
 
     GPU operations are queued: the host continues while the GPU computes, until the host waits for a result. On the CPU
     the methods for streams and events have no effect.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from accel_rl.system.errors import ConfigError
 
 FILE = ".lock"
-PATIENCE_S = 0.5  # `holder` holds the lock for a shorter time than this.
+PATIENCE_S = 0.5  # `holder` holds the lock for less than PATIENCE_S seconds.
 
 
 class Holder(NamedTuple):

@@ -38,8 +38,8 @@ IN_ALL = ("memory", "memory_gib", "machines")
 
 @dataclass(frozen=True)
 class Node:
-    """A NUMA node, usually a socket. `cores` lists the logical processors (hyperthreads) of each core. `gpus` lists the
-    indices of the GPUs."""
+    """A `Node` is a NUMA node, usually a socket. `cores` lists the logical processors (hyperthreads) of each core.
+    `gpus` lists the indices of the GPUs."""
 
     cores: tuple[tuple[int, ...], ...]
     gpus: tuple[int, ...] = ()
@@ -47,7 +47,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, as described in a file or measured.
+    """A `Machine` is described by a file or by measurement.
 
     `quota` is the number of cores that the cgroup grants; None means no limit. `memory` is in bytes, or None if
     unknown; for this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes; 0 means

@@ -10,7 +10,7 @@ Found = TypeVar("Found")
 
 
 class Patience:
-    """A budget of seconds for waiting for another process.
+    """`Patience` is a budget of seconds for waiting for another process.
 
     While a process is stopped (by Ctrl-Z, a debugger or a job scheduler), the other process was most likely stopped
     too. A time limit therefore counts each call of `spend` for at most SLICE_S seconds.

@@ -22,17 +22,17 @@ Core = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Cores and threads of one rank, with one worker process for each core."""
+    """A `Placement` has the cores and threads of one rank, with one worker process for each core."""
 
     # Each worker process is pinned to one core, or not pinned (None).
     worker_cores: tuple[int | None, ...]
-    server_cores: tuple[int, ...]  # The action server and the learner run on these cores.
+    server_cores: tuple[int, ...]  # The action server and the learner run on server_cores.
     torch_threads: int  # Each operation of the learner uses `torch_threads` threads.
     device: str
     # Number of threads per operation during inference.
-    # If workers share the cores with inference, inference uses half of them, because workers compute twice as long.
+    # If worker processes share the cores with inference, inference uses half of the cores.
     act_threads: int = 1
-    # A concurrent trainer runs on these cores, and other trainers run on server_cores.
+    # A concurrent trainer runs on learner_cores, and other trainers run on server_cores.
     learner_cores: tuple[int, ...] = ()
 
     @property
@@ -109,9 +109,9 @@ def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -
 
 @dataclass(frozen=True)
 class Slot:
-    """A slot for one run. `cores` are the logical processors that the run may use, ordered by GPU. `reserved` is the
-    first processor of each GPU's share, for the process that uses the GPU. `idle` are the other hyperthreads of these
-    cores, which stay unused so that the cores are fast."""
+    """A `Slot` has the cores and GPUs for one run. `cores` are the logical processors that the run may use, ordered by
+    GPU. `reserved` is the first processor of each GPU's share, for the process that uses the GPU. `idle` are the other
+    hyperthreads of these cores, which stay unused so that the cores are fast."""
 
     cores: tuple[int, ...]
     gpus: tuple[int, ...] = ()

@@ -27,7 +27,7 @@ def before_torch() -> None:
         return  # The process uses another allocator than glibc's.
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    # Windows has no library of all symbols, so this call raises TypeError.
+    # Windows has no library of all symbols, so CDLL(None) raises TypeError.
     except (AttributeError, OSError, TypeError):
         return  # The C library is not glibc. A failure affects only the speed.
     mallopt(_M_MMAP_THRESHOLD, 2**30)
@@ -38,8 +38,8 @@ def before_torch() -> None:
 def open_standard_descriptors() -> None:
     """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed.
 
-    Otherwise the next descriptor, for example of the rollouts' shared memory, would get this number, and a process that
-    inherits it would print into the memory.
+    A closed standard descriptor's number would be given to the next descriptor, such as the rollouts' shared memory,
+    and a process would print into the memory.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:

@@ -1,4 +1,4 @@
-"""CPU time of a process with its children, and energy of the machine's CPU packages."""
+"""This module measures the CPU time of a process with its children, and the energy of the CPU packages."""
 
 import contextlib
 import os
@@ -20,10 +20,8 @@ def cpu_seconds() -> float:
 
 
 class PackageEnergy:
-    """Counts the energy of all CPU packages by RAPL, including that of other programs.
-
-    A counter in microjoules wraps around after at least a quarter of an hour, so `joules` must be called more often.
-    """
+    """Counts the energy of all CPU packages by RAPL, including that of other programs. A counter in microjoules wraps
+    around after at least a quarter of an hour, so `joules` must be called more often."""
 
     def __init__(self, folder: Path = POWERCAP):
         self._counters = [p for p in sorted(folder.glob("intel-rapl:*")) if p.name.count(":") == 1]

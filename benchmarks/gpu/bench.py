@@ -1,4 +1,4 @@
-"""The arguments and the result of each part of the GPU's qualification."""
+"""This module defines the arguments and the result of each part of the GPU's qualification."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,8 @@ from benchmarks.harness.program import Build, rates
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal for a measured number. `at_least` tells whether the number must be at least the bound, or at most."""
+    """A `Goal` is a goal for a measured number. `at_least` tells whether the number must be at least the bound, or at
+    most."""
 
     what: str
     value: float
@@ -44,7 +45,7 @@ class Result:
 
 @dataclass
 class Bench:
-    """One part's device, sizes, folder and time."""
+    """A `Bench` has the device, sizes, folder and time of one part of the benchmark."""
 
     device: str
     sizes: Sizes

@@ -15,12 +15,12 @@ class Options(argparse.Namespace):
     """The checked options. `seconds` is the time of each part; None means the part's default. `minutes` is the time of
     all parts; None means no limit."""
 
-    parts: tuple[str, ...]  # The benchmark's parts run in this order.
+    parts: tuple[str, ...]  # `parts` lists the parts of the benchmark in their order.
     device: str
     simulated: bool
     tiny: bool
     separate: bool  # If true, each part runs in a separate process.
-    is_child: bool  # If true, this process runs one part for another process.
+    is_child: bool  # If is_child, this process runs one part for another process.
     rest: bool
     build: bool
     seconds: float | None

@@ -15,7 +15,8 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """The files gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands stay in these files."""
+    """`Results` writes the files gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands stay in these
+    files."""
 
     def __init__(self, folder: Path, device: str):
         folder.mkdir(parents=True, exist_ok=True)

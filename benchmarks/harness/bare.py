@@ -39,7 +39,7 @@ def serve(config: dict[str, Any]) -> None:
 
 
 class Bare:
-    """One process per core, started once and measured any number of times."""
+    """`Bare` runs one process per core, started once and measured any number of times."""
 
     def __init__(self, env: dict[str, Any], cores: Sequence[int], envs_per_core: int = 4):
         self.cores = len(cores)

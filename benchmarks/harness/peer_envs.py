@@ -1,4 +1,4 @@
-"""Batched Atari environments of other packages, with a common interface.
+"""This module gives batched Atari environments of other packages a common interface.
 
 All environments have frame skip 4, a stack of 4 grayscale frames of 104x80 (resized by area), up to 30 no-ops, no
 sticky actions, raw rewards and whole games.
@@ -26,13 +26,13 @@ class Shape:
 
 
 class Peer:
-    """A vector environment of another package. `begin` builds and resets the environment, and `step` plays a batch and
-    writes the next stacks to `self.obs`."""
+    """A `Peer` is a vector environment of another package. `begin` builds and resets the environment, and `step` plays
+    a batch and writes the next stacks to `self.obs`."""
 
     name = ""
-    package = ""  # The peer's Python module has this name.
-    install = ""  # pip installs the package with this name.
-    # Whether one object steps all `envs` environments. Otherwise each of `process_envs` environments has a process.
+    package = ""  # `package` is the name of the peer's Python module.
+    install = ""  # `install` is the name of the peer's package for pip.
+    # If true, one object steps all `envs` environments; otherwise each of `process_envs` environments has a process.
     batched = True
 
     def __init__(self, shape: Shape):
@@ -79,7 +79,7 @@ def camel(game: str) -> str:
 
 
 class AleVector(Peer):
-    """ale-py's own vector environment, which steps all environments together."""
+    """ale-py's own vector environment steps all environments together."""
 
     name, package, install = "AtariVectorEnv", "ale_py.vector_env", "ale-py"
     halves = 1
@@ -107,7 +107,7 @@ class AleVectorAsync(AleVector):
 
 
 class EnvPool(Peer):
-    """EnvPool, which steps all environments together."""
+    """EnvPool steps all environments together."""
 
     name, package, install = "EnvPool", "envpool", "envpool"
     halves = 1

@@ -107,7 +107,7 @@ class CPPRB:
         while self.buffer.get_stored_size() < capacity - EPISODE:
             self.buffer.add(obs=self._stacks[:-1], act=ones, rew=ones, next_obs=self._stacks[1:], done=done)
             self.buffer.on_episode_end()
-        # A cell has one frame and three floats. The library cpprb does not expose its arrays.
+        # Each stored transition of cpprb has one frame and three floats.
         self.bytes_each = H * W + 3 * 4
 
     def append(self) -> int:

@@ -35,7 +35,7 @@ class Options:
     tiny: bool = False
     """Use the smallest sizes and one short turn, to try the command itself."""
     json: str = ""
-    """Also write all results to this JSON file."""
+    """Write all results also to the given JSON file."""
 
     TINY: ClassVar[dict[str, Any]] = {}
 

@@ -63,7 +63,7 @@ def declare_parts(device: str, sampler: Any) -> None:
 
 
 class Sampling:
-    """A sampler built from a configuration."""
+    """`Sampling` is a sampler built from a configuration."""
 
     def __init__(self, given: TrainConfig):
         self.config = config = resolve(given)
@@ -95,7 +95,7 @@ class Sampling:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-                break  # Steps after this rollout do not count.
+                break  # Steps after the measured rollout do not count.
         return n / took
 
     def memory(self) -> tuple[float, float]:

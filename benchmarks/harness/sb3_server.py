@@ -16,7 +16,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Wrapped:
-    """A picklable factory of one environment in SB3's Atari wrappers. `game` is a name such as SpaceInvaders."""
+    """`Wrapped` is a picklable factory of one environment in SB3's Atari wrappers. `game` is a name such as
+    SpaceInvaders."""
 
     game: str
 

@@ -11,7 +11,7 @@ from accel_rl.system.errors import RunError
 
 
 class Served:
-    """A started process that measures on request. The process prints "ready" when it can measure."""
+    """`Served` is a started process that measures on request. The process prints "ready" when it can measure."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None):
         self._name = name

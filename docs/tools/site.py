@@ -55,7 +55,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
 
 
 _formulas: dict[str, str] = {}
-"""Formulas of the current page, by the placeholder of each formula."""
+"""`_formulas` maps a placeholder of the current page to its formula."""
 
 
 def _formula(tex: str, block: bool) -> str:

@@ -1,4 +1,5 @@
-"""A drawing as SVG text. Each drawing has its own light background, so that it is legible on a dark page."""
+"""This module draws pictures as SVG text. Each drawing has its own light background, so that it is legible on a dark
+page."""
 
 from html import escape
 

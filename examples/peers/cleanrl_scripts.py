@@ -42,7 +42,7 @@ if __name__ == "__main__":
     text = changed(given)
     before, after = given.read_text().splitlines(), text.splitlines()
     print("\n".join(difflib.unified_diff(before, after, "CleanRL", "here", n=0, lineterm="")))
-    sys.path.insert(0, str(given.resolve().parents[1]))  # This folder contains cleanrl_utils.
+    sys.path.insert(0, str(given.resolve().parents[1]))  # The checkout of CleanRL contains cleanrl_utils.
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / given.name
         script.write_text(text)

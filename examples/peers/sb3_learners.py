@@ -1,4 +1,4 @@
-"""PPO and DQN of Stable-Baselines3 on the emulator: `python sb3_learners.py ppo 100000`.
+"""PPO and DQN of Stable-Baselines3 train on the emulator: `python sb3_learners.py ppo 100000`.
 
 Only the constructor differs from SB3's own Atari scripts, because `VectorEnv` already skips, stacks and clips. The
 option `--theirs` uses SB3's constructor.

@@ -1,4 +1,4 @@
-"""Tianshou's DQN and collector on the emulator: `python tianshou_collector.py 1000`.
+"""Tianshou's DQN and collector run on the emulator: `python tianshou_collector.py 1000`.
 
 `gymnasium.make` gets the id of this emulator, which needs no wrappers. The option `--theirs` uses ale-py's id and
 Gymnasium's wrappers.

@@ -1,4 +1,4 @@
-"""TorchRL's GymEnv and its collector on the emulator: `python torchrl_rollouts.py 2000`.
+"""TorchRL's GymEnv and its collector run on the emulator: `python torchrl_rollouts.py 2000`.
 
 The id "ALE/Pong-v5" with Gymnasium's wrappers becomes "accel_rl/Pong-v5", whose frames are already stacked. The option
 `--theirs` uses "ALE/Pong-v5" with Gymnasium's wrappers.

@@ -1,1 +1,1 @@
-"""Trained agents of the suite, a folder each, and the program that adds one."""
+"""This folder has a trained agent of the suite in each subfolder, and the program that adds an agent."""

@@ -35,7 +35,7 @@ struct State {
     i32 paddle[4];  // Resistances at the paddle ports, in the reference's ohms, or negative without a paddle.
     u8 fire[2];     // 1 if the button INPT4 or INPT5 is pressed.
     u8 bus;         // The data bus had this byte last.
-    u8 odd_frame;   // This frame is drawn into the picture with this index, 0 or 1.
+    u8 odd_frame;   // The current frame is drawn into the picture with index `odd_frame`.
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
 

@@ -41,7 +41,7 @@ struct Clause {
 struct Step {
     u8 action, switches, frames, gap;  // Each press is followed by `gap` frames without a press.
     u8 sticks;                         // Whether the action is sticky like an agent's action, and draws random numbers.
-    Clause until;                      // This clause is checked before each press, and an empty clause means one press.
+    Clause until;                      // Before each press the clause is checked; an empty clause means one press.
     u8 moves;                          // If not 0, the presses repeat until the byte at this address has changed.
 };
 static_assert(alignof(Step) == 1, "no gaps");
@@ -58,9 +58,9 @@ struct Game {
     Clause scored;    // If this clause is not empty, the score counts only while it holds (a bonus for a win).
     Clause restarts;  // While this clause holds, rewards count from `restart_score`, not from the previous score.
     i32 restart_score;
-    i32 rolls_over;   // This value is subtracted from a score that reaches it, and 0 means no subtraction.
-    i32 wrap;         // This value is added to a negative reward, and 0 means no addition.
-    i32 unpaid;       // A reward of exactly this value counts as 0, and 0 means no such value.
+    i32 rolls_over;   // A score that reaches `rolls_over` is reduced by `rolls_over`, unless `rolls_over` is 0.
+    i32 wrap;         // A negative reward is increased by `wrap`.
+    i32 unpaid;       // A reward of exactly `unpaid` counts as 0.
     i32 least, most;  // Rewards are clipped to the range from `least` to `most`.
     u8 lives_address;
     i16 lives[256];

@@ -7,7 +7,7 @@
 //
 // Areas are sums of integers, in which a pixel has 21 x 2 parts and an area 200 parts.
 // The result depends on cv2's rounding errors only if a sum is halfway between two values.
-// Then the area is summed again in floats, in the order of cv2.
+// An area halfway between two values is summed again in floats, in the order of cv2.
 #pragma once
 #include "tia.h"
 

@@ -7,7 +7,7 @@
 //
 // A write to the TIA only enters the log.
 // State that depends on the beam (collisions, positions, the picture) is settled when it is needed.
-// This happens at a collision read, at the end of a frame, or when the log is full.
+// The log is settled at a collision read, at the end of a frame, or when the log is full.
 // Clocks are colour clocks since the start of the frame's first cycle. Line 0 begins at `frame_clock`, at or before 0.
 #pragma once
 #include "types.h"
@@ -33,16 +33,16 @@ constexpr i32 NEVER = 0x7FFFFFFF;
 
 struct Tia {
     i32 frame_clock;  // Line 0 of the picture begins at this clock, which is 0 or less.
-    i32 settled;      // The state before this clock has been settled.
-    i32 vsync_clock;  // The frame may end from this clock on, which is NEVER while VSYNC is off.
+    i32 settled;      // All writes before the clock `settled` have been applied.
+    i32 vsync_clock;  // The frame may end after vsync_clock, which is NEVER while VSYNC is off.
     i32 hmove_clock;  // HMOVE was last written at this clock.
-    i32 dump_cycle;   // The cycle at which VBLANK last let the paddles' capacitors charge.
-    u32 collisions;   // `pair_bit` of tia_settle.h defines these bits.
+    i32 dump_cycle;   // At dump_cycle, VBLANK last let the paddles' capacitors charge.
+    u32 collisions;   // `pair_bit` of tia_settle.h assigns a bit to each pair of objects.
     u32 pf;           // The playfield has 20 bits, of which bit 0 is leftmost.
     u8 colour[4];     // Players, playfield and background have these colours.
     u8 nusiz[2];
     u8 ctrlpf;
-    u8 right_reflected;  // This flag is latched from ctrlpf at the end of a line, or before its right half.
+    u8 right_reflected;  // The playfield's reflection is latched at the end of a line, or before its right half.
     u8 refp[2];
     u8 grp[2], grp_old[2];
     u8 enam[2];
@@ -51,12 +51,12 @@ struct Tia {
     u8 vdel[3];  // Players and ball are delayed if VDELP0, VDELP1 or VDELBL is set.
     u8 resmp[2];
     u8 pos[5];           // The five objects are at these positions (0-159).
-    u8 first_hidden[2];  // Whether P0 and P1 were just reset, so that the first copy is not visible on this line.
+    u8 first_hidden[2];  // If 1, the player was just reset, and its first copy is not visible on the line.
     u8 hmove_blank;      // If 1, the next displayed line starts with 8 black pixels.
     u8 vblank;
-    u8 dumped;       // Whether bit 7 of VBLANK discharges the paddles' capacitors.
+    u8 dumped;       // If 1, bit 7 of VBLANK discharges the paddles' capacitors.
     u8 stars;        // In 1-4, missile 0 moves by itself at the end of each line (star_motion).
-    u8 star_form;    // The form of missile 0 on this line: 0 as set by NUSIZ0, 1 two pixels or more, 2 hidden.
+    u8 star_form;    // Missile 0 is drawn as set by NUSIZ0 (0), with two pixels or more (1), or hidden (2).
     u8 colour_loss;  // If 1, PAL shows grays, because the last frame had an odd number of lines.
 };
 

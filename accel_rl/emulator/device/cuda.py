@@ -35,14 +35,14 @@ def kernels_of(device: torch.device) -> "CudaKernels":
 
 
 class CudaKernels:
-    """The kernels of one loaded GPU module. None of the methods waits for the GPU."""
+    """`CudaKernels` has the kernels of one loaded GPU module. None of the methods waits for the GPU."""
 
     def __init__(self, device: torch.device) -> None:
         from cuda.bindings import driver
 
         self._driver, self._device = driver, device
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # This call creates the driver's context.
+            torch.cuda.current_stream().synchronize()  # The call of CUDA's runtime creates the driver's context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))

@@ -36,8 +36,8 @@ class DeviceStep(NamedTuple):
 
 
 class DeviceEnvs:
-    """A batch of n environments of one game. All randomness of an episode follows from the environment's seed and the
-    episode's number."""
+    """`DeviceEnvs` is a batch of n environments of one game. All randomness of an episode follows from the
+    environment's seed and the episode's number."""
 
     def __init__(self, game: DeviceGame, seeds: list[int]) -> None:
         """`seeds` has one whole number below 2^32 per environment."""

@@ -42,7 +42,7 @@ def start_table(core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_s
 
 @dataclass(frozen=True)
 class AgentStepRules:
-    """Rules of an agent step, as in envs.protocols."""
+    """`AgentStepRules` has the rules of an agent step, as in envs.protocols."""
 
     frame_skip: int
     max_steps: int
@@ -53,7 +53,7 @@ class AgentStepRules:
 
 
 class DeviceGame:
-    """Tables of a game in a device's memory."""
+    """A `DeviceGame` has the tables of a game in a device's memory."""
 
     def __init__(
         self,

@@ -29,15 +29,16 @@ _DIGEST_BYTES, _LENGTH_BYTES = 32, 8
 
 
 class Compiled(NamedTuple):
-    """The compiled kernels for one architecture."""
+    """`Compiled` has the kernels that were compiled for one GPU architecture."""
 
     cubin: bytes
     log: str
-    """The compiler's warnings, and the resources of each function."""
+    """`log` has the compiler's warnings and the resources of each function."""
 
 
 class Resources(NamedTuple):
-    """Resources of one kernel, per thread. Spills include those of the functions that the kernel calls."""
+    """`Resources` has the registers and memory of one kernel, per thread. Spills include those of the functions that
+    the kernel calls."""
 
     registers: int
     stack_bytes: int
@@ -135,7 +136,7 @@ def parse_log(log: str) -> dict[str, Resources]:
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
         # The cumulative size includes the stack of all called functions.
-        # The other pattern is for a kernel that calls no function.
+        # The second pattern matches the report of a kernel that calls no function.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(
@@ -171,7 +172,7 @@ def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc
 
-        _version(nvrtc)  # This call loads the library NVRTC.
+        _version(nvrtc)  # The call loads the library NVRTC.
     except (ImportError, RuntimeError) as error:  # The library loader raises RuntimeErrors.
         raise ConfigError(f"the emulator on a GPU needs NVRTC ({type(error).__name__}): {INSTALL}") from None
     return nvrtc

@@ -59,7 +59,7 @@ def _on_cuda(
     repeat_probability: float,
     begins: bool = False,
 ) -> None:
-    from accel_rl.emulator.device.cuda import kernels_of  # This import loads CUDA's libraries.
+    from accel_rl.emulator.device.cuda import kernels_of  # The import loads CUDA's libraries.
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]

@@ -7,7 +7,7 @@ POINTER = c_uint64  # Addresses in a GPU's memory have 64 bits.
 
 
 class EnvArrays(ctypes.Structure):
-    """The state of n environments."""
+    """`EnvArrays` has the state of n environments."""
 
     _fields_ = [
         ("n", c_uint32),
@@ -20,7 +20,7 @@ class EnvArrays(ctypes.Structure):
 
 
 class GameTables(ctypes.Structure):
-    """The ROM and the rules of the game."""
+    """`GameTables` has the ROM and the rules of the game."""
 
     _fields_ = [
         ("game", POINTER),
@@ -35,7 +35,7 @@ class GameTables(ctypes.Structure):
 
 
 class Rules(ctypes.Structure):
-    """The rules of agent steps."""
+    """`Rules` has the rules of agent steps."""
 
     _fields_ = [
         ("frame_skip", c_uint32),
@@ -47,13 +47,13 @@ class Rules(ctypes.Structure):
 
 
 class Starts(ctypes.Structure):
-    """The table of start states."""
+    """`Starts` has the table of start states."""
 
     _fields_ = [("envs", POINTER), ("frames", POINTER), ("rows", c_uint32), ("columns", c_uint32)]
 
 
 class StepOutputs(ctypes.Structure):
-    """The arrays of one step's results."""
+    """`StepOutputs` has the arrays for the results of one step."""
 
     _fields_ = [
         (name, POINTER)
@@ -62,7 +62,7 @@ class StepOutputs(ctypes.Structure):
 
 
 class StepArguments(ctypes.Structure):
-    """The argument of every kernel."""
+    """`StepArguments` is the argument of every GPU kernel."""
 
     _fields_ = [
         ("envs", EnvArrays),

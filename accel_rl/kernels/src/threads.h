@@ -19,7 +19,7 @@ inline Team& team() {
 
 // Returns the rounding and denormal modes of this thread.
 // A helper thread inherits the float modes when it is created, so they must be set to the caller's modes.
-// Otherwise a sum would depend on the thread that computed it.
+// With other float modes, a sum would depend on the thread that computed the sum.
 inline unsigned float_mode() {
 #if ACCEL_X86
     return _mm_getcsr() & ~0x3fu;  // The result has the modes without the status flags.

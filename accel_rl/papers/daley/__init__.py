@@ -22,8 +22,8 @@ VARIANTS = ("standard", "concurrent", "synchronized", "both")
 FILL = 50_000
 """Number of env steps of random play that fill the replay before Algorithm 1 counts its first step (Table 5: N)."""
 FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standard", "concurrent")]
-"""The 14 variants of Daley & Amato 2021. A single thread has no synchronized variants, because it has nothing to
-synchronize (Table 1)."""
+"""`FOURTEEN` lists the 14 variants of Daley & Amato 2021. A single thread has no synchronized variants, because it has
+nothing to synchronize (Table 1)."""
 
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:

@@ -19,7 +19,7 @@ STEPS = 20_000_000
 million training frames, and a training frame is an env step (footnote 2)."""
 
 EVALUATION_INTERVAL = 500_000
-"""Number of env steps between evaluations. The training frames of Table 3 are multiples of half a million."""
+"""The agent is evaluated every 500,000 env steps. The training frames of Table 3 are multiples of half a million."""
 
 BATCHES = {1: (5, 5), 5: (5, 1), 20: (20, 1)}
 """Maps the number of batches to (N, SPU), the length of an update's window and the steps per update."""
@@ -38,12 +38,12 @@ COLUMNS = {  # Each column has an engine, environments per rank, batches and ran
 
 @levels(Level({"game": GAMES}), Level({"column": tuple(COLUMNS)}), seeds=(0, 1, 2))
 def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> TrainConfig:
-    """One column of Table 3 of Dalton & Frosio 2020. Environments are emulated on CPU cores (the paper: OpenAI Gym) or
-    on the learner's GPU (CuLE).
+    """`table_3` trains one column of Table 3 of Dalton & Frosio 2020. Environments are emulated on CPU cores (the
+    paper: OpenAI Gym) or on the learner's GPU (CuLE).
 
     The paper specifies pictures of 84x84 and, with `gpu`, CuLE's 30 cached start states. This project chose the network
-    of Mnih et al. 2015 with 1.7 million parameters, because the paper reports 4 million parameters but not their
-    layers. This project also chose A2C's learning rate, scaled with the batch size, because the paper reports none.
+    of Mnih et al. 2015 with 1.7 million parameters, because the paper reports 4 million parameters but no layers. This
+    project chose A2C's learning rate, scaled with the batch size, because the paper reports no learning rate.
     """
     if column not in COLUMNS:
         raise ValueError(f"column={column!r} is not in Table 3: {', '.join(COLUMNS)}")

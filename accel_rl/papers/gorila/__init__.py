@@ -22,19 +22,19 @@ from accel_rl.sweeps.grid import levels
 
 BUNDLES, SHARDS = 100, 31  # section 5.1
 ENV_STEPS = 200_000_000
-"""Number of env steps of all bundles together. This project chose the number of env steps, since the paper only reports
+"""All bundles together take 200 M env steps. This project chose the number of env steps, since the paper only reports
 "up to 6 days"."""
 SMALL_UPDATES = 300_000
-"""Updates of the parameters in `pong_small`."""
+"""`pong_small` makes this number of updates of the parameters."""
 SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
-"""Number of bundles of `pong_small`, and number of transitions in the replays of all bundles."""
+"""`pong_small` has two bundles, and 100,000 transitions in the replays of all bundles."""
 
 
 def gorila(
     game: str = "pong", bundles: int = BUNDLES, shards: int = SHARDS, replay: int = 1_000_000, seed: int = 0
 ) -> TrainConfig:
-    """The experiment of section 5.1 of Nair et al. 2015 at the paper's size. `replay` is the number of transitions in
-    the replay of each bundle.
+    """`gorila` is the experiment of section 5.1 of Nair et al. 2015 at the paper's size. `replay` is the number of
+    transitions in the replay of each bundle.
 
     The paper's replay holds "1 million frames". This experiment assumes that a frame is what the agent sees, one per
     transition, as in Mnih et al. 2015, whose setup the paper follows. A replay of one million transitions has 7.1 GB
@@ -70,7 +70,7 @@ def gorila(
             bundles=bundles,
             shards=shards,
             in_flight=0,  # Algorithm 1 pulls new parameters before each step.
-            outlier_deviations=5.0,  # This project chose the number; the paper says "several".
+            outlier_deviations=5.0,  # This project chose the number of standard deviations; the paper says "several".
         ),
         # Section 5.2; this project chose the interval.
         evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),

@@ -144,7 +144,7 @@ def gorila_differences(settings: Settings, kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Score:
-    """This project's score in one game, which is the mean over the results of runs. `random` is the score of this
+    """The score of this project in one game is the mean over the results of runs. `random` is the score of this
     project's random play, or NaN if it was not measured."""
 
     game: str

@@ -25,8 +25,8 @@ from accel_rl.results.trained_run import BySetting, Run
 
 @dataclass(frozen=True)
 class Setting:
-    """The runs of one setting with scores. `suffix` is appended to the names of the setting's tables, and is "" for the
-    first setting."""
+    """A `Setting` has the runs of one setting with scores. `suffix` is appended to the names of the setting's tables,
+    and is "" for the first setting."""
 
     name: str
     suffix: str
@@ -87,7 +87,7 @@ LAYOUT: tuple[tuple[int, Starts, Callable[..., Table]], ...] = (
     (3, "saved", _raw),
     (4, "noop", _raw),
 )
-"""The number, starts and builder of each table."""
+"""`LAYOUT` lists the number, the start positions and the build function of each table."""
 
 
 def _title(i: int, kind: str, what: str, setting: str) -> str:

@@ -10,7 +10,7 @@ from accel_rl.results.run_settings import Settings, plays_atari
 
 @dataclass(frozen=True)
 class LibraryScore:
-    """A published training score of an algorithm in a game after `env_steps`.
+    """`LibraryScore` is a published training score of an algorithm in a game after `env_steps`.
 
     `mean` and `deviation` are over `seeds`. Deviation and number of seeds are None if they are not published.
     `protocol` is "" if the source does not state its rules.
@@ -26,9 +26,7 @@ class LibraryScore:
 
 def library_scores(settings: Settings) -> Iterator[LibraryScore]:
     """Yield the published scores of a run's algorithm in its game, with the run's protocol or without a stated one.
-
-    Runs with a protocol of no library have none.
-    """
+    Runs with a protocol of no library have none."""
     table = published_by("libraries")["scores"]
     if not plays_atari(settings) or (settings.get("env.protocol") or "") not in {row["protocol"] for row in table}:
         return

@@ -1,4 +1,4 @@
-"""A2C, A3C, PPO and APPO with many simulators and many learners (sections 4.2, 4.3 and 5.3)."""
+"""The experiments train A2C, A3C, PPO and APPO with many simulators and learners (sections 4.2, 4.3 and 5.3)."""
 
 from dataclasses import replace
 from typing import Any

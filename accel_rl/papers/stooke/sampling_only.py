@@ -14,7 +14,7 @@ from accel_rl.runners.stored_agents import check_policy, load_policy
 SIMULATORS = (64, 128, 256, 512)
 """Rows of Table 1, which are total numbers of simulators of all learners."""
 LEARNERS = 8
-"""Number of learners of Table 1, one per GPU."""
+"""Table 1 has eight learners, one per GPU."""
 STEPS = 2_000_000
 """Number of env steps of a measurement, which takes about a minute at the paper's speeds."""
 

@@ -1,4 +1,4 @@
-"""DQN, Categorical DQN and epsilon-Rainbow with large batches (section 5.4, appendices B and C)."""
+"""The experiments train DQN, C51 and epsilon-Rainbow with large batches (section 5.4, appendices B and C)."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
-"""Common settings of the experiments of Stooke & Abbeel 2018, from the paper, or from its published code where the text
-specifies none."""
+"""The common settings of these experiments are from Stooke & Abbeel 2018, or from the paper's published code where the
+text specifies none."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,11 +8,11 @@ from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.atari_games import ATARI_49, ATARI_57
 
 STEPS = 50_000_000
-"""Number of env steps of a learning curve (section 5.3: 200 M frames)."""
+"""A learning curve has 50 M env steps (section 5.3: 200 M frames)."""
 
 TEST_GAMES = ("beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders")
-"""Games of Figures 3 to 5. The paper's text names three of these games (Breakout, Pong, Seaquest), and this project
-chose the other three."""
+"""Figures 3 to 5 show these games. The paper's text names three of these games (Breakout, Pong, Seaquest), and this
+project chose the other three."""
 
 POLICY_GRADIENT_GAMES = tuple(sorted({*ATARI_49, "pitfall"} - {"hero"}))
 """Games of Figures 10 and 11, which are those of Schulman et al. 2017, as in the paper's published code."""

@@ -27,7 +27,7 @@ from accel_rl.results.trained_run import Run
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
 STOOKE_GPUS = (1, 2, 4, 8)  # Tables 2 and 3 have columns for these numbers of GPUs.
-ASYNCHRONOUS = ", asynchronous"  # The name of table 3's starred cell ends with this suffix.
+ASYNCHRONOUS = ", asynchronous"  # The name of table 3's starred cell ends with ", asynchronous".
 Cell = tuple[int, str, int]  # A cell of the paper's tables is identified by (table, row, ranks).
 TITLE = "Stooke & Abbeel 2018, table {}"
 

@@ -25,7 +25,7 @@ _AFTER_STEPS = ("action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 class DeviceRollouts:
-    """Rollouts on a GPU, filled from the rollouts in host memory."""
+    """`DeviceRollouts` copies rollouts from host memory to a GPU."""
 
     def __init__(self, host: list[Rollout], groups: list[slice], device: torch.device):
         self.host = host

@@ -16,7 +16,7 @@ from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 
 Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
-"""A function (agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
+"""`Act` is a function (agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
 Play = Callable[[bool], None]
 """A function that launches the GPU operations of one rollout. The argument tells whether groups may run in parallel."""
 

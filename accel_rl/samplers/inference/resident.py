@@ -14,7 +14,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.system.devices import runtime
 
-# These arrays of a rollout are also copied to the host.
+# The arrays `KNOWN` of a rollout are also copied to the host.
 KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 

@@ -27,7 +27,7 @@ class InferenceThreads:
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
-        def settle(own: Sequence[int]) -> None:  # Each thread calls this function when it starts.
+        def settle(own: Sequence[int]) -> None:  # Each inference thread calls `settle` when it starts.
             if own:
                 pin(own)
             torch.set_num_threads(torch_threads)

@@ -204,7 +204,7 @@ class ServerSide:
         # sampler.
         steps[at + 1] = request[at]
         if self._answer[worker][at] == request[at]:
-            steps[at] = step_index - request[at]  # This value equals the number of answers so far.
+            steps[at] = step_index - request[at]  # The counter equals the number of answers so far.
         request[at] += n
         self._events[worker].set()
 

@@ -9,11 +9,11 @@ from accel_rl.samplers.workers.messages import MESSAGES, Reply, Request, WorkerS
 
 
 class Disconnected(Exception):
-    """The other process has closed the connection."""
+    """`Disconnected` means that the other process has closed the connection."""
 
 
 class Control:
-    """One end of the socket between the main process and a worker."""
+    """`Control` is one end of the socket between the main process and a worker."""
 
     def __init__(self, sock: socket.socket):
         self.sock = sock

@@ -1,4 +1,4 @@
-"""Rare messages between the main process and a worker."""
+"""This module defines the rare messages between the main process and a worker."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ class WorkerSetup:
     nice: int
     spins: int
     env: dict[str, Any]
-    """The fields of the environments' ResolvedEnv."""
+    """`env` has the fields of the environments' ResolvedEnv."""
     training: bool
     reset: str
     decorrelation_steps: int
@@ -25,23 +25,23 @@ class WorkerSetup:
     """File of saved states in which episodes begin. With an empty string, episodes begin with a reset of the
     environment."""
     environments: int
-    """Number of environments of all workers."""
+    """`environments` is the number of environments of all workers."""
     start: bool
     """Whether the worker begins episodes; otherwise the main process sets the environments' states next."""
     groups: list[int]
     slices: list[tuple[int, int]]
-    """The range of the worker's environments in each group."""
+    """`slices` has the range of the worker's environments in each group."""
     seeds: list[list[int]]
-    """One seed per environment, by group."""
+    """`seeds` has a seed for each environment of each group."""
     stack: int
     buffers: int
-    """Number of rollouts in shared memory."""
+    """The shared memory has room for `buffers` rollouts."""
     rollout_layout: Layout
     rollout_fd: int
     counters_layout: Layout
     counters_fd: int
     event: tuple[int, int]
-    """File descriptors of the worker's event."""
+    """`event` has the file descriptors of the worker's event."""
     server_event: tuple[int, int]
 
 
@@ -51,9 +51,9 @@ class Request:
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
-    """The number of bytes of each environment's state in the blob, by group (for set_state)."""
+    """For set_state, `sizes` has the number of bytes of each environment's state in the blob, by group."""
     seeds: tuple[tuple[int, ...], ...] = ()
-    """One seed per environment, by group (for reseed)."""
+    """For reseed, `seeds` has a seed for each environment of each group."""
 
 
 @dataclass(frozen=True, slots=True)

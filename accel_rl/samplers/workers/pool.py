@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 
 class PoolMemory:
-    """Shared memory with buffers of T steps of all environments, and request and answer counters of every worker and
-    group."""
+    """`PoolMemory` is shared memory with buffers of T steps of all environments, and request and answer counters of
+    every worker and group."""
 
     def __init__(self, spec: EnvSpec, grouping: Grouping, T: int, buffers: int):
         self.rollout_layout: Layout = {}
@@ -54,24 +54,24 @@ REPLAYED_BYTES_PER_S = 500
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """Settings of the worker processes of a sampler."""
+    """`PoolConfig` has the settings of a sampler's worker processes."""
 
     cores: tuple[int | None, ...]
     """Core of each worker, or None for a worker that is not pinned."""
     strict: bool = False
-    """Whether a dead worker ends the run instead of being replaced."""
+    """If `strict`, a dead worker process ends the run instead of being replaced."""
     timeout_s: float = 60.0
-    """Seconds after which a worker that owes an answer counts as hung."""
+    """A worker process that owes an answer counts as hung after timeout_s seconds."""
     nice: int = 0
-    """Priority of the worker processes, as for nice(1)."""
+    """`nice` is the priority of the worker processes, as for nice(1)."""
     spins: int = 0
     """Number of reads of the shared memory before a process sleeps."""
 
 
 class WorkerPool:
-    """Worker processes that step the environments of every group. The death of a worker is detected immediately,
-    and the worker's cells of the rollout become invalid. A replacement of a dead worker takes part from a later
-    rollout on."""
+    """A `WorkerPool` has the worker processes that step the environments of every group. The death of a worker is
+    detected immediately, and the worker's cells of the rollout become invalid. A replacement of a dead worker takes
+    part from a later rollout on."""
 
     def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
@@ -86,11 +86,11 @@ class WorkerPool:
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         self._changing = (
             threading.Lock()
-        )  # This lock guards the set of active workers, because threads release groups in parallel.
+        )  # The lock guards the set of active worker processes, because threads release groups in parallel.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
-    # -- a process's life ------------------------------------------------------------
+    # -- processes ------------------------------------------------------------
 
     def start(self, restore: bool = False) -> None:
         """Start all workers and wait until they are ready. With `restore`, the workers begin no episodes, because the

@@ -8,8 +8,8 @@ from accel_rl.data.rollout_arrays import RolloutArrays, Step
 from accel_rl.envs.environment import BatchEnv
 
 BUFFERS = 2
-"""Minimum number of rollouts in memory. The initial observation of the next rollout is written while the learner reads
-the last rollout."""
+"""The memory has room for at least two rollouts. The initial observation of the next rollout is written while the
+learner reads the last rollout."""
 
 
 def initial(buffer: int) -> int:

@@ -60,7 +60,7 @@ enum Place : u8 { NO_PLACE, IMPLIED, IMMEDIATE_, ZERO, ZERO_X, ZERO_Y, ABSOLUTE,
 struct FastDecode {
     const u8* rom;
     u32 size, unit;  // A unit of the ROM is mapped as a whole, and is a bank or a slice of a bank.
-    u32 low, high;   // These offsets of a bank are plain ROM.
+    u32 low, high;   // A bank is plain ROM from offset `low` to `high`.
     CartridgeKind kind;
 
     HD u32 at(u32 offset, u32 i) const { return rom[offset + i]; }

@@ -6,7 +6,7 @@
 // |            the following lines without a change: copies of the first of them
 //
 // A frame whose picture is not needed is not drawn.
-// Such a frame is searched only for collisions that are not latched yet.
+// A frame that is not drawn is searched only for collisions that are not latched yet.
 // Lines without possible collisions, whose end changes nothing, are skipped.
 // `apply_write` of tia_settle.h defines the effect of register writes, and the drawing that some writes need.
 #pragma once

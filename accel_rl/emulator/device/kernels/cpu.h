@@ -12,7 +12,7 @@
 namespace accel {
 
 constexpr u8 POLL_CODE = 0x02;     // POLL_CODE marks LDA, LDX or LDY INTIM with a branch back to this instruction.
-constexpr u8 UNDOCUMENTED = 0x12;  // This opcode replaces POLL_CODE if a ROM contains it.
+constexpr u8 UNDOCUMENTED = 0x12;  // UNDOCUMENTED replaces the opcode 0x02 if a ROM contains 0x02.
 
 // A ROM with its polling loops marked. `rom` and `code` have two bytes more than the ROM.
 struct Program {

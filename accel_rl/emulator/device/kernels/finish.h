@@ -1,5 +1,5 @@
 // The finish kernel repeats, by the plain core, agent steps that the step kernel gave up.
-// Such frames are partial, very long, short in the displayed lines, or have very many writes.
+// The step kernel gives up frames that are partial, very long, or too short, or have very many writes.
 // In the 57 games they occur only before the start of an episode, or never.
 #pragma once
 #include "../../core/philox.h"

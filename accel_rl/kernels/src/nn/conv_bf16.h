@@ -43,7 +43,7 @@ struct ConvBF16 {
     i64 out() const { return rows() * columns() * Co; }
 
   private:
-    // These numbers are stored, because computing them takes a division, which is too slow in innermost loops.
+    // `side`, `down` and `right` are stored, because divisions are too slow in innermost loops.
     const i64 side, down, right;
 };
 
