@@ -1,7 +1,5 @@
 """Trained agents of the suite: their names, the program that adds one, and their scores on both emulators."""
 
-import math
-
 import pytest
 
 import accel_rl
@@ -78,10 +76,13 @@ ALL = [*NAMES[:1], *(pytest.param(name, marks=pytest.mark.slow) for name in NAME
 
 @pytest.mark.parametrize("name", ALL or [pytest.param("", marks=NONE_YET)])
 def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name):
-    """Both backends give the same scores, whose mean lies within three standard errors of the card's mean, or 5 %."""
+    """Both backends give the same scores, whose mean lies within two deviations of the card's mean, or 10 %.
+
+    Standard errors would be too small: a greedy agent plays few different episodes.
+    """
     recorded = ModelFolder(suite_models.FOLDER / name).about()["evaluation"]
-    mean, deviation, n = recorded["score_mean"], recorded["score_std"], recorded["episodes"]
-    margin = max(3 * deviation * math.sqrt(1 / EPISODES + 1 / n), 0.05 * abs(mean))
+    mean = recorded["score_mean"]
+    margin = max(2 * recorded["score_std"], 0.1 * abs(mean))
     run = Run.load(f"suite/{name}")
     ours, ale = (run.evaluate(EPISODES, parallel=EPISODES, backend=backend) for backend in ("emulator", "ale"))
     assert ours.scores == ale.scores
