@@ -18,8 +18,8 @@ namespace accel {
 struct Task {
     u32 env;
     i32 action;      // A negative action resets the environment.
-    long long seed;  // The seed of the reset; a negative seed means no seed.
-    u8* to;          // The destination of the stack; if null, recv copies the stack.
+    long long seed;  // A reset has the seed `seed`; a negative number means no seed.
+    u8* to;          // The environment writes its stack to `to`; if null, recv copies the stack.
 };
 
 class Vector {

@@ -24,7 +24,7 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# ale-py 0.12.1 does not restore these games exactly from some states.
+# ale-py 0.12.1 does not restore the games in INEXACT_RESTORE exactly from some states.
 # The games were found by trying 40 states in each of the 104 games.
 # In yars_revenge some first screens after a restore differ, which does not matter with a frame skip above 2.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})

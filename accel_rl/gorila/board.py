@@ -64,9 +64,9 @@ class Answer:
 class MemberCount:
     """A `MemberCount` has the total counts of all processes of a member."""
 
-    life: int = -1  # Number of the member's newest process that has reported.
-    before: Work = field(default_factory=Work)  # The member's earlier processes had these counts.
-    now: Work = field(default_factory=Work)  # The member's current process has these counts.
+    life: int = -1  # The member's newest process that has reported has the number `life`.
+    before: Work = field(default_factory=Work)  # `before` has the counts of the member's earlier processes.
+    now: Work = field(default_factory=Work)  # `now` has the counts of the member's current process.
     recent: list[tuple[float, int]] = field(default_factory=list)
 
     @property
@@ -175,7 +175,7 @@ class BoardLine:
         self._asked: Any = None  # The board has not answered this report yet.
         self._sent_at, self._heard_at = 0.0, time.monotonic()
         self.answer = Answer(0, False, 0.0)  # The board's last answer to the member is stored here.
-        self.answered = Work()  # The board's last answer was to a report of these counts.
+        self.answered = Work()  # The board's last answer was to a report of the counts `answered`.
         self._reported = Work()
 
     @property

@@ -74,7 +74,7 @@ class Driver:
         self.evaluation: Evaluation | None = None
         self.best = BestAgent(run.path)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # Time since which fewer than min_bundles bundles have been running.
+        self._short_since: float | None = None  # Fewer than min_bundles bundles have been running since this time.
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
         at = self.at

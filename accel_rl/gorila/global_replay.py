@@ -108,9 +108,9 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # Maximum number of rollouts not yet stored, and of batches drawn ahead.
+IN_FLIGHT = 2  # At most two rollouts wait to be stored, and at most two batches are drawn ahead.
 LOOK_S = 0.05
-SIZE_S = 0.5  # Seconds between two polls of a replay that has too few transitions.
+SIZE_S = 0.5  # A replay with too few transitions is polled every SIZE_S seconds.
 
 
 class RemoteReplay(Replay):
@@ -228,7 +228,9 @@ class ReplayKeeper:
         self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = None  # Time (time.monotonic()) of the next start, or None while a process runs.
+        self._starts_at: float | None = (
+            None  # The next process starts at this time (time.monotonic()); None while a process runs.
+        )
         self._start()
 
     def _start(self) -> None:

@@ -58,7 +58,7 @@ class Member:
     def run(self, slot: int, slots: int) -> int:
         """Run this member to its end, and return the env steps of the run. `slot` and `slots` are explained in
         `member_config`."""
-        warnings.simplefilter("ignore")  # The driver prints these warnings, so members suppress them.
+        warnings.simplefilter("ignore")  # The driver prints warnings about settings, so members suppress such warnings.
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
         folder = self._folder()
@@ -191,7 +191,7 @@ class MemberClock(Clock):
         self._exchange = exchange
         self._config = config
         self._line = line
-        self._env_steps = 0  # This process has taken `_env_steps` env steps.
+        self._env_steps = 0  # The member's process has taken `_env_steps` env steps.
         # A member's counts include the env steps and updates of its earlier processes.
         self._earlier = Work()
         if state is not None:

@@ -41,10 +41,10 @@ class Seat:
     placing: Any = None  # Request to Ray for placing the member's process, or None after Ray's answer.
     place: Place | None = None
     slot: int = 0
-    running: Any = None  # The member runs inside this Ray call.
-    done_at_start: int = 0  # The member's process began at this sum of env steps and updates.
+    running: Any = None  # `running` is the Ray call inside which the member runs.
+    done_at_start: int = 0  # The member's process began when env steps plus updates were `done_at_start`.
     failed_starts: int = 0  # Counts consecutive processes without an env step or update.
-    # Time (time.monotonic()) of the member's next start, or None while its process runs.
+    # The member's next process starts at this time; None while a process runs.
     starts_at: float | None = None
     ended: bool = False
 
@@ -300,7 +300,7 @@ class RemoteEvaluator:
         self._seed = seed
         self._actor: Any = None
         self._asked: tuple[int, int] | None = None  # A requested evaluation is described by (env_steps, steps).
-        self._call: Any = None  # The Ray call that plays the evaluation, or None until `_starts_at`.
+        self._call: Any = None  # A Ray call plays the evaluation; None until `_starts_at`.
         self._starts_at = 0.0
         self._deaths = Deaths()
         self.replaced = 0

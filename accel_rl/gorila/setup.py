@@ -68,7 +68,7 @@ class Place:
     """A `Place` names the Ray node and the machine on which a process runs."""
 
     node: str  # Ray's identifier of the node
-    machine: str  # The machine of the node; several nodes may share one machine's cores.
+    machine: str  # Several Ray nodes may be on one machine and share its cores.
     pid: int
 
     @classmethod

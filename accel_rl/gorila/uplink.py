@@ -40,7 +40,7 @@ class _State:
         self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}
         self.numbers: list[dict[str, float]] = [
             {} for _ in range(pieces)
-        ]  # The optimizer's state also has these scalars.
+        ]  # `numbers` has the scalars of the optimizer's state.
 
     def point(self, i: int, piece: _Piece) -> Point:
         """Return views of piece number i."""
@@ -90,7 +90,7 @@ class Uplink:
         self._base_updates = [0] * len(central.parts)  # Counts the updates in the base values of each chunk.
         self._taken_updates = [0] * len(central.parts)
         self._versions: list[Version] = []  # The base values of each shard have this version.
-        self._sequence = 0  # The last push had this sequence number.
+        self._sequence = 0  # The uplink's last push had the sequence number `_sequence`.
         self._sent: list[tuple[Future, Future]] | None = (
             None  # (push, pull) of each shard, or None if no push is in flight
         )

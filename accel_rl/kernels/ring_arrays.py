@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # Each step's `flags` consist of these bits.
+TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # The `flags` of each stored step consist of four bits.
 Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 """`Gathered` has the fields obs_tm1, obs_t, r_t, discount_t, a_tm1 of a `ReplayBatch`."""
 

@@ -129,8 +129,8 @@ class FrameRing:
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
-        self.refused = 0  # Number of eligible cells that cannot be drawn because one of their n steps is missing.
-        # These int64 tensors [] on the ring's device describe which cells of the ring can be drawn.
+        self.refused = 0  # Some eligible cells cannot be drawn, because one of their n steps is missing.
+        # Int64 tensors [] on the ring's device describe which cells of the ring can be drawn.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
@@ -197,7 +197,7 @@ class FrameRing:
         host = self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
-        known = rollout.on_host  # The host can read these arrays without waiting for a GPU.
+        known = rollout.on_host  # The host can read the arrays of `known` without waiting for a GPU.
         source = rollout if Device(self.device).queues_work else known
         terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
         flags = terminated * TERMINATED + ended * ENDED + valid * VALID

@@ -89,7 +89,7 @@ class Concurrent:
         self._rollouts = 0  # Counts rollouts of the current period; 0 before the first period.
         self._owed = [0 for _ in self.learners]  # Env steps of the period, for each learner, whose updates are due.
         self._staged: list[Rollout] = []
-        self._found: list[tuple[str, UpdateMetrics]] = []  # The updates of the current period had these metrics.
+        self._found: list[tuple[str, UpdateMetrics]] = []  # `_found` has the metrics of the current period's updates.
         self._pause = threading.Event()
         self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
         self._device = Device(self.algo.device)

@@ -76,9 +76,9 @@ class Result:
     """A `Result` has the final scores and counts of a run."""
 
     env_steps: int
-    score: float  # The last episodes had this mean online score.
+    score: float  # `score` is the mean online score of the last episodes.
     evaluation: Evaluation | None
-    exit_code: int  # 0 for success, or 128 + the number of the signal that stopped the run
+    exit_code: int  # The exit code is 0, or 128 + the number of the signal that stopped the run.
     wall_s: float
 
     def to_dict(self) -> dict[str, Any]:

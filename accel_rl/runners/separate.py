@@ -18,7 +18,7 @@ from accel_rl.runners.ranks.context import Exchange
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 
-WAIT_S = 0.05  # Seconds between two polls while the replay has too few transitions.
+WAIT_S = 0.05  # The replay is polled every WAIT_S seconds while it has too few transitions.
 UPDATES_A_CYCLE = 8
 
 

@@ -34,7 +34,7 @@ MOST = 16
 class _Graph(NamedTuple):
     replay: Replay
     names: tuple[str, ...]
-    sums: Tensor  # The last replay of the graph wrote its metrics here.
+    sums: Tensor  # The last replay of the graph wrote its metrics into `sums`.
     batch: StaticBatch | None
     reads: Reads
 
@@ -57,7 +57,7 @@ class CapturedUpdates:
         self._algo = algo
         self._update = update
         self._graphs = CudaGraphs(algo.device)
-        self._numbers: dict[Hashable, int] = {}  # This rank's kinds of batches are numbered from 1.
+        self._numbers: dict[Hashable, int] = {}  # The rank's kinds of batches are numbered from 1.
         self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to its captured graph.
         self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to the number of updates before its capture.
         self._logged: set[str] = set()

@@ -32,7 +32,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
-PLAIN = ("game", "algorithm")  # Folder names contain only the values of these settings, not their names.
+PLAIN = ("game", "algorithm")  # Folder names contain only the values of `game` and `algorithm`, not their names.
 
 
 @dataclass(frozen=True)

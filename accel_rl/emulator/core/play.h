@@ -23,7 +23,7 @@ struct Outcome {
     bool terminated, truncated, ended;
 };
 
-// The state of a console and its game, without pictures and random numbers.
+// A Play is the state of a console and its game, without pictures and random numbers.
 struct Play {
     State state;
     Progress progress;
@@ -31,7 +31,7 @@ struct Play {
     u8 last_action, difficulty;
 };
 
-// The state of one episode.
+// EpisodeSteps has the state of one episode.
 struct EpisodeSteps {
     u32 steps, held;  // `held` is the action of the last frame.
     i32 lives_before;

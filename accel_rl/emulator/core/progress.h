@@ -9,7 +9,7 @@ struct Progress {
     i32 score, first_score;  // `first_score` is the score of the leading bytes, if the game has them.
     i32 lives;
     u8 over;
-    u8 lives_byte;             // The lives byte had this value one frame ago.
+    u8 lives_byte;             // The game's RAM byte of the lives had the value lives_byte one frame ago.
     u8 lives_held, over_held;  // Whether the conditions for lives and for an end have held since the reset.
 };
 

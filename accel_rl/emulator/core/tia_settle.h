@@ -16,7 +16,7 @@ namespace accel {
 constexpr u8 BIT_P0 = 1, BIT_P1 = 2, BIT_M0 = 4, BIT_M1 = 8, BIT_BL = 16, BIT_PF = 32;
 
 // The sets of objects found on a stretch of pixels, one bit for each of 64 sets.
-// Collisions are computed from these sets later.
+// Collisions are computed from the sets of objects later.
 HD u32 pairs_of(u32 set) {
     // The 15 collision latches in order, two per register from CXM0P on, bit 7 first.
     static constexpr u8 pair[15] = {
@@ -182,7 +182,7 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
         draw_until(t, picture, clock + delay);
         t.first_hidden[i] = now_hidden;
     } else if (at == 0) {
-        t.first_hidden[i] = 0;  // The line begins after the write.
+        t.first_hidden[i] = 0;  // The next scan line begins after the write.
     }
     t.pos[i] = reset_position(at, 5);
 }

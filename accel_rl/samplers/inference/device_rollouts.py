@@ -49,7 +49,7 @@ class DeviceRollouts:
         ]  # The last copied step of each group is (buffer, t).
         self._frames_there = [self._runtime.Event() for _ in groups]
         self._actions_there = [self._runtime.Event() for _ in groups]
-        # The event of each buffer that follows the rollout's last copies.
+        # An event of each buffer follows the rollout's last copies.
         self._copied = [self._runtime.Event() for _ in host]
 
     def begin(self, buffer: int, uniform: Tensor) -> None:

@@ -12,7 +12,7 @@ struct Mask {
     u64 w[4];
 };
 
-// Tables of a byte's bits, reversed or widened to 4 and 8 bits, and of a player's pixels by reflection, width and shape.
+// The tables have a byte's bits, reversed or widened to 4 and 8 bits, and a player's pixels.
 struct BitTables {
     u8 reversed[256];
     u32 four[256];

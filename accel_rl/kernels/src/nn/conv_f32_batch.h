@@ -19,7 +19,7 @@ inline ConvF32 conv_f32_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], 
 
 #if ACCEL_X86
 
-// A batch of pictures [H, W, C].
+// `Pictures` is a batch of pictures [H, W, C].
 struct Pictures {
     using Number = float;
     const ConvF32 layer;

@@ -10,7 +10,7 @@
 
 namespace accel {
 
-// One row per point.
+// A matrix has one row for each point.
 // The rows of a point and its negative, 1 and 2 (and 3 and 4), differ in the sign of the odd columns.
 template <int POINTS, int VALUES>
 struct Transform {
