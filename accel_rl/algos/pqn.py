@@ -59,7 +59,7 @@ class PQNConfig(AlgorithmConfig):
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0 all
     environments use the same epsilon (Gallici et al. 2024)."""
     epsilon_evaluation: float = 0.01
-    """Epsilon in evaluations (Gallici et al.'s code: 0). Without it, an agent may repeat the same actions for the rest of
+    """Epsilon in evaluations (Gallici et al.'s code: 0). With 0, an agent may repeat the same actions for the rest of
     an episode, for example on Breakout."""
     clip_grad_norm: float = 10.0
     """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). 0 means no clipping."""
