@@ -31,6 +31,7 @@ class PQNConfig(AlgorithmConfig):
     | environments x horizon | 128 x 32 | 32 x 32 |
     | learning rate | 2.5e-4, constant | 1e-3, linear |
     | epsilon_final | 0.001 | 0.01 |
+    | epsilon_evaluation | 0 | 0.01 |
     | network | nature | a3c |
 
     The preset `pqn2024` has the authors' settings.
@@ -57,8 +58,9 @@ class PQNConfig(AlgorithmConfig):
     epsilon_spread: float = 0.0
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0 all
     environments use the same epsilon (Gallici et al. 2024)."""
-    epsilon_evaluation: float = 0.0
-    """Epsilon in evaluations (Gallici et al.'s code: 0)."""
+    epsilon_evaluation: float = 0.01
+    """Epsilon in evaluations (Gallici et al.'s code: 0). With 0, an agent may repeat the same actions for the rest of
+    an episode, for example on Breakout."""
     clip_grad_norm: float = 10.0
     """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). 0 means no clipping."""
     reward_clip: float | None = None
