@@ -9,7 +9,7 @@ RUN = "accel-rl train always shows progress"
 
 # Maps each flag of another library to pairs of a flag of this project and its meaning.
 # The error message suggests the first listed flag that the algorithm has.
-# If the flag is empty, the meaning is the whole answer.
+# If no flag of this project corresponds, the meaning is the whole answer.
 HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "lr": (("--algo.learning-rate", ""),),
     "anneal-lr": (("--algo.learning-rate-schedule", "constant or linear"),),

@@ -15,8 +15,8 @@ import numpy as np
 from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.system.errors import ConfigError
 
-MOST_NOOPS = 100  # On a device, each number of no-ops has 75 start states of 9 KB each in a table.
-CACHED_STARTS = 30  # Dalton & Frosio 2020, section 3: "a cache of random initial states (30 by default)"
+MOST_NOOPS = 100  # On a GPU, a table has 75 start states of 9 KB for each number of no-ops.
+CACHED_STARTS = 30  # Dalton & Frosio 2020 use "a cache of random initial states (30 by default)" (section 3).
 CACHE_SEED = 2020  # The seed is a constant, so that all runs use the same cached starts.
 
 

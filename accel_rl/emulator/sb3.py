@@ -37,7 +37,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
 
     def reset(self) -> np.ndarray:
         obs, _ = self.envs.reset(seed=self._seed)
-        self._seed = None  # A seed is used once. Later resets continue the random streams.
+        self._seed = None  # A seed is used for one reset only, and later resets continue the random streams.
         self._sums.reset()
         return obs
 

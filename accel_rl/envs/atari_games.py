@@ -29,7 +29,7 @@ GAMES = tuple(
 # In yars_revenge some first screens after a restore differ, which does not matter with a frame skip above 2.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
-# The games of Mnih et al. 2015, Extended Data Table 2.
+# ATARI_49 lists the games of Mnih et al. 2015, Extended Data Table 2.
 ATARI_49 = tuple(
     """
     alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout
@@ -40,7 +40,7 @@ ATARI_49 = tuple(
     """.split()  # noqa: SIM905
 )
 
-# The 57 games of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
+# ATARI_57 lists the games of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
 ATARI_57 = tuple(
     sorted(
         (

@@ -167,7 +167,7 @@ class GymnasiumEnv:
         elif self._flatten:
             observation = gymnasium.spaces.flatten(self._space, observation)
         np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
-        np.copyto(self._newest, frame)  # The restored state is compared with this frame.
+        np.copyto(self._newest, frame)  # A restored state is compared with the newest frame.
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:

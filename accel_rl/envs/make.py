@@ -115,7 +115,7 @@ class ResolvedEnv(EnvConfig):
 
     def check(self) -> None:
         """Raise ConfigError, with a message of one line, if no environment can be created with these settings."""
-        _inspected(self, True, False)  # `make_spec` makes the same call and finds its result in the cache.
+        _inspected(self, True, False)  # `make_spec` makes the same call, and finds the result in the cache.
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:

@@ -20,7 +20,7 @@ from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import RunError
 
 RAM = 128  # The Atari 2600 has 128 bytes of RAM.
-KINDS = {"emulator": "emulator", "ale": "atari"}  # Each backend writes this name into its saved states.
+KINDS = {"emulator": "emulator", "ale": "atari"}  # Each backend writes its name into its saved states.
 STRIDE = 16  # A console is reset repeatedly to reach an origin. The console's state is stored every STRIDE resets.
 
 

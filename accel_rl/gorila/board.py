@@ -172,7 +172,7 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # The board has not answered this report yet.
+        self._asked: Any = None  # The board has not answered the report `_asked` yet.
         self._sent_at, self._heard_at = 0.0, time.monotonic()
         self.answer = Answer(0, False, 0.0)  # The board's last answer to the member is stored here.
         self.answered = Work()  # The board's last answer was to a report of the counts `answered`.

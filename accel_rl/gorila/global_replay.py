@@ -229,7 +229,7 @@ class ReplayKeeper:
         self.replaced = 0
         self._deaths = Deaths()
         self._starts_at: float | None = (
-            None  # The next process starts at this time (time.monotonic()); None while a process runs.
+            None  # `_starts_at` is the start time of the next process; None while a process runs.
         )
         self._start()
 

@@ -38,13 +38,13 @@ class Seat:
     role: Role
     life: int
     actor: Any = None
-    placing: Any = None  # Request to Ray for placing the member's process, or None after Ray's answer.
+    placing: Any = None  # Ray has not yet answered the request `placing`, to place the member's process.
     place: Place | None = None
     slot: int = 0
     running: Any = None  # `running` is the Ray call inside which the member runs.
     done_at_start: int = 0  # The member's process began when env steps plus updates were `done_at_start`.
     failed_starts: int = 0  # Counts consecutive processes without an env step or update.
-    # The member's next process starts at this time; None while a process runs.
+    # The member's next process starts at `starts_at`; None while a process runs.
     starts_at: float | None = None
     ended: bool = False
 
@@ -76,9 +76,9 @@ class Members:
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        # Failed starts of all members since the run's last progress, and the run's counts at that time.
+        # Failed starts of all members are counted since the run's last progress.
         self._failed_starts, self._done = 0, 0
-        self._done_at = time.monotonic()  # The run made its last progress at this time.
+        self._done_at = time.monotonic()  # The run made its last progress at the time `_done_at`.
         self._slots: dict[str, int] = {}  # Maps each machine to the number of shares of its cores.
         for seat in self.seats:
             self._start(seat)

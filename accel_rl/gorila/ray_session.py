@@ -211,7 +211,7 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
     while True:
         try:
             return actor.remote(*arguments)
-        except ValueError as e:  # The name of a dead actor is not free yet.
+        except ValueError as e:
             if time.monotonic() > deadline:
                 raise RunError(f"{name} cannot start: {e}") from e
             time.sleep(0.05)
@@ -339,7 +339,7 @@ def wait_for_end(parent: int, fd: int) -> None:
 
 
 def main(folder: str, parent: str, fd: str) -> None:
-    # The watcher process must survive these signals to end the session.
+    # The watcher process must survive Ctrl-C and SIGTERM to end the session.
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, signal.SIG_IGN)
     wait_for_end(int(parent), int(fd))
@@ -389,7 +389,7 @@ class LocalCluster:
         """Return the process ids of a node, including its actors."""
         result: list[int] = []
         for raylet in self._raylets(i):
-            with suppress(psutil.Error):  # The process may already have ended.
+            with suppress(psutil.Error):
                 process = psutil.Process(raylet.pid)
                 result += [p.pid for p in (process, *process.children(recursive=True))]
         return result

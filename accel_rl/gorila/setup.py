@@ -67,7 +67,7 @@ class Setup:
 class Place:
     """A `Place` names the Ray node and the machine on which a process runs."""
 
-    node: str  # Ray's identifier of the node
+    node: str
     machine: str  # Several Ray nodes may be on one machine and share its cores.
     pid: int
 

@@ -47,7 +47,7 @@ class Push:
     version: Version
     """The gradient was computed at this version of the parameters."""
     learning_rate: float
-    gradient: Tensor  # [n] float32, on the host
+    gradient: Tensor
 
     @property
     def size(self) -> int:
@@ -82,7 +82,7 @@ class Pulled:
     """A `Pulled` is a shard's answer to a pull of parameters."""
 
     version: Version
-    parameters: Tensor | None  # [n], a copy on the host, or None if the learner has this version
+    parameters: Tensor | None  # The parameters [n] are copied to the host; None if the learner has the newest version.
     optimizer: dict[str, Any] | None = None  # A requested copy of `Optimizer.state_dict` is in the host's memory.
 
 
@@ -104,7 +104,7 @@ class Snapshot:
     """A `Snapshot` has copies of all state of a shard."""
 
     parameters: Tensor  # [n]
-    optimizer: dict[str, Any]  # `Optimizer.state_dict` of the shard
+    optimizer: dict[str, Any]
     updates: int
     sequences: dict[str, int]  # Maps each learner to the sequence number of its last push.
     counts: ShardCounts

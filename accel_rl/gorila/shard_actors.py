@@ -51,7 +51,7 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
     try:
         return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
     except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-        return None  # No running actor has this name.
+        return None
 
 
 class ActorCall:
@@ -153,7 +153,7 @@ class RayShards:
 
     def refresh(self, timeout_s: float) -> None:
         """Wait for the current `status` of each living shard."""
-        self._asked = [None] * len(self.names)  # The outstanding answers are older than the restored state.
+        self._asked = [None] * len(self.names)  # Outstanding answers of the shards are older than the restored state.
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):

@@ -158,13 +158,13 @@ class ShardServer:
         self._socket.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # The socket may already be closed.
+        with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._socket.accept()
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):  # The caller has closed the connection.
+        with connection, contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.settimeout(TOKEN_S)
             if not challenge(connection, self.endpoint.token):
@@ -275,7 +275,7 @@ class _Caller:
                     request.call.end(answer)
                 else:
                     request.call.end(error=ValueError(answer) if kind == "ValueError" else RuntimeError(answer))
-            del request  # Free the request's tensors.
+            del request
         self._disconnect()
 
     def _asked(self, message: list[Any]) -> Any:

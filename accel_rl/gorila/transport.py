@@ -79,7 +79,7 @@ class ShardCalls:
         self.transport, self._timeout_s = transport, timeout_s
         self._silent_since: list[float | None] = [
             None
-        ] * transport.shards  # Each shard's first lost call is at this time; None if the shard answers.
+        ] * transport.shards  # Each shard has the time of its first lost call, or None if the shard answers.
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
         """Call a shard without waiting for the answer."""

@@ -28,7 +28,7 @@ class _Piece(NamedTuple):
 
     chunk: int
     shard: int
-    whole: slice  # The piece is this slice of all parameters.
+    whole: slice  # `whole` is the piece's slice of all parameters.
     in_chunk: slice
 
 
@@ -89,10 +89,10 @@ class Uplink:
         self._base, self._taken, self._pulled = (_State(size, list(decay), len(self._pieces)) for _ in range(3))
         self._base_updates = [0] * len(central.parts)  # Counts the updates in the base values of each chunk.
         self._taken_updates = [0] * len(central.parts)
-        self._versions: list[Version] = []  # The base values of each shard have this version.
+        self._versions: list[Version] = []  # `_versions` has the version of each shard's base values.
         self._sequence = 0  # The uplink's last push had the sequence number `_sequence`.
         self._sent: list[tuple[Future, Future]] | None = (
-            None  # (push, pull) of each shard, or None if no push is in flight
+            None  # Each shard has a (push, pull); None means that no push is in flight.
         )
         self.counts = PushCounts()
         self.bytes_moved = 0

@@ -102,7 +102,7 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
 
-# Every rollout needs the same cells, and building the cells takes as long as copying some stacks.
+# Every rollout needs the same index of cells, and building the index takes as long as copying some stacks.
 @functools.lru_cache(1024)
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the cells (t, b), [T * n] each, of the first T steps."""

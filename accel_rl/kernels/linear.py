@@ -11,7 +11,7 @@ from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
 MAX_ROWS = 64  # limit of src/nn/linear_small_batch.h
-MIN_COLUMNS = 256  # For narrower layers, a CPU library is as fast.
+MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, a CPU library is as fast.
 
 
 def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:

@@ -35,7 +35,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     last = first  # The transition ends after step `last`.
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
-    if CLIPS:  # The comparison is written so that NaN stays NaN.
+    if CLIPS:  # The nested comparisons keep NaN.
         total = tl.where(total > clip, clip, tl.where(total < -clip, -clip, total))
     discount = tl.where((flag & TERMINATED) != 0, 0.0, gamma)
     goes_on = (flag & STOPS) == 0

@@ -78,7 +78,7 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # A kernel without huge pages uses ordinary pages.
+        with contextlib.suppress(OSError):  # A Linux kernel without huge pages uses ordinary pages.
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()
 
@@ -93,7 +93,7 @@ class NStep:
     reward_clip: float = 1.0
 
 
-STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes of this mean length.
+STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes with a mean length of 200 steps.
 
 
 class FrameRing:

@@ -92,7 +92,7 @@ def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray,
 def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> float:
     """Return the probability that a run of x [seeds, games] is better than a run of y [seeds, games], averaged over
     games. Ties count half (the statistic of Mann & Whitney)."""
-    pairs = x[:, None] - y[None]  # [seeds of x, seeds of y, games]
+    pairs = x[:, None] - y[None]
     return float(((pairs > 0) + 0.5 * (pairs == 0)).mean())
 
 

@@ -48,7 +48,7 @@ class Search:
                     axis.set_xscale("log")
                     axis.minorticks_off()
                 else:
-                    axis.locator_params("x", nbins=4)  # More than 4 numbers of five digits would overlap.
+                    axis.locator_params("x", nbins=4)  # More than 4 tick labels of five digits would overlap.
             axis.set_xlabel(setting, fontsize=9)
             axis.set_ylabel("score", fontsize=8)
             axis.tick_params(labelsize=8)

@@ -130,7 +130,7 @@ class Sampler:
                     continue
                 self._open()
                 self._begin(agent, self._buffer)
-            # Whether the next rollout is inferred in the same way as the running rollout.
+            # If true, the next rollout is inferred in the same way as the running rollout.
             is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
             # While environments are missing, a worker may join before the next rollout, so environments pause.
@@ -232,7 +232,7 @@ class Sampler:
     def _finish(self) -> Rollout:
         """Wait for the last step of the current buffer's rollout, and return the rollout."""
         is_ahead, in_threads = self.phase is Phase.AHEAD, self._buffer in self._in_threads
-        self.phase = Phase.IDLE  # The phase stays idle if the next statement raises.
+        self.phase = Phase.IDLE
         if in_threads:
             self._in_threads.remove(self._buffer)
             assert self._threads is not None

@@ -102,7 +102,7 @@ class CapturedUpdates:
     def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
         """Return the numbers of the next update's kinds of batches on all ranks that share them, or None if the update
         runs from Python. `is_limited` means that the kind of batch counts against MOST."""
-        if not self.enabled:  # `enabled` is the same on all ranks.
+        if not self.enabled:  # The flag `enabled` is the same on all ranks.
             return None
         if kind is None:
             self._refuse("a batch has parts on the host, or that cannot be copied")

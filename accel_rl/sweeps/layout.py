@@ -207,7 +207,7 @@ def starts(
     """
     used = {p for slot in in_use for p in slot.held}
     claimed: set[int] = set()
-    exhausted: set[Size] = set()  # Sizes in this set have no unclaimed slot left.
+    exhausted: set[Size] = set()
     result = []
     for name in in_order(waiting, sizes):
         size = sizes[name]

@@ -189,7 +189,7 @@ class SweepFolder:
         return None if holder is None else holder.pid
 
 
-TAIL = 8_192  # The last row of metrics.csv fits into this number of bytes.
+TAIL = 8_192  # The last row of metrics.csv fits into TAIL bytes.
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,7 @@ def describe_clusters(configs: Iterable[TrainConfig], machine: Machine, at_once:
     result: Counter[ClusterNeeds] = Counter()
     for config in configs:
         kind = replace(config, env=replace(config.env, game="pong" if config.env.game else ""), seed=0)
-        if kind not in known:  # Runs that differ only in the game need the same resources.
+        if kind not in known:  # Runs of a sweep that differ only in the game need the same resources.
             known[kind] = cluster_needs(config, machine)
         if (needs := known[kind]) is not None:
             result[needs] += 1

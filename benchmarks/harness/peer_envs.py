@@ -102,7 +102,7 @@ class AleVectorAsync(AleVector):
     name, halves = "AtariVectorEnv send/recv", 2
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action)  # The action is for the environments of the last recv.
+        self.env.send(action)  # An action is for the environments of the last recv.
         self.obs = self.env.recv()[0]
 
 

@@ -48,7 +48,6 @@ class CudaKernels:
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
                 for name in ("step", "draw", "finish", "begin")
             }
-        # A block of each kernel may use these bytes of shared memory.
         self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)
 
     def step(self, a: StepArguments) -> None:

@@ -69,7 +69,7 @@ class LocalRank:
 
     index: int
     process: "subprocess.Popen[bytes]"
-    reply_fd: int  # The rank's process writes its result or error to this pipe.
+    reply_fd: int  # The rank's process writes its result or error to the pipe reply_fd.
     received: bytes = b""
 
     @property

@@ -32,7 +32,7 @@ class DeviceRollouts:
         self._groups = groups
         self._device = device
         self.rollouts = [_mirror(r, device) for r in host]
-        # Uniform random numbers that determine the actions.
+        # Uniform random numbers determine the actions.
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
@@ -57,7 +57,7 @@ class DeviceRollouts:
         self._staging.copy(self.uniform[buffer], uniform)
         self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
-        self._copying.wait_stream(self._now)  # Earlier reads of this GPU memory must end first.
+        self._copying.wait_stream(self._now)  # Earlier reads of the buffer's GPU memory must end first.
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
         """Start to copy the frames that step t of a group's environments produced."""

@@ -54,7 +54,7 @@ class EventFd:
             os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
 
     def clear(self) -> None:
-        with suppress(BlockingIOError):  # The event was not set.
+        with suppress(BlockingIOError):
             os.read(self.read_fd, 4096)
 
     def close(self) -> None:
@@ -205,7 +205,7 @@ class ServerSide:
         # sampler.
         steps[at + 1] = request[at]
         if self._answer[worker][at] == request[at]:
-            steps[at] = step_index - request[at]  # The counter equals the number of answers so far.
+            steps[at] = step_index - request[at]  # The worker's counter equals the number of its answers so far.
         request[at] += n
         self._events[worker].set()
 
@@ -270,7 +270,7 @@ class ServerSide:
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
-            # As in Patience, time in which this process itself was stopped does not count.
+            # As in Patience, time in which the waiting process itself was stopped does not count.
             self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 
