@@ -63,7 +63,7 @@ class Vector {
     }
 
     // Waits for a batch and returns the batch's environments.
-    // A batch of all environments is in their order, and includes environments without a task.
+    // A batch of all environments is in the environments' order, and includes environments without a task.
     std::vector<u32> recv() {
         std::unique_lock<std::mutex> guard(lock_);
         const size_t wanted = whole() ? busy_ + done_.size() : batch_size_;

@@ -32,7 +32,7 @@ struct State {
     Cartridge cartridge;
     i32 cycle;
     u32 partial;    // If 1, the last update ended in the middle of a frame.
-    i32 paddle[4];  // Resistances at the paddle ports, in the reference's ohms, or negative without a paddle.
+    i32 paddle[4];  // The paddle ports have these resistances in ohms, or negative numbers without a paddle.
     u8 fire[2];     // If 1, the fire button INPT4 or INPT5 is pressed.
     u8 bus;         // The last value on the data bus was `bus`.
     u8 odd_frame;   // The current frame is drawn into the picture with index `odd_frame`.

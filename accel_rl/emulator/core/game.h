@@ -17,7 +17,7 @@ struct ScoreByte {
 
 struct Condition {
     u8 address;
-    u8 values[32];  // One bit for each of the 256 values of a RAM byte.
+    u8 values[32];  // The set has one bit for each of the 256 values of a RAM byte.
 
     HD bool holds(const u8* ram) const {
         const u8 v = ram[address & 0x7F];
@@ -40,8 +40,8 @@ struct Clause {
 // RESET releases an action that would stick.
 struct Step {
     u8 action, switches, frames, gap;  // Each press is followed by `gap` frames without a press.
-    u8 sticks;                         // Whether the action is sticky like an agent's action, and draws random numbers.
-    Clause until;                      // Before each press the clause is checked; an empty clause means one press.
+    u8 sticks;                         // If 1, the action is sticky like an agent's action, and draws random numbers.
+    Clause until;                      // `until` is checked before each press; if empty, there is one press.
     u8 moves;  // If `moves` is not 0, the presses repeat until the RAM byte at address `moves` has changed.
 };
 static_assert(alignof(Step) == 1, "no gaps");
@@ -52,7 +52,7 @@ struct Game {
     u8 score_bytes;
     ScoreByte score[6];
     u8 first_bytes;  // Only changes of the first_bytes leading score bytes give reward (games before points in tennis).
-    // If not 0, the reward of any change of the leading bytes, in addition to the change of the other bytes.
+    // If not 0, any change of the leading bytes gives this reward in addition to the change of the other bytes.
     i32 per_change;
     Clause unscored;  // While `unscored` holds (a title picture replaces the digits), the score counts as 0.
     Clause scored;    // If `scored` is not empty, the score counts only while `scored` holds (a bonus for a win).
@@ -66,7 +66,7 @@ struct Game {
     i16 lives[256];
     u8 more_lives_address;  // The lives may have a second RAM byte with this address.
     i16 more_lives[256];
-    // Lives that are reported after a reset, before the first frame; -1 means the lives in the RAM.
+    // After a reset, before the first frame, these lives are reported; -1 means the lives in the RAM.
     i16 lives_at_reset;
     Clause lives_when;  // While lives_when does not hold, lives are lives_else, or unchanged if lives_else is -1.
     i16 lives_else;
@@ -80,11 +80,11 @@ struct Game {
     Clause over_after;  // The clauses for the game's end count only after over_after has held once since the reset.
     u8 clauses;
     Clause over[4];
-    u8 over_when_scored;  // Whether the game is over whenever the score is not 0 (a game is one round).
+    u8 over_when_scored;  // If 1, the game is over whenever the score is not 0 (a game is one round).
     // If full_bytes is not 0, the game is over once none of full_bytes RAM bytes is 0 (a full board).
     u8 full_from, full_bytes;
     u8 steps;
-    // Steps of a reset after 60 frames: RESET, the mode's SELECTs, and the game's start actions.
+    // After 60 frames, a reset has these steps: RESET, the mode's SELECTs, and the game's start actions.
     Step step[MOST_STEPS];
     u8 fire_is_noop;  // If 1, actions with the fire button have no effect.
     Controllers controllers;

@@ -38,7 +38,7 @@ HD bool row_counts(ObservationKind kind, i32 row, i32 rows) {
     return false;
 }
 
-// Weights of cv2 along one axis, for each output up to four pixels from `first` on.
+// An AreaAxis has cv2's weights along one axis: for each output, up to four pixels from `first` on.
 struct AreaAxis {
     struct Part {
         i32 first, count;
@@ -70,7 +70,7 @@ HD constexpr AreaAxis area_axis(i32 size) {
     return axis;
 }
 
-// Horizontal weights of an area of 40 parts, with 21 parts per pixel and at most three pixels.
+// An area has 40 parts horizontally, with 21 parts per pixel and at most three pixels.
 struct AreaRow {
     struct Part {
         u16 first, weight[3];
@@ -217,7 +217,7 @@ struct Observer {
     HD void area(const GrayFrame& first, const GrayFrame& second, u8* out) {
         u64 halfway[2] = {0, 0};
         for (i32 y = 0; y < 84; y++, out += 84) {
-            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // Two complete rows, and half of the third or the first row.
+            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // An area has two and a half rows.
             if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) &&
                 repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
                 copy_bytes(out, out - 84, 84);  // All rows have one source, so the line equals the line above.

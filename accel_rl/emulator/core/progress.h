@@ -10,7 +10,7 @@ struct Progress {
     i32 lives;
     u8 over;
     u8 lives_byte;             // The game's RAM byte of the lives had the value lives_byte one frame ago.
-    u8 lives_held, over_held;  // Whether the conditions for lives and for an end have held since the reset.
+    u8 lives_held, over_held;  // If 1, the condition for lives, or for an end, has held since the reset.
 };
 
 HD bool ends(const Game& g, const Progress& p, const u8* ram) {

@@ -55,7 +55,7 @@ struct Tia {
     u8 hmove_blank;      // If 1, the next displayed line starts with 8 black pixels.
     u8 vblank;
     u8 dumped;       // If 1, bit 7 of VBLANK discharges the paddles' capacitors.
-    u8 stars;        // In 1-4, missile 0 moves by itself at the end of each line (star_motion).
+    u8 stars;        // If 1-4, missile 0 moves by itself at the end of each line (star_motion).
     u8 star_form;    // Missile 0 is drawn as set by NUSIZ0 (0), with two pixels or more (1), or hidden (2).
     u8 colour_loss;  // If 1, PAL shows grays, because the last frame had an odd number of lines.
 };
@@ -75,13 +75,13 @@ struct TiaLog {
 
 // A Picture has the destination of a picture, and the displayed lines.
 struct Picture {
-    u8* pixels;  // Colour bytes [height, 160], or null if only collisions are computed.
+    u8* pixels;  // `pixels` are colour bytes [height, 160], or null if only collisions are computed.
     i32 first_line;
     i32 height;
     bool hmove_blanks;  // HMOVE blanks are off for the few games that would display them wrongly.
 };
 
-// Returns the position in its line, and the line, of a clock of this frame. No clock is before the first line.
+// Return the position of a clock within its scan line, and the number of the scan line.
 HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) % LINE_CLOCKS); }
 HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
 

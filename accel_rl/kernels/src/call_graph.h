@@ -1,6 +1,6 @@
 // A recorded sequence of kernel calls is replayed in one call.
 // A network that acts calls the same kernels at every step.
-// Without a replay, Python between the layers takes a third of the time, and blocks the Python of other threads.
+// Without a replay, Python code between a network's layers takes a third of the time, and blocks other threads.
 #pragma once
 #include <pybind11/pybind11.h>
 

@@ -27,7 +27,7 @@ constexpr u32 ALL_PAIRS = 0x7FFF;
     X(HMBL) X(VDELP0) X(VDELP1) X(VDELBL) X(RESMP0) X(RESMP1) X(HMOVE) X(HMCLR) X(CXCLR)
 // clang-format on
 
-// For each set of objects, the pairs of objects in the set, with bit k as in `collisions`.
+// Maps each set of objects to the pairs of objects in the set, with bit k as in `collisions`.
 struct PairTable {
     u16 pairs[64];
     u8 first[15], second[15];
@@ -50,8 +50,8 @@ HD const PairTable& pair_table() {
 struct FastCanvas {
     u8* pixels;         // The picture is [height, 160], or null to compute only collisions.
     const u8* palette;  // Maps each of the 256 colour bytes to the drawn value.
-    u16* source;        // For each row, the row with the same pixels; if null, repeated rows are copied.
-    const u8* wanted;   // For each row, whether the row is needed; null means all rows.
+    u16* source;        // Maps each row to the row with the same pixels; if null, repeated rows are copied.
+    const u8* wanted;   // wanted[row] is true if the row is needed; null means all rows.
 };
 
 // Draws a stretch of a line, if a line is given, and returns the pairs of objects that collide.
@@ -70,7 +70,7 @@ struct FastTia {
     i32 quiet;           // Before the clock `quiet` the beam is in horizontal blank or after the last line.
     Mask mask[6];
     u32 unbuilt;         // The masks of the objects in `unbuilt` are not up to date.
-    u32 active, filled;  // Objects that are visible on a line, and objects whose mask is not empty.
+    u32 active, filled;  // `active` objects are visible on a line, and `filled` objects have a mask that is not empty.
     u8 shade[4];         // The four colours are drawn as the values in `shade`.
 
     HD void begin_frame(const FastCanvas& to) {
@@ -209,7 +209,7 @@ struct FastTia {
     HD_CALL void draw_lines(i32 until) {
         i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
-        if (from >= row_clock + LINE_CLOCKS) {  // Lines without changes were skipped.
+        if (from >= row_clock + LINE_CLOCKS) {  // Scan lines without changes were skipped.
             const i32 passed = (from - row_clock) / LINE_CLOCKS;
             row += passed;
             row_clock += passed * LINE_CLOCKS;

@@ -9,7 +9,7 @@
 
 namespace accel {
 
-// A block begins an episode of environment i if one has ended, or episode 0 with `all`.
+// A block begins an episode of environment i if an episode has ended, or episode 0 with `all`.
 template <class Block>
 HD void begin_block(const StepArguments& a, u32 i, bool all, Block& block) {
     if (!all && !a.out.ended[i]) return;

@@ -71,7 +71,7 @@ struct GameTables {
     CartridgeKind kind;
 };
 
-// One step's results in the caller's arrays, as in data.Step.
+// The results of a step are written to the caller's arrays, as in data.Step.
 struct StepOutputs {
     u8 *frame, *final_frame;  // [n, height, width]
     u8* age;

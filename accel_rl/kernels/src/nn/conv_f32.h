@@ -51,7 +51,7 @@ struct ConvF32 {
     std::int64_t bordered() const { return bare ? 0 : height() * line(); }
     std::int64_t weights() const { return channels() * D; }  // Each tap or point has weights() weights.
     std::int64_t all_weights() const { return r * r * weights(); }
-    // A block has some channels of the outputs and of the input.
+    // Returns the number of channels that are processed at a time.
     std::int64_t block() const { return widest(D); }
     std::int64_t chunk() const { return widest(channels()); }
 
