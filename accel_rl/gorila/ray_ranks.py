@@ -158,7 +158,7 @@ class RankActor:
         self._socket: socket.socket | None = None
 
     def listen(self) -> tuple[str, int]:
-        """Open the port of the ranks' torch store on this node's address only, and return (address, port)."""
+        """Open the port of the ranks' torch store only on the node's address, and return (address, port)."""
         self._socket = socket.create_server((self._address, 0))
         return self._address, self._socket.getsockname()[1]
 

@@ -26,9 +26,10 @@ COLUMNS = (
     *("eval_score", "eval_score_std", "eval_episodes", "eval_steps"),
     *WALL_CLOCK,
 )
-"""`COLUMNS` lists the columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""
+"""`COLUMNS` lists the columns of a row that are not metrics of updates. `Loss.metrics` may not have the names of other
+columns."""
 PREFIXES = ("info/", "secondary/")
-"""Columns with one of these prefixes are not metrics of updates."""
+"""Columns with a prefix in `PREFIXES` are not metrics of updates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

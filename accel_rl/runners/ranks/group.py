@@ -66,7 +66,7 @@ class Starter(Protocol):
     """After a rank's end, the group waits settle_s seconds to find the rank that failed first."""
 
     def start(self, ranks: Iterable[int]) -> Sequence[RankHandle]:
-        """Start the processes of these ranks. Raises RunError or ConfigError."""
+        """Start the processes of the given ranks. Raises RunError or ConfigError."""
 
     def close(self) -> None: ...
 
