@@ -96,7 +96,8 @@ class Options(program.Options):
 
 @dataclass(frozen=True)
 class Load:
-    """A load that is measured. `algorithm` trains; for the other loads, its default settings apply to sampling."""
+    """A `Load` is a kind of work that is measured: emulation, inference or training. `algorithm` trains; for the other
+    loads, its default settings apply to sampling."""
 
     game: str
     envs: int
@@ -148,7 +149,7 @@ def peak_memory(device: str) -> float | None:
     """Return the maximum MiB of GPU memory used by tensors since the last call, or None on other devices."""
     if not device.startswith("cuda"):
         return None
-    torch.cuda.init()  # Without this call, PyTorch has no memory statistics to reset.
+    torch.cuda.init()  # Without an allocation, PyTorch has no memory statistics to reset.
     peak = torch.cuda.max_memory_allocated(device) / 2**20
     runtime(device).reset_peak_memory_stats(device)
     return peak

@@ -1,5 +1,5 @@
-"""PPO on a user's own environment. Worker processes import the environment from this file's module, so the file has a
-main guard."""
+"""This example trains PPO on a user's own environment. Worker processes import the environment from this file's module,
+so the file has a main guard."""
 
 import sys
 
@@ -10,7 +10,8 @@ import accel_rl
 
 
 class Corridor(gymnasium.Env):
-    """An environment of ten cells, whose last cell is the goal. The observation is the position, from 0 to 1."""
+    """The corridor is an environment of ten cells, whose last cell is the goal. The observation is the position, from 0
+    to 1."""
 
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -1,4 +1,4 @@
-"""PPO with a user's own network, on Pong."""
+"""This example trains PPO with a user's own network on Pong."""
 
 import sys
 

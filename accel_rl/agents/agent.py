@@ -33,7 +33,7 @@ class Agent(Protocol):
         that is not reentrant are serialized."""
 
     state_size: int
-    """Number of values of one environment's recurrent state, or 0 for an agent without a recurrent state."""
+    """One environment's recurrent state has `state_size` values, or 0 without a recurrent state."""
 
     def act(
         self, obs: Tensor, uniform: Tensor, memory: RnnState | None, b: slice = ...

@@ -50,7 +50,7 @@ class EpsilonGreedyAgent:
             device = value.device if isinstance(value, Tensor) else next(self.model.parameters()).device
             self.epsilon_tensor = old = torch.empty(shape, device=device)
         if isinstance(value, Tensor):
-            old.copy_(value)  # The value is copied in place, because a captured step reads this address.
+            old.copy_(value)  # Epsilon is copied in place, because a captured inference step reads epsilon's address.
         else:
             old.fill_(value)  # The fill is queued on the GPU, so the host does not wait.
 
@@ -61,7 +61,7 @@ class EpsilonGreedyAgent:
 
     @property
     def reentrant(self) -> bool:
-        return not self.model.noisy  # The noise is part of the network's state.
+        return not self.model.noisy  # A noisy network's noise is part of the network's state.
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
         """Return the values to record of one step, by name, each [N], from the action values q [N, A]. `record` must
@@ -92,7 +92,7 @@ class EpsilonGreedyAgent:
         q, states = self.forward(obs, memory)
         if memory is not None and states is not None:
             memory.state.copy_(states[-1])
-        if self.epsilon_tensor.device != q.device:  # The model has moved to another device.
+        if self.epsilon_tensor.device != q.device:
             self.epsilon_tensor = self.epsilon_tensor.to(q.device)
         epsilon = self.epsilon_tensor[b] if self.epsilon_tensor.dim() else self.epsilon_tensor
         return epsilon_greedy(q, uniform, epsilon), self.record(q)

@@ -1,4 +1,4 @@
-"""A stochastic policy over discrete actions, with a value estimate."""
+"""This module has the agent with a stochastic policy over discrete actions and a value estimate."""
 
 from typing import Any
 

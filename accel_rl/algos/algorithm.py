@@ -131,7 +131,7 @@ class Algorithm(ABC):
         self.B = B
         self.device = torch.device(device)
         self.now = Schedules()
-        # T and B are the rollout steps and environments of this rank.
+        # T and B are the rollout steps and environments of one rank.
         # Batch sizes and env steps in the settings are totals over ranks.
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)

@@ -145,7 +145,7 @@ class DQN(ReplayAlgorithm):
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
         c = self.config
         powers = None
-        if c.epsilon_spread and not c.noisy:  # Horgan et al. 2018
+        if c.epsilon_spread and not c.noisy:
             powers = spread_powers(c.epsilon_spread, self.B, self.device)
         return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=c.epsilon_evaluation, powers=powers)
 

@@ -31,7 +31,9 @@ class PQNConfig(AlgorithmConfig):
     | environments x horizon | 128 x 32 | 32 x 32 |
     | learning rate | 2.5e-4, constant | 1e-3, linear |
     | epsilon_final | 0.001 | 0.01 |
+    | epsilon_evaluation | 0 | 0.01 |
     | network | nature | a3c |
+    | layer_norm | before | after |
 
     The preset `pqn2024` has the authors' settings.
     """
@@ -57,8 +59,9 @@ class PQNConfig(AlgorithmConfig):
     epsilon_spread: float = 0.0
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0 all
     environments use the same epsilon (Gallici et al. 2024)."""
-    epsilon_evaluation: float = 0.0
-    """Epsilon in evaluations (Gallici et al.'s code: 0)."""
+    epsilon_evaluation: float = 0.01
+    """Epsilon in evaluations (Gallici et al.'s code: 0). With 0, an agent may repeat the same actions for the rest of
+    an episode, for example on Breakout."""
     clip_grad_norm: float = 10.0
     """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). 0 means no clipping."""
     reward_clip: float | None = None
@@ -73,9 +76,10 @@ class PQNConfig(AlgorithmConfig):
     three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
     The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
     is a user's subclass of ConvNet."""
-    layer_norm: LayerNorm = "before"
-    """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after it, which is
-    faster on CPUs. Without layer norms, Q-learning without a target network can diverge."""
+    layer_norm: LayerNorm = "after"
+    """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after it. At this
+    learning rate, norms before the activations learn Pong sooner, but do not learn Breakout. Without layer norms,
+    Q-learning without a target network can diverge."""
     lstm: int = 0
     """Number of units of an LSTM between the network's body and the head of action values. 0 means no LSTM."""
 

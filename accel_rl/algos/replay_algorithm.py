@@ -1,4 +1,4 @@
-"""The base class of algorithms with a replay and a target network, to which subclasses add the equations."""
+"""This module has the base class of algorithms with a replay and a target network; subclasses add the equations."""
 
 import copy
 from abc import abstractmethod

@@ -16,7 +16,7 @@ class TargetNetwork:
         self.interval = interval
         self.unit = unit
         self.model: Any = copy.deepcopy(online).requires_grad_(False)
-        self._intervals = 0  # If the unit is "updates", the number of intervals that have begun with a copy.
+        self._intervals = 0  # If the unit is "updates", `_intervals` counts the intervals that have begun with a copy.
 
     def update(self) -> None:
         """Copy the online network."""

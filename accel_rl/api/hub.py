@@ -46,7 +46,7 @@ def push(model: Path, place: str, private: bool = False) -> str:
         api = hub.HfApi()
         api.create_repo(place, private=private, exist_ok=True)
         return str(api.upload_folder(repo_id=place, folder_path=str(model), commit_message="accel_rl"))
-    except Exception as e:  # The hub's errors and the connection's errors have no common class.
+    except Exception as e:  # Errors of the model hub and of the connection have no common class.
         raise RunError(f"the hub did not take {place}: {_one_line(e)}") from e
 
 

@@ -98,6 +98,6 @@ def _header(config: TrainConfig, game: str, evaluation: dict[str, Any] | None) -
 def _draw(folder: Path, config: TrainConfig) -> bool:
     try:
         draw(gather({folder: config.to_dict()}, "env_steps", "score"), folder / "curve.png", "env_steps", "score")
-    except ConfigError:  # No episode has ended yet.
+    except ConfigError:
         return False
     return True

@@ -78,7 +78,7 @@ class ModelFolder:
             network |= {name: network[name].float() for name in values.get("rounded", [])}
             learner = {"algo": {"agent": agent}, "network": network}
             return {"env_steps": int(values["env_steps"]), "evaluation": values["evaluation"], "learner": learner}
-        except Exception as e:  # The library safetensors raises several kinds of errors.
+        except Exception as e:
             raise ConfigError(f"{self.path / 'model.safetensors'} is not readable: {' '.join(str(e).split())}") from e
 
 

@@ -1,5 +1,5 @@
-"""Options of the commands that act on a run. Each option is a flag of `accel-rl COMMAND RUN` and a keyword of a method
-of `Run`."""
+"""This module has the options of the commands that act on a run. Each option is a flag of `accel-rl COMMAND RUN` and a
+keyword of a method of `Run`."""
 
 import dataclasses
 from collections.abc import Mapping

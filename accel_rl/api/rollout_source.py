@@ -65,7 +65,7 @@ class RolloutSource:
 
     @property
     def finished(self) -> list[Any]:
-        """Episodes that ended in the last rollout, with `score` and `length`."""
+        """Return the episodes that ended in the last rollout, with `score` and `length`."""
         return self.sampler.finished
 
     def close(self) -> None:

@@ -71,7 +71,7 @@ def decode(text: bytes, tensor_file: bytes, get: Callable[[str, str], Segment] |
     malformed input."""
     try:
         tree, tensors = json.loads(text), load(tensor_file)
-    except Exception as e:  # The library safetensors raises several kinds of errors.
+    except Exception as e:
         raise ValueError(f"unreadable state: {e}") from e
 
     def walk(node: Any) -> Any:

@@ -58,7 +58,7 @@ def measured(agent: str, o: BenchOptions, workers: int) -> float:
     }
     what, policy = ("a2c", "random") if agent == RANDOM else (agent, None)
     with make_sampler(what, policy=policy, device=o.device, **values) as sampler:
-        sampler.collect()  # The first call of collect starts the workers and touches the buffers.
+        sampler.collect()  # The first call of `collect` starts the worker processes and touches the rollout buffers.
         return rate(sampler, o.seconds)
 
 

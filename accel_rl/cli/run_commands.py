@@ -1,4 +1,4 @@
-"""The commands that act on a run or a model: resume, evaluate, watch, export, push, pull and starts."""
+"""Seven commands act on a run or a model: resume, evaluate, watch, export, push, pull and starts."""
 
 import dataclasses
 from dataclasses import dataclass

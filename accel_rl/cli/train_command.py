@@ -44,7 +44,7 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
     """Parse `ALGORITHM [options]` into the settings of a run, or raise ConfigError."""
     words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], prog)
     algorithm = words[0] if words else "a2c"
-    # --env CartPole-v1 reads better than --env.id; games have --game.
+    # A Gymnasium environment is named by --env CartPole-v1, and an Atari game by --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
     default = default_config(algorithm)
     if preset := value_of(options, "--preset"):

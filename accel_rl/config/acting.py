@@ -14,7 +14,7 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True)
 class ActingEnv:
-    """Options of commands that load a network."""
+    """`ActingEnv` has the options of commands that load a network."""
 
     backend: str = ""
     """Backend of an Atari game: ale, emulator or auto. The default is the run's backend, or ale if the run's backend is

@@ -15,7 +15,8 @@ Test = Callable[[Resolved], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """Settings, by their full names or as groups with a final point, that have an effect only if `holds` is true."""
+    """The settings of a `Condition`, named in full or as groups with a final point, have an effect only if `holds` is
+    true."""
 
     names: tuple[str, ...]
     holds: Test

@@ -47,9 +47,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Help:
-    """The arrangement of a command's help. `main` maps the flags that are described first to their typed form. `modes`
-    maps the groups of options that are omitted to the condition under which they are shown. Without main flags, the
-    help describes all options."""
+    """`Help` arranges the help of a command. `main` maps the flags that are described first to their typed form.
+    `modes` maps the groups of options that are omitted to the condition under which they are shown. Without main flags,
+    the help describes all options."""
 
     main: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def options_of(cls: type, default: Any, registry: Any) -> list[Option]:
 
 
 def _option(action: Any) -> Option:
-    text = " ".join(str(action.help or "").split())  # The line breaks of the source are removed.
+    text = " ".join(str(action.help or "").split())  # Line breaks of the docstring's source are removed.
     text, _, shown = text.rpartition("(default: ")
     shown = shown.removesuffix(")").strip("'")
     value = (action.metavar or "").removeprefix("{None}|").replace("{[", "[").replace("]}", "]")

@@ -8,8 +8,8 @@ ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
 RUN = "accel-rl train always shows progress"
 
 # Maps each flag of another library to pairs of a flag of this project and its meaning.
-# The error message suggests the first of these flags that the algorithm has.
-# If the flag is empty, the meaning is the whole answer.
+# The error message suggests the first listed flag that the algorithm has.
+# If no flag of this project corresponds, the meaning is the whole answer.
 HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "lr": (("--algo.learning-rate", ""),),
     "anneal-lr": (("--algo.learning-rate-schedule", "constant or linear"),),

@@ -9,8 +9,8 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Evaluations on separate environments, in which losing a life does not end the episode. Every episode that begins
-    is played to its end and counted, so that short episodes are not favoured."""
+    """Evaluations run on separate environments, in which losing a life does not end the episode. Every episode that
+    begins is played to its end and counted, so that short episodes are not favoured."""
 
     interval: Count = 1_000_000
     """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0 means that

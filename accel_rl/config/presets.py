@@ -77,7 +77,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 **_ATARI_PPO,
                 "algo.clip_schedule": "constant",
                 "algo.value_clip": 0.1,
-                "algo.value_coefficient": 0.25,  # The source has vf_coef 0.5 and half the squared error.
+                "algo.value_coefficient": 0.25,  # CleanRL has vf_coef 0.5 and half the squared error.
             },
             "dqn": {
                 **_CLEANRL_Q,

@@ -51,8 +51,8 @@ class ResolvedSampler(SamplerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved(TrainConfig):
-    """The settings of a training run whose horizon, backend and random numbers are chosen, and whose paths are
-    absolute.
+    """`Resolved` has the settings of a training run with a chosen horizon, backend and random numbers, and with
+    absolute paths.
 
     All parts of a run receive resolved settings. Resolved settings come only from `resolve` and from a run's
     config.json.

@@ -44,7 +44,7 @@ def fits(hint: Any, value: Any) -> bool:
         return any(value == allowed and type(value) is type(allowed) for allowed in args)
     if origin is tuple:
         return isinstance(value, tuple | list) and all(fits(args[0], v) for v in value)
-    if args and origin is not None:  # The type is a union.
+    if args and origin is not None:
         return any(fits(a, value) for a in args)
     if hint is float:
         return isinstance(value, float | int) and not isinstance(value, bool)

@@ -14,7 +14,7 @@ from accel_rl.system.hardware import say_once
 
 PAGE = 4096
 PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE locks the memory for every GPU, not only for the current GPU.
-NO_CONTEXT = 3, 201  # CUDA's error codes CUDA_ERROR_NOT_INITIALIZED and CUDA_ERROR_INVALID_CONTEXT
+NO_CONTEXT = 3, 201
 
 
 class PageLocks(Protocol):

@@ -11,7 +11,8 @@ from accel_rl.data.spec import EnvSpec
 
 @dataclass(slots=True)
 class Step:
-    """One step of n environments, in arrays [n, ...] that an environment overwrites in place and never replaces.
+    """A `Step` is one step of n environments, in arrays [n, ...] that an environment overwrites in place and never
+    replaces.
 
     The arrays of a step are usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays
     at t.
@@ -53,7 +54,7 @@ class Step:
 
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
-"""Names of the arrays that a `Rollout` has as tensors."""
+"""`TENSORS` lists the arrays that a `Rollout` has as tensors."""
 # Cells that were never written contain SENTINEL_ACTION and SENTINEL_REWARD, which tests detect.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
@@ -79,7 +80,7 @@ def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
 
 @dataclass(slots=True)
 class RolloutArrays:
-    """The cells of a rollout as numpy arrays, into which the worker processes write."""
+    """`RolloutArrays` has the cells of a rollout as numpy arrays, into which the worker processes write."""
 
     frames: np.ndarray
     final_frames: np.ndarray
@@ -91,7 +92,7 @@ class RolloutArrays:
     ended: np.ndarray
     valid: np.ndarray
     info: np.ndarray
-    """The numbers of ended episodes [T, B, info_bytes], as in `Step`."""
+    """`info` [T, B, info_bytes] has the numbers of ended episodes, as in `Step`."""
     stack: int
 
     @classmethod

@@ -14,4 +14,4 @@ class Segment:
     name: str
     load: Callable[[], dict[str, Tensor]]
     checksum: str = ""
-    """The sha256 of the segment's file, or an empty text if the segment was never saved."""
+    """`checksum` is the sha256 of the segment's file, or empty if the segment was never saved."""

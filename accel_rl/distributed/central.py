@@ -131,7 +131,7 @@ class Central:
             copy.numbers[name][0] = value
         if self._checks:
             copy.check[0] = copy.checksum(version)
-        self._words[k, 0] = version << 1 | spare  # One aligned store publishes the new version.
+        self._words[k, 0] = version << 1 | spare  # One aligned store publishes the new version of the chunk.
         self._words[k, 1] += np.uint64(updates)
 
     def tensors(self) -> list[Tensor]:

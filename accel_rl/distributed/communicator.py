@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class CountedSteps(NamedTuple):
-    """Numbers of env steps since the last count."""
+    """`CountedSteps` has the numbers of env steps since the last count."""
 
     of_run: int
     """`of_run` counts the env steps of all ranks. Schedules (exploration, target network, learning rate) advance by the
@@ -45,7 +45,7 @@ class Communicator(Protocol):
 
 
 class SingleProcess:
-    """The communicator of a single process, in which each operation returns its argument."""
+    """`SingleProcess` is the communicator of a single process, in which each operation returns its argument."""
 
     size = 1
 

@@ -20,7 +20,7 @@ class GradientSync(ABC):
 
     flat: FlatParameters
     skips: SkippedUpdates
-    """Numbers of updates that were skipped because their loss or gradient was not finite."""
+    """`skips` counts the updates that were skipped because of a non-finite loss or gradient."""
     times: dict[str, float]
     """`times` has the seconds of each activity of synchronization with other ranks. The dict is empty for a single
     rank."""
@@ -63,7 +63,7 @@ class GradientSync(ABC):
 
 
 class Local(GradientSync):
-    """A single learner, which clips the gradient and steps the optimizer."""
+    """`Local` is the gradient sync of a single learner, which clips the gradient and steps the optimizer."""
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         return self.guarded(learning_rate, loss)

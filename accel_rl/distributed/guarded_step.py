@@ -38,7 +38,7 @@ class SkippedUpdates:
 
     @property
     def seen_in_a_row(self) -> int:
-        """The last value of `in_a_row` that was copied to the host."""
+        """Return the last value of `in_a_row` that was copied to the host."""
         return int(self._seen[1])
 
     def show(self) -> None:

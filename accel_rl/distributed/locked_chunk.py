@@ -43,7 +43,7 @@ class LockedChunks(GradientSync):
         self.times |= {"sync_s": 0.0, "lock_wait_s": 0.0}
         self._transfer: ChunkTransfer | None = None  # A ChunkTransfer copies chunks of the parameters to a GPU.
         self._rank, self._first = rank, rank % len(self.parts)
-        # Gradients of ranks other than 0 are dropped until the central parameters have had this number of updates.
+        # Gradients of ranks other than 0 are dropped until the central parameters have had warmup_updates updates.
         self.warmup_updates = 0
         self._parameters = [-1] * len(self.parts)  # the parameters' versions
         self._states = [-1] * len(self.parts)

@@ -44,7 +44,9 @@ class MultiStepAdam(LockedChunks):
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
         self._steps = [0 for _ in self.parts]  # The host knows the step count of each chunk's optimizer.
-        self.guarded.knows_on_gpu = False  # The host must know how many updates were made, so it waits for each update.
+        self.guarded.knows_on_gpu = (
+            False  # The host must know how many updates were made, so the host waits for each update.
+        )
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def connect(self, central: Central, publish: bool) -> None:

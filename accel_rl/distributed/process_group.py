@@ -19,7 +19,7 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import RunError
 
 JOIN = timedelta(seconds=60)
-"""Time within which all ranks must reach the store."""
+"""All ranks must reach the store within this time."""
 
 
 def file_store(fd: int, size: int) -> Any:

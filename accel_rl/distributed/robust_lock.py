@@ -68,7 +68,9 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if code == errno.EOWNERDEAD:  # The guarded data are always consistent, so they need no repair.
+        if (
+            code == errno.EOWNERDEAD
+        ):  # Data that a lock guards are always consistent, so no repair is needed after the owner's death.
             self._call("pthread_mutex_consistent", self._at[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

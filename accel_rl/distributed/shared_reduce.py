@@ -21,7 +21,7 @@ from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
 _LINE = 8  # A cache line has 8 int64 values.
-_SPIN_S = 2e-3  # After this time the rank sleeps, because the awaited rank may need this core.
+_SPIN_S = 2e-3  # After 2 ms the waiting rank sleeps, because the awaited rank may need the core.
 _SLEEP_S = 2e-4
 
 

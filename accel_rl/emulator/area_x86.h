@@ -1,4 +1,4 @@
-// `area_line` of observation.h for AVX-512 and AVX2, chosen at run time.
+// This header has `area_line` of observation.h for AVX-512 and AVX2, chosen at run time.
 // | AVX-512    32 areas at once: their pixels lie within 64 words, which one permutation reads
 // | AVX2       4 areas to half a register: their pixels lie within 8 words and those 2 further on
 //
@@ -14,7 +14,7 @@ namespace accel {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
-// Weights of 84 areas, padded by 12 areas of weight zero.
+// A table has the weights of 84 areas, padded by 12 areas of weight zero.
 // An area has the word of its first pixel, and the weights of its three pixels.
 struct AreaWords {
     u16 first[96], weight[3][96];
@@ -62,7 +62,7 @@ __attribute__((target("avx512bw,avx512vl"))) inline void area_line_avx512(const 
     halfway[1] = halves[2];
 }
 
-// For each four areas, the byte offsets of their first two pixels from the first area's pixels.
+// Each four areas have the byte offsets of their first two pixels from the first area's pixels.
 // Each pair of pixels has its two weights.
 struct AreaPairs {
     u8 bytes[24][16];
@@ -86,7 +86,7 @@ inline constexpr AreaPairs AREA_PAIRS = make_area_pairs();
 __attribute__((target("avx2"))) inline __m256i both(const void* low, const void* high) {
     return _mm256_loadu2_m128i(static_cast<const __m128i*>(high), static_cast<const __m128i*>(low));
 }
-// The sums of the areas 4 * low to 4 * low + 3 and 4 * high to 4 * high + 3, of 32 bits each.
+// Sums the areas 4 * low to 4 * low + 3 and 4 * high to 4 * high + 3, in 32 bits each.
 __attribute__((target("avx2"))) inline __m256i fours_of(const u16* down, u32 low, u32 high) {
     const u16 *const a = down + AREA_WORDS.first[4 * low], *const b = down + AREA_WORDS.first[4 * high];
     const __m256i order = both(AREA_PAIRS.bytes[low], AREA_PAIRS.bytes[high]);

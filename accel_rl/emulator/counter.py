@@ -15,8 +15,8 @@ import numpy as np
 from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.system.errors import ConfigError
 
-MOST_NOOPS = 100  # On a device, each number of no-ops has 75 start states of 9 KB each in a table.
-CACHED_STARTS = 30  # Dalton & Frosio 2020, section 3: "a cache of random initial states (30 by default)"
+MOST_NOOPS = 100  # On a GPU, a table has 75 start states of 9 KB for each number of no-ops.
+CACHED_STARTS = 30  # Dalton & Frosio 2020 use "a cache of random initial states (30 by default)" (section 3).
 CACHE_SEED = 2020  # The seed is a constant, so that all runs use the same cached starts.
 
 
@@ -35,8 +35,8 @@ class Counter:
         timers, noops = self._counter.TIMERS, noop_max - noop_min + 1
         first = self._counter.FIRST_TIMER
         self.starts = [[(first + row, noop_min + column) for column in range(noops)] for row in range(timers)]
-        """Array [rows, columns] of (timer, number of no-op frames) with all possible starts, which are equally
-        likely."""
+        """The array `starts` [rows, columns] has (timer, number of no-op frames) of all possible starts, which are
+        equally likely."""
         if cached:
             places = [self._counter.start_draws(CACHE_SEED, k, timers, noops) for k in range(CACHED_STARTS)]
             self.starts = [[self.starts[row][column]] for row, column in places]

@@ -1,4 +1,4 @@
-// The decoded ROM of a game for the fast core.
+// This header decodes the ROM of a game for the fast core.
 #pragma once
 #include <map>
 #include <memory>

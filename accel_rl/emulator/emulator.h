@@ -102,7 +102,7 @@ class Emulator {
     }
     void set_draws(bool on) { draws_ = on; }
     bool fast() const { return fast_; }
-    void set_fast(bool on) {  // If off, the plain core runs, with the same frames.
+    void set_fast(bool on) {  // Without the fast core, the plain core runs the same frames.
         for (u32 b = 0; b < 2; b++) catch_up(b);
         fast_ = on;
     }
@@ -183,7 +183,7 @@ class Emulator {
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
     static constexpr u32 VERSION = 8;
 
-    // Checksum of the mode's steps, on which later resets depend; a Step has no padding.
+    // Later resets depend on the mode's steps, which have this checksum; a Step has no padding.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
     struct Palette {
@@ -194,7 +194,7 @@ class Emulator {
     };
     static inline const Palette SAME;
 
-    // All emulators of a thread share this log, because a frame's writes are settled before the frame ends.
+    // All emulators of a thread share one log, because a frame's writes are settled before the frame ends.
     static FastWrite* scratch_log() {
         static thread_local std::vector<FastWrite> log(MOST_WRITES);
         return log.data();
@@ -204,7 +204,7 @@ class Emulator {
 
     // Runs one frame by the fast core.
     // A picture that is not requested stays `late`, and the state before its frame is stored.
-    // The frame runs again if the picture is read, or if a short frame leaves the rest of the picture visible.
+    // A late frame runs again if its picture is read, or if a short frame leaves the rest of the picture visible.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
         State& s = snap_.state;
         fast_console_.log.writes = scratch_log();
@@ -306,7 +306,7 @@ class Emulator {
     std::shared_ptr<const std::vector<u32>> ops_;
     FastConsole fast_console_;
     State before_[2]{};
-    State loaded_{};  // load() ends with this state of the console, after 60 frames.
+    State loaded_{};  // load() ends with the console's state `loaded_`, after 60 frames.
     bool late_[2] = {false, false};
     Random console_random_{};
     u32 checksum_ = 0;

@@ -80,7 +80,7 @@ class AtariEnvCore : public Emulator {
     std::vector<u8> actions;
 
   private:
-    // The pictures of one step, shared by all environments of a thread.
+    // All environments of a thread share the pictures of one step.
     struct Scratch {
         GrayFrame first, last;
         Observer observer;

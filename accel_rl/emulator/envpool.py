@@ -87,7 +87,7 @@ class EnvPool:
         self.observation_space = spaces.Box(0, 255, self._envs.single_observation_space.shape, np.uint8)
         self.action_space = spaces.Discrete(len(self._envs.action_codes))
         self._lives = LostLives(self._envs, count=c["episodic_life"], press_fire=c["use_fire_reset"])
-        self._over = np.ones(n, bool)  # Whether the next step begins a game.
+        self._over = np.ones(n, bool)  # If true, the environment's next step begins a game.
         self._elapsed = np.zeros(n, np.int32)
         self._seed: int | None = int(c["seed"])
         self._ids = self.all_env_ids

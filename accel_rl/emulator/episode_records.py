@@ -7,7 +7,8 @@ from accel_rl.emulator.vector_env import FIRE, VectorEnv
 
 
 class EpisodeSums:
-    """Sums of rewards and lengths for `n` environments whose episodes are reset in the step that ends them."""
+    """`EpisodeSums` sums rewards and lengths of `n` environments whose episodes are reset in the step that ends an
+    episode."""
 
     def __init__(self, n: int) -> None:
         self._points, self._steps = np.zeros(n), np.zeros(n, np.int64)

@@ -1,4 +1,4 @@
-"""The games' settings, from games.json: the meaning of each game's RAM, how the game is started, and the type of its
+"""This module reads games.json, which has the meaning of each game's RAM, how the game is started, and the type of its
 cartridge.
 
 A byte of RAM that contains score or lives is described by `[address, form, ...]`. The form determines how many points

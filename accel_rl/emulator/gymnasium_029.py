@@ -1,4 +1,4 @@
-"""The emulator with the infos of Gymnasium 0.29's vector environments, which scripts of CleanRL read.
+"""This module gives the emulator the infos of Gymnasium 0.29's vector environments, which scripts of CleanRL read.
 
     envs = make("breakout", 8, seed=1)      # instead of gym.vector.SyncVectorEnv([make_env(...) for i in range(8)])
 

@@ -83,7 +83,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
 
     def reset(self) -> np.ndarray:
         obs, info = self.envs.reset(seed=self._seed)
-        self._seed = None  # A seed is used once. Later resets continue the random streams.
+        self._seed = None  # A seed is used for one reset only, and later resets continue the random streams.
         self._points[:] = 0
         self._lives = info["lives"].copy()
         everyone = np.ones(self.num_envs, bool)

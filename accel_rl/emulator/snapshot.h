@@ -1,4 +1,4 @@
-// The state of an emulator that is saved and restored.
+// A Snapshot is the state of an emulator that is saved and restored.
 // | state bytes     magic "ARLE" | version | kind of cartridge | checksums of ROM and mode | Snapshot | the two pictures
 //
 // The saved bytes contain everything on which later frames depend.

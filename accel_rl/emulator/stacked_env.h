@@ -3,7 +3,7 @@
 // | step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //
 // The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception at the end of an episode.
-// AtariVectorEnv then shows older screens, and this environment shows the last screen.
+// At the end of an episode AtariVectorEnv shows older screens, and StackedEnv shows the last screen.
 #pragma once
 #include "env_core.h"
 
@@ -18,7 +18,7 @@ struct StackedEnvRules {
     float repeat_probability;
 };
 
-// The result of one step or of a reset.
+// A Report is the result of one step or of a reset.
 struct Report {
     i32 reward, lives;
     u32 frame, episode_frame;
@@ -90,7 +90,7 @@ class StackedEnv {
         for (u32 i = 0; i < rules_.stack; i++)
             std::memcpy(out + i * size_, ring_.data() + (newest_ + 1 + i) % rules_.stack * size_, size_);
     }
-    // Shows the same picture again, without a reward.
+    // Repeats the last observation, without a reward.
     void show(u8* out) {
         report = {0, report.lives, report.frame, report.episode_frame, false, false};
         finished = false;
@@ -101,7 +101,7 @@ class StackedEnv {
     bool waits_for_reset() const { return ended_ && rules_.autoreset == AutoReset::DISABLED; }
 
     Report report{}, final_report{};
-    bool finished = false;  // In SAME_STEP mode, whether this step has a final observation.
+    bool finished = false;  // In SAME_STEP mode, `finished` is true if the step has a final observation.
 
   private:
     static constexpr u32 MAGIC = 0x31565241;  // "ARV1"

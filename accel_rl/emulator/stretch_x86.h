@@ -1,4 +1,4 @@
-// `stretch` of fast/tia.h for AVX-512 and AVX2, chosen at run time.
+// This header has `stretch` of fast/tia.h for AVX-512 and AVX2, chosen at run time.
 // | masks      a line is one register of 256 bits; an object's pixels are shifted into each word by a count of its own
 // | AVX-512    mask words are mask registers: 64 pixels take four masked moves
 // | AVX2       32 bits of a mask are expanded to 32 bytes, 0 or 255
@@ -46,7 +46,7 @@ constexpr Spans make_spans() {
 }
 inline constexpr Spans SPANS = make_spans();
 
-// The masks of the first three colours, and the span to draw.
+// A Painting has the masks of the first three colours, and the span to draw.
 struct Painting {
     Mask zero, one, two, span;
 };

@@ -18,8 +18,8 @@ namespace accel {
 struct Task {
     u32 env;
     i32 action;      // A negative action resets the environment.
-    long long seed;  // The seed of the reset; a negative seed means no seed.
-    u8* to;          // The destination of the stack; if null, recv copies the stack.
+    long long seed;  // A reset has the seed `seed`; a negative number means no seed.
+    u8* to;          // The environment writes its stack to `to`; if null, recv copies the stack.
 };
 
 class Vector {
@@ -63,7 +63,7 @@ class Vector {
     }
 
     // Waits for a batch and returns the batch's environments.
-    // A batch of all environments is in their order, and includes environments without a task.
+    // A batch of all environments is in the environments' order, and includes environments without a task.
     std::vector<u32> recv() {
         std::unique_lock<std::mutex> guard(lock_);
         const size_t wanted = whole() ? busy_ + done_.size() : batch_size_;

@@ -1,4 +1,4 @@
-// Python binding of the vector environment. The binding releases the GIL while the caller waits.
+// Binds the vector environment to Python. The binding releases the GIL while the caller waits.
 #pragma once
 #include <pybind11/stl.h>
 
@@ -7,7 +7,7 @@
 
 namespace accel {
 
-// The arrays of one batch are obs [n, stack, height, width], and the others [n].
+// The arrays of one batch are obs [n, stack, height, width], and other arrays [n].
 class PythonVector {
   public:
     using Ints = py::array_t<i32, py::array::c_style>;
@@ -25,7 +25,7 @@ class PythonVector {
     void add_thread() { vector_.add_thread(); }
 
     // Resets the environments `which` [n] by `seeds` [n], where a negative number means no seed.
-    // The array `obs` is that of a batch of all environments, or None.
+    // `obs` is the array for a batch of all environments, or None.
     void reset(const Ints& which, const Longs& seeds, std::optional<Bytes> obs) {
         if (seeds.size() != which.size()) throw std::invalid_argument("seeds and environments differ in number");
         std::vector<Task> tasks;

@@ -156,8 +156,8 @@ class VectorEnv(GymnasiumVectorEnv):
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
         self._obs: np.ndarray | None = None  # The environments write their observations into the array `_obs`.
-        self._last: np.ndarray | None = None  # The last batch had these environments.
-        self._new = np.full(num_envs, True)  # True for environments that have not been seeded.
+        self._last: np.ndarray | None = None  # `_last` lists the environments of the last batch.
+        self._new = np.full(num_envs, True)  # `_new` is true for environments that have not been seeded.
         self._pending = False
 
     def reset(

@@ -41,7 +41,7 @@ class AtariEnv:
         self.seed, self.episode = seed, 0
         self._rng = episode_rng(seed, 0)
         self._cached = cached
-        self.starts: SavedStarts | None = None  # Episodes begin in these saved states instead of after resets.
+        self.starts: SavedStarts | None = None  # With `starts`, episodes begin in saved states instead of after resets.
         self._repeat = rules.repeat_action_probability
         self.load()
         ale = self._ale
@@ -65,7 +65,7 @@ class AtariEnv:
         )
         self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
         self._pools = any(frames > 1 for _, frames in self.presses[False])  # The first observation may be pooled.
-        self._held = 0  # With sticky actions, the action of the last emulated frame.
+        self._held = 0  # With sticky actions, `_held` is the action of the last emulated frame.
         self._actions = bytearray()
         self._last = self._preprocess.last
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
@@ -74,8 +74,8 @@ class AtariEnv:
         self.origin = Origin()
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
-        ale.setFloat("repeat_action_probability", 0.0)  # The method `_sticky_act` of this class draws sticky actions.
-        # ale-py draws no number from this seed, but a saved state contains the seed, whose default is the time of day.
+        ale.setFloat("repeat_action_probability", 0.0)  # The method `_sticky_act` of AtariEnv draws sticky actions.
+        # ale-py draws no number from its seed, but a saved state contains the seed, by default the time of day.
         ale.setInt("random_seed", self.seed & 0x7FFFFFFF)
         rom = roms.get_rom_path(self.game)
         assert rom is not None  # GAMES lists the games that ale-py ships.

@@ -24,12 +24,12 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# ale-py 0.12.1 does not restore these games exactly from some states.
+# ale-py 0.12.1 does not restore the games in INEXACT_RESTORE exactly from some states.
 # The games were found by trying 40 states in each of the 104 games.
 # In yars_revenge some first screens after a restore differ, which does not matter with a frame skip above 2.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
-# The games of Mnih et al. 2015, Extended Data Table 2.
+# ATARI_49 lists the games of Mnih et al. 2015, Extended Data Table 2.
 ATARI_49 = tuple(
     """
     alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout
@@ -40,7 +40,7 @@ ATARI_49 = tuple(
     """.split()  # noqa: SIM905
 )
 
-# The 57 games of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
+# ATARI_57 lists the games of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
 ATARI_57 = tuple(
     sorted(
         (

@@ -87,7 +87,7 @@ class EmulatorEnv:
         self._alone = Step.empty(1, self.spec)
         self._draws = np.zeros((1, rules.frame_skip))
         self._cached = cached
-        self.starts: SavedStarts | None = None  # Episodes begin in these saved states instead of after resets.
+        self.starts: SavedStarts | None = None  # With `starts`, episodes begin in saved states instead of after resets.
         self.load()
 
     def load(self) -> None:

@@ -40,8 +40,8 @@ class Env(Protocol):
 
 
 class BatchEnv(Protocol):
-    """A batch of n environments that are stepped together. A step consists of send and recv, so that the caller can
-    compute in between."""
+    """A `BatchEnv` is a batch of n environments that are stepped together. A step consists of send and recv, so that
+    the caller can compute in between."""
 
     spec: EnvSpec
     n: int

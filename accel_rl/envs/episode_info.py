@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 INFO_BYTES = 512
-"""Number of bytes for the numbers of an episode, in each cell of a rollout."""
+"""Each cell of a rollout has `INFO_BYTES` bytes for the numbers of an episode."""
 SCORE = "episode/r"
-"""The score that gymnasium.wrappers.RecordEpisodeStatistics has recorded, if the user's environment has this
+"""`SCORE` names the score that gymnasium.wrappers.RecordEpisodeStatistics records, if the user's environment has this
 wrapper."""
 LEFT_OUT = "episode/left_out"
-"""Number of an episode's reported values that did not fit into INFO_BYTES."""
+"""`LEFT_OUT` counts an episode's reported values that did not fit into INFO_BYTES."""
 
 
 def episode_info(info: Any) -> dict[str, float]:

@@ -51,7 +51,7 @@ class GymnasiumEnv:
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
         self._actions: list[int] = []
-        self.is_lost = False  # Whether a state could not be restored, so that its episode ends at the next step.
+        self.is_lost = False  # If true, a state could not be restored, and its episode ends at the next step.
         self.episode_info: dict[str, float] = {}
         own_limit = _time_limit(env)
         self.spec = EnvSpec(
@@ -167,7 +167,7 @@ class GymnasiumEnv:
         elif self._flatten:
             observation = gymnasium.spaces.flatten(self._space, observation)
         np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
-        np.copyto(self._newest, frame)  # The restored state is compared with this frame.
+        np.copyto(self._newest, frame)  # A restored state is compared with the newest frame.
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:

@@ -94,8 +94,8 @@ class EnvConfig:
 
 @dataclass(frozen=True)
 class ResolvedEnv(EnvConfig):
-    """Settings of an environment whose backend and random numbers are chosen. Environments are created only from
-    resolved settings.
+    """`ResolvedEnv` has the settings of an environment with a chosen backend and random numbers. Environments are
+    created only from resolved settings.
 
     The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, so its `backend` is auto.
     """
@@ -115,7 +115,7 @@ class ResolvedEnv(EnvConfig):
 
     def check(self) -> None:
         """Raise ConfigError, with a message of one line, if no environment can be created with these settings."""
-        _inspected(self, True, False)  # `make_spec` makes the same call and finds its result in the cache.
+        _inspected(self, True, False)  # `make_spec` makes the same call, and finds the result in the cache.
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:

@@ -20,13 +20,13 @@ from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import RunError
 
 RAM = 128  # The Atari 2600 has 128 bytes of RAM.
-KINDS = {"emulator": "emulator", "ale": "atari"}  # Each backend writes this name into its saved states.
+KINDS = {"emulator": "emulator", "ale": "atari"}  # Each backend writes its name into its saved states.
 STRIDE = 16  # A console is reset repeatedly to reach an origin. The console's state is stored every STRIDE resets.
 
 
 @dataclass(slots=True)
 class Origin:
-    """The data that determines the start of an episode.
+    """An `Origin` determines the start of an episode.
 
     `resets` is the number of the console's resets since it was loaded, or None after a state of an earlier version was
     restored. `before` is the number of resets before the episode's reset, or None before the first episode. `ram` [128]

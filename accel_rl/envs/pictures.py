@@ -8,7 +8,7 @@ import numpy as np
 
 from accel_rl.system.errors import ConfigError
 
-LARGE = 32  # A matrix of at least this height and width counts as a picture.
+LARGE = 32  # A matrix of at least 32 x 32 numbers counts as a picture.
 
 
 @dataclass(frozen=True, slots=True)

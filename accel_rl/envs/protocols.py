@@ -23,7 +23,7 @@ class Protocol:
 
     name: str
     frame_skip: int = 4  # Each action is played for 1-60 emulated frames (Mnih 2015, Methods).
-    repeat_action_probability: float = 0.0  # The last action is repeated with this probability (0-1) at each frame.
+    repeat_action_probability: float = 0.0  # The probability of a sticky action is between 0 and 1 for each frame.
     noop_min: int = 0  # A reset is followed by noop_min to noop_max emulated no-op frames (uniform), each 0-1000.
     noop_max: int = 30
     fire_reset: str = "none"  # `presses` describes the values of FIRE_RESETS.
@@ -33,8 +33,8 @@ class Protocol:
     full_action_set: bool = False  # The agent has all 18 joystick actions instead of the actions that the game uses.
     frame: str = "104x80"  # one of FRAMES
     stack: int = 4  # An observation consists of the newest 1-32 frames.
-    mode: int | None = None  # None means the game's default mode.
-    difficulty: int | None = None  # None means the game's default difficulty.
+    mode: int | None = None  # The mode None means the game's default.
+    difficulty: int | None = None  # The difficulty None means the game's default.
 
     def __post_init__(self) -> None:
         _check_int("frame_skip", self.frame_skip, 1, 60)
@@ -86,11 +86,11 @@ class Protocol:
 PROTOCOLS = {
     p.name: p
     for p in (
-        # Stooke & Abbeel 2018, arXiv:1803.02811, section 5.
+        # The protocol stooke2018 is from Stooke & Abbeel 2018, arXiv:1803.02811, section 5.
         # Two rows are cropped (in this project the first and the last), and the screen is halved to 104x80.
-        # Paths have at most 27,000 steps (30 minutes). All other rules are those of Mnih et al. 2015.
+        # Episodes have at most 27,000 steps (30 minutes). All other rules are those of Mnih et al. 2015.
         Protocol(name="stooke2018"),
-        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
+        # The protocol mnih2015 is from Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
         # The frame skip is 4, the history has 4 frames, and frames are 84x84. At most 30 no-ops follow a reset.
         # A lost life ends the return in training.
         # An evaluation's episode lasts 5 minutes = 18,000 frames = 4,500 steps.
@@ -99,7 +99,7 @@ PROTOCOLS = {
         # Nair et al. 2015, arXiv:1507.04296, section 5, follow Mnih et al. 2015.
         # Episodes from human starts end after 30 minutes (--evaluation.starts saved).
         Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
-        # Machado et al. 2018, JAIR 61, section 5.
+        # The protocol machado2018 is from Machado et al. 2018, JAIR 61, section 5.
         # Actions are sticky with probability 0.25, all 18 actions are used, and the frame skip is 5.
         # Resets have no no-ops, lives are ignored, and an episode has 18,000 frames (5 minutes).
         Protocol(
@@ -113,7 +113,7 @@ PROTOCOLS = {
             max_episode_steps=3_600,
             max_evaluation_steps=3_600,
         ),
-        # Castro et al. 2018, arXiv:1812.06110; dopamine/discrete_domains/atari_lib.py.
+        # The protocol dopamine2018 is from Castro et al. 2018, arXiv:1812.06110 (Dopamine's atari_lib.py).
         # Actions are sticky with probability 0.25, and the game's own actions are used.
         # Resets have no no-ops, lives are ignored, and an episode has 108,000 frames.
         Protocol(
@@ -123,16 +123,16 @@ PROTOCOLS = {
             noop_max=0,
             life_loss_ends_return=False,
         ),
-        # Espeholt et al. 2018, arXiv:1802.01561, appendix.
+        # The protocol impala2018 is from Espeholt et al. 2018, arXiv:1802.01561, appendix.
         # At most 30 no-ops follow a reset, a lost life ends the return, and an episode has 108,000 frames.
         Protocol(name="impala2018", frame="84x84"),
-        # Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py.
+        # The protocol dqn_zoo2020 is from Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py.
         # A reset has 1 to 30 no-ops, the discount is 0 at a lost life, and every episode has at most 108,000 frames.
         Protocol(name="dqn_zoo2020", frame="84x84", noop_min=1),
-        # Huang et al. 2022, CleanRL, ppo_atari.py, with the wrappers of OpenAI baselines.
+        # The protocol cleanrl2022 is from CleanRL's ppo_atari.py (Huang et al. 2022), with OpenAI baselines' wrappers.
         # A reset has 1 to 30 no-ops, FIRE is pressed after a reset and a lost life, and an episode has 108,000 frames.
         Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
-        # Huang et al. 2023, Cleanba, on EnvPool.
+        # The protocol cleanba2023 is from Cleanba on EnvPool (Huang et al. 2023).
         # Actions are sticky (probability 0.25), all 18 actions are used, lives are ignored, and episodes have 27,000
         # steps. EnvPool presses FIRE instead of the single no-op.
         Protocol(

@@ -21,7 +21,7 @@ class ReservedEnv:
         self.spec: EnvSpec = playing.spec
         self.late_resets = 0
         self._playing, self._reserve = playing, reserve
-        # The first frame of the reserve environment.
+        # `_first_frame` is the first frame of the reserve environment.
         self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         self._ready = False
         self._episode = 0

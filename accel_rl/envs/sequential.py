@@ -1,4 +1,4 @@
-"""A batch of n environments in one process, which are stepped one after another."""
+"""This module steps a batch of n environments in one process, one after another."""
 
 from collections.abc import Sequence
 

@@ -20,26 +20,26 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Env steps, updates and other counts of one process of a member, since the process began."""
+    """`Work` has the env steps, updates and other counts of one process of a member, since the process began."""
 
     env_steps: int = 0
     episodes: int = 0
     updates: int = 0
     """`updates` counts the updates that the learner computed, including updates that the shards discarded."""
     skipped: int = 0
-    """Number of updates that were not finite."""
+    """`skipped` counts updates with a non-finite loss or gradient."""
     outliers: int = 0
     """`outliers` counts the gradients that the learner discarded because of the loss of their batch."""
     lost: int = 0
-    """Number of pushes that no shard answered."""
+    """`lost` counts pushes that no shard answered."""
     moved: int = 0
     """`moved` counts the bytes of pushed gradients and pulled parameters."""
     ranks_replaced: int = 0
-    """Number of killed ranks of a bundle that were replaced."""
+    """`ranks_replaced` counts killed ranks of a bundle that were replaced."""
     outliers_won: int = 0
-    """Number of gradients discarded as outliers whose batch has a reward above 0."""
+    """`outliers_won` counts gradients of batches with a positive reward that were discarded as outliers."""
     batches_won: int = 0
-    """Number of batches with a reward above 0, counted where learners discard outliers."""
+    """`batches_won` counts batches with a positive reward, if learners discard outliers."""
 
     def __add__(self, other: "Work") -> "Work":
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -57,16 +57,16 @@ class Answer:
     stop: bool
     """`stop` is true if the run ends now."""
     silent_s: float
-    """Seconds since the driver's last request to the board."""
+    """`silent_s` is the time in seconds since the driver's last request to the board."""
 
 
 @dataclass(slots=True)
 class MemberCount:
     """A `MemberCount` has the total counts of all processes of a member."""
 
-    life: int = -1  # Number of the member's newest process that has reported.
-    before: Work = field(default_factory=Work)  # The member's earlier processes had these counts.
-    now: Work = field(default_factory=Work)  # The member's current process has these counts.
+    life: int = -1  # The member's newest process that has reported has the number `life`.
+    before: Work = field(default_factory=Work)  # `before` has the counts of the member's earlier processes.
+    now: Work = field(default_factory=Work)  # `now` has the counts of the member's current process.
     recent: list[tuple[float, int]] = field(default_factory=list)
 
     @property
@@ -114,7 +114,7 @@ class Board:
 
 
 class BoardKeeper:
-    """The driver's handle of the board, with the counts that the driver last read."""
+    """`BoardKeeper` is the driver's handle of the board, with the counts that the driver last read."""
 
     def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
         """`members` has each member's counts from earlier driver processes."""
@@ -172,10 +172,10 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # The board has not answered this report yet.
+        self._asked: Any = None  # The board has not answered the report `_asked` yet.
         self._sent_at, self._heard_at = 0.0, time.monotonic()
         self.answer = Answer(0, False, 0.0)  # The board's last answer to the member is stored here.
-        self.answered = Work()  # The board's last answer was to a report of these counts.
+        self.answered = Work()  # The board's last answer was to a report of the counts `answered`.
         self._reported = Work()
 
     @property

@@ -32,8 +32,8 @@ from accel_rl.system.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 0.1  # The driver polls every process at this interval, in seconds.
-# The driver waits at most this number of seconds for an answer of one process.
+LOOK_S = 0.1  # The driver polls every process every LOOK_S seconds.
+# The driver waits at most ANSWER_S seconds for an answer of one process.
 # Members end if the driver is silent for 30 s.
 ANSWER_S = 10.0
 END_S = 120.0  # Members have `END_S` seconds to finish a training cycle and write a checkpoint.
@@ -74,7 +74,7 @@ class Driver:
         self.evaluation: Evaluation | None = None
         self.best = BestAgent(run.path)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # Time since which fewer than min_bundles bundles have been running.
+        self._short_since: float | None = None  # Fewer than min_bundles bundles have been running since `_short_since`.
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
         at = self.at
@@ -262,7 +262,7 @@ class Driver:
 
 
 STALE_SHARE = 0.05
-"""Share of pushes discarded as too old above which the run logs a warning."""
+"""The run logs a warning if more than this share of the pushes is discarded as too old."""
 FEWEST_PUSHES = 1_000
 
 

@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 
 class GlobalReplay:
-    """The part of the global replay that runs in the replay's own process. Every member that samples fills an equal
-    part of the replay's memory. Batches are drawn uniformly from the transitions of all members."""
+    """`GlobalReplay` runs in the global replay's own process. Every member that samples fills an equal part of the
+    replay's memory. Batches are drawn uniformly from the transitions of all members."""
 
     def __init__(self, setup: Setup, sources: int, life: int):
         """`sources` is the number of members that sample. `life` counts the processes that have run this replay, from
@@ -108,14 +108,14 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # Maximum number of rollouts not yet stored, and of batches drawn ahead.
+IN_FLIGHT = 2  # At most two rollouts wait to be stored, and at most two batches are drawn ahead.
 LOOK_S = 0.05
-SIZE_S = 0.5  # Seconds between two polls of a replay that has too few transitions.
+SIZE_S = 0.5  # A replay with too few transitions is polled every SIZE_S seconds.
 
 
 class RemoteReplay(Replay):
-    """A client of the global replay that sends rollouts, and fetches batches before the learner needs them. If the
-    global replay's process is lost, the client searches for the replay's new process.
+    """`RemoteReplay` is a client of the global replay: it sends rollouts, and fetches batches before the learner needs
+    them. If the global replay's process is lost, the client searches for the replay's new process.
 
     Checkpoints do not contain the transitions of the global replay.
     """
@@ -228,7 +228,9 @@ class ReplayKeeper:
         self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = None  # Time (time.monotonic()) of the next start, or None while a process runs.
+        self._starts_at: float | None = (
+            None  # `_starts_at` is the start time of the next process; None while a process runs.
+        )
         self._start()
 
     def _start(self) -> None:

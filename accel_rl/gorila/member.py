@@ -58,7 +58,7 @@ class Member:
     def run(self, slot: int, slots: int) -> int:
         """Run this member to its end, and return the env steps of the run. `slot` and `slots` are explained in
         `member_config`."""
-        warnings.simplefilter("ignore")  # The driver prints these warnings, so members suppress them.
+        warnings.simplefilter("ignore")  # The driver prints warnings about settings, so members suppress such warnings.
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
         folder = self._folder()
@@ -120,8 +120,8 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 
 class ServerUpdates(SingleProcess):
-    """The communicator of a member, which does not share its batches with other members. Schedules that count updates
-    use the number of updates in the shards."""
+    """`ServerUpdates` is the communicator of a member, which does not share its batches with other members. Schedules
+    that count updates use the number of updates in the shards."""
 
     sync: ShardedSync | None = None
 
@@ -191,7 +191,7 @@ class MemberClock(Clock):
         self._exchange = exchange
         self._config = config
         self._line = line
-        self._env_steps = 0  # This process has taken `_env_steps` env steps.
+        self._env_steps = 0  # The member's process has taken `_env_steps` env steps.
         # A member's counts include the env steps and updates of its earlier processes.
         self._earlier = Work()
         if state is not None:
@@ -202,7 +202,7 @@ class MemberClock(Clock):
                 outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
             )  # fmt: skip
         self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
-        """The counts and the recent episodes of the member's last report."""
+        """`last` has the counts and the recent episodes of the member's last report."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken
@@ -231,8 +231,8 @@ class MemberClock(Clock):
 
 
 class MemberBarrier(Barrier):
-    """A barrier at which members do not wait, because the shards own the parameters and all other state belongs to one
-    member."""
+    """Members do not wait at a `MemberBarrier`, because the shards own the parameters and all other state belongs to
+    one member."""
 
     def __init__(self, clock: MemberClock, line: BoardLine):
         self._clock, self._line = clock, line
@@ -270,7 +270,8 @@ def member_context(
 
 
 class _Central(Exchange):
-    """The parameter exchange of the process that owns a machine's central parameters and does not learn itself."""
+    """`_Central` is the parameter exchange of the process that owns a machine's central parameters and does not learn
+    itself."""
 
     sync: LockedChunks
 

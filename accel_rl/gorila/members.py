@@ -38,13 +38,13 @@ class Seat:
     role: Role
     life: int
     actor: Any = None
-    placing: Any = None  # Request to Ray for placing the member's process, or None after Ray's answer.
+    placing: Any = None  # Ray has not yet answered the request `placing`, to place the member's process.
     place: Place | None = None
     slot: int = 0
-    running: Any = None  # The member runs inside this Ray call.
-    done_at_start: int = 0  # The member's process began at this sum of env steps and updates.
+    running: Any = None  # `running` is the Ray call inside which the member runs.
+    done_at_start: int = 0  # The member's process began when env steps plus updates were `done_at_start`.
     failed_starts: int = 0  # Counts consecutive processes without an env step or update.
-    # Time (time.monotonic()) of the member's next start, or None while its process runs.
+    # The member's next process starts at `starts_at`; None while a process runs.
     starts_at: float | None = None
     ended: bool = False
 
@@ -76,9 +76,9 @@ class Members:
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        # Failed starts of all members since the run's last progress, and the run's counts at that time.
+        # Failed starts of all members are counted since the run's last progress.
         self._failed_starts, self._done = 0, 0
-        self._done_at = time.monotonic()  # The run made its last progress at this time.
+        self._done_at = time.monotonic()  # The run made its last progress at the time `_done_at`.
         self._slots: dict[str, int] = {}  # Maps each machine to the number of shares of its cores.
         for seat in self.seats:
             self._start(seat)
@@ -290,8 +290,8 @@ class Evaluated(NamedTuple):
 
 
 class RemoteEvaluator:
-    """The driver's handle of the evaluator, which plays one evaluation at a time. If the evaluator's process dies,
-    another process plays the evaluation again."""
+    """`RemoteEvaluator` is the driver's handle of the evaluator, which plays one evaluation at a time. If the
+    evaluator's process dies, another process plays the evaluation again."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
         """`seed` is the run's seed."""
@@ -300,7 +300,7 @@ class RemoteEvaluator:
         self._seed = seed
         self._actor: Any = None
         self._asked: tuple[int, int] | None = None  # A requested evaluation is described by (env_steps, steps).
-        self._call: Any = None  # The Ray call that plays the evaluation, or None until `_starts_at`.
+        self._call: Any = None  # A Ray call plays the evaluation; None until `_starts_at`.
         self._starts_at = 0.0
         self._deaths = Deaths()
         self.replaced = 0

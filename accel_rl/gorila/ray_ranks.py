@@ -140,7 +140,7 @@ class RayStarter:
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """The output and exit code of a rank's process since the last poll."""
+    """`RankState` has the output and the exit code of a rank's process since the last poll."""
 
     code: int | None  # The process's exit code is negative for a signal.
     output: bytes
@@ -194,8 +194,8 @@ class RankActor:
 
 
 class RayRank:
-    """The driver's handle of a rank. The driver prints the rank's output, which reports the rank's progress, on
-    stderr."""
+    """`RayRank` is the driver's handle of a rank. The driver prints the rank's output, which reports the rank's
+    progress, on stderr."""
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
         """`actor` is a `RankActor` whose rank has started. `address` is the address of the rank's node."""

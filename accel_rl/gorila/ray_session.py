@@ -211,14 +211,14 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
     while True:
         try:
             return actor.remote(*arguments)
-        except ValueError as e:  # The name of a dead actor is not free yet.
+        except ValueError as e:
             if time.monotonic() > deadline:
                 raise RunError(f"{name} cannot start: {e}") from e
             time.sleep(0.05)
 
 
 MARK = "ACCEL_RL_RAY_FOLDER"
-"""The environment variable in all processes of a Ray session that contains the session's folder."""
+"""In all processes of a Ray session, the environment variable `MARK` contains the session's folder."""
 DRIVER_LOG = "python-core-driver-"
 NODE_S = 60  # A node of a local cluster must join within NODE_S seconds.
 GRACE_S = 1.0  # Processes may end by themselves within GRACE_S seconds.
@@ -339,7 +339,7 @@ def wait_for_end(parent: int, fd: int) -> None:
 
 
 def main(folder: str, parent: str, fd: str) -> None:
-    # The watcher process must survive these signals to end the session.
+    # The watcher process must survive Ctrl-C and SIGTERM to end the session.
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, signal.SIG_IGN)
     wait_for_end(int(parent), int(fd))
@@ -347,8 +347,8 @@ def main(folder: str, parent: str, fd: str) -> None:
 
 
 class LocalCluster:
-    """A Ray cluster on this machine, whose nodes have their own object stores and processes. Node 0 is the head, to
-    which this process is connected."""
+    """A `LocalCluster` is a Ray cluster on one machine, whose nodes have their own object stores and processes. Node 0
+    is the head, to which this process is connected."""
 
     def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
         self.ray = ray
@@ -389,7 +389,7 @@ class LocalCluster:
         """Return the process ids of a node, including its actors."""
         result: list[int] = []
         for raylet in self._raylets(i):
-            with suppress(psutil.Error):  # The process may already have ended.
+            with suppress(psutil.Error):
                 process = psutil.Process(raylet.pid)
                 result += [p.pid for p in (process, *process.children(recursive=True))]
         return result

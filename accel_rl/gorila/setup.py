@@ -28,7 +28,7 @@ ENDLESS = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The settings of a run, and the names by which the run's processes find each other."""
+    """`Setup` has the settings of a run, and the names by which the run's processes find each other."""
 
     config: dict[str, Any]
     """`config` has the settings of the run, from `Resolved.to_dict`."""
@@ -67,8 +67,8 @@ class Setup:
 class Place:
     """A `Place` names the Ray node and the machine on which a process runs."""
 
-    node: str  # Ray's identifier of the node
-    machine: str  # The machine of the node; several nodes may share one machine's cores.
+    node: str
+    machine: str  # Several Ray nodes may be on one machine and share its cores.
     pid: int
 
     @classmethod

@@ -16,7 +16,7 @@ from accel_rl.optim.accumulated import Accumulated, Point, add_
 from accel_rl.optim.optimizer import Optimizer
 
 Answer = Literal["accepted", "stale", "duplicate", "not finite"]
-"""A shard's answer to a push. The shard updates its parameters only if it answers `accepted`.
+"""`Answer` is a shard's answer to a push of a gradient. The shard updates its parameters only if it answers `accepted`.
 
 `stale` means that the gradient was computed at parameters that are too old or of another epoch. `duplicate` means that
 the shard has already answered this push or a later push of the same learner. `not finite` means that the gradient or
@@ -30,9 +30,9 @@ class Version(NamedTuple):
     epoch: int
     """The epoch identifies one start of the shard. Versions of different epochs cannot be compared."""
     updates: int
-    """Number of updates that the shard's parameters contain."""
+    """The shard's parameters contain `updates` updates."""
     pushes: int
-    """Number of pushes that the shard's parameters contain, since the epoch began. An accumulated push contains several
+    """The shard's parameters contain `pushes` pushes since the epoch began. An accumulated push contains several
     updates."""
 
 
@@ -42,11 +42,12 @@ class Push:
 
     learner: str
     sequence: int
-    """Number of the push, counted from 1. A learner's pushes to a shard must arrive in the order of these numbers."""
+    """`sequence` is the number of the push, counted from 1. A learner's pushes to a shard must arrive in the order of
+    these numbers."""
     version: Version
-    """Version of the parameters at which the gradient was computed."""
+    """The gradient was computed at this version of the parameters."""
     learning_rate: float
-    gradient: Tensor  # [n] float32, on the host
+    gradient: Tensor
 
     @property
     def size(self) -> int:
@@ -58,14 +59,15 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class AccumulatedPush:
-    """The updates that the learners of one machine have made to one slice since the machine's last push."""
+    """`AccumulatedPush` has the updates that the learners of one machine have made to one slice since the machine's
+    last push."""
 
     learner: str  # `learner` is the name of the learner's machine.
     sequence: int
     version: Version
-    """Version of the parameters at which the accumulated updates began."""
+    """The accumulated updates began at this version of the parameters."""
     parts: list[Accumulated]
-    """The updates of consecutive parts of the slice, whose numbers of updates may differ."""
+    """`parts` has the updates of consecutive parts of the slice, whose numbers of updates may differ."""
 
     @property
     def size(self) -> int:
@@ -77,24 +79,24 @@ class AccumulatedPush:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A shard's answer to a pull."""
+    """A `Pulled` is a shard's answer to a pull of parameters."""
 
     version: Version
-    parameters: Tensor | None  # [n], a copy on the host, or None if the learner has this version
+    parameters: Tensor | None  # The parameters [n] are copied to the host; None if the learner has the newest version.
     optimizer: dict[str, Any] | None = None  # A requested copy of `Optimizer.state_dict` is in the host's memory.
 
 
 @dataclass(slots=True)
 class ShardCounts:
-    """Numbers of pushes to a shard, by the shard's answer."""
+    """`ShardCounts` has the numbers of pushes to a shard, by the shard's answer."""
 
     accepted: int = 0
     stale: int = 0
     duplicates: int = 0
     refused: int = 0
-    """Number of pushes that were not finite."""
+    """`refused` counts pushes that were not finite."""
     delay: int = 0
-    """Sum over all accepted pushes of the push's age, which is the number of other pushes since its version."""
+    """`delay` sums the ages of all accepted pushes; a push's age is the number of other pushes since its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class Snapshot:
     """A `Snapshot` has copies of all state of a shard."""
 
     parameters: Tensor  # [n]
-    optimizer: dict[str, Any]  # `Optimizer.state_dict` of the shard
+    optimizer: dict[str, Any]
     updates: int
     sequences: dict[str, int]  # Maps each learner to the sequence number of its last push.
     counts: ShardCounts
@@ -119,21 +121,22 @@ _NAMES: dict[Answer | None, str] = {
 
 @dataclass(slots=True)
 class PushCounts:
-    """Numbers of a learner's pushes by the shards' answers. An update is one push to each shard."""
+    """`PushCounts` has the numbers of a learner's pushes, by the shards' answers. An update is one push to each
+    shard."""
 
     accepted: int = 0
     stale: int = 0
     duplicates: int = 0
     refused: int = 0
-    """Number of pushes that a shard rejected because the gradients are not finite."""
+    """`refused` counts pushes that a shard rejected because the gradients were not finite."""
     lost: int = 0
-    """Number of pushes without an answer, of which it is unknown whether the shard applied them."""
+    """`lost` counts pushes without an answer, which the shard may or may not have applied."""
     outliers: int = 0
     """`outliers` counts the gradients that the learner discarded because of the loss of their batch."""
     outliers_won: int = 0
-    """Number of gradients discarded as outliers whose batch has a reward above 0."""
+    """`outliers_won` counts gradients of batches with a positive reward that were discarded as outliers."""
     batches_won: int = 0
-    """Number of batches with a reward above 0, counted while the outlier guard is on."""
+    """`batches_won` counts batches with a positive reward, while the outlier guard is on."""
 
     def note(self, answer: Answer | None) -> None:
         """Count a push by the shard's answer. None means that the shard did not answer the push."""

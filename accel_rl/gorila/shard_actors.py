@@ -19,7 +19,7 @@ LOCATE_S = 10.0
 
 
 class ShardActor:
-    """The process of a Ray actor that contains one shard, and executes calls from Ray and from sockets one after
+    """A `ShardActor` is a Ray actor that contains one shard, and executes calls from Ray and from sockets one after
     another."""
 
     def __init__(self, shard: Shard, threads: int):
@@ -51,7 +51,7 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
     try:
         return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
     except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-        return None  # No running actor has this name.
+        return None
 
 
 class ActorCall:
@@ -99,7 +99,7 @@ class RayShards:
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
         self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)
         self.status = [shard.status() for shard in shards]
-        """The (version, counts) in each shard's last answer."""
+        """`status` has the (version, counts) of each shard's last answer."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
 
@@ -153,7 +153,7 @@ class RayShards:
 
     def refresh(self, timeout_s: float) -> None:
         """Wait for the current `status` of each living shard."""
-        self._asked = [None] * len(self.names)  # The outstanding answers are older than the restored state.
+        self._asked = [None] * len(self.names)  # Outstanding answers of the shards are older than the restored state.
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):

@@ -61,13 +61,13 @@ class ShardedSync(GradientSync):
         self.learner = learner
         self.parts = chunks(len(flat.data), config.shards)
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
-        self._versions: list[Version | None] = [None] * len(self.parts)  # The learner's parameters have these versions.
-        self._sequence = 0  # The last push had this sequence number.
-        # The number of pulls, and for each shard the number of the last pull that returned parameters.
+        self._versions: list[Version | None] = [None] * len(self.parts)
+        self._sequence = 0  # The learner's last push had the sequence number `_sequence`.
+        # Pulls are numbered, and each shard has the number of the last pull that returned parameters.
         # Each shard has a (push, pull) per unanswered update, with the oldest update first.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
-        # The shards have not received these snapshots of a loaded state yet.
+        # Snapshots of a loaded state wait here until the shards have received them.
         self._snapshots: list[Snapshot] | None = None
         self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
         self.skips = SkippedUpdates(torch.device("cpu"))

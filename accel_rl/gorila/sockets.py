@@ -129,12 +129,12 @@ TOKEN_S = 10.0  # A new connection must prove within TOKEN_S seconds that it kno
 
 
 class Endpoint(NamedTuple):
-    """The address of a shard's server, and the token that its callers must know."""
+    """An `Endpoint` is the address of a shard's server, with the token that callers must know."""
 
     host: str
     port: int
     token: str
-    """The secret that callers must know."""
+    """`token` is the secret that callers of the shard must know."""
 
 
 class ShardServer:
@@ -158,13 +158,13 @@ class ShardServer:
         self._socket.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # The socket may already be closed.
+        with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._socket.accept()
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):  # The caller has closed the connection.
+        with connection, contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.settimeout(TOKEN_S)
             if not challenge(connection, self.endpoint.token):
@@ -185,7 +185,8 @@ class ShardServer:
 
 
 Locate = Callable[[str], Endpoint | None]
-"""A function that returns the endpoint of the shard with this name, or None while the shard has no server."""
+"""`Locate` is a function that returns the endpoint of the shard with the given name, or None while the shard has no
+server."""
 CONNECT_S = 10.0
 SILENT_S = 20  # A host counts as lost after `SILENT_S` seconds without data or acknowledgements.
 
@@ -215,7 +216,7 @@ class SocketTransport:
 
 
 class SocketCall:
-    """A call to a shard that a background thread sends."""
+    """A `SocketCall` is a call to a shard that a background thread sends."""
 
     def __init__(self, name: str):
         self._name, self._over = name, threading.Event()
@@ -274,7 +275,7 @@ class _Caller:
                     request.call.end(answer)
                 else:
                     request.call.end(error=ValueError(answer) if kind == "ValueError" else RuntimeError(answer))
-            del request  # Free the request's tensors.
+            del request
         self._disconnect()
 
     def _asked(self, message: list[Any]) -> Any:

@@ -9,7 +9,7 @@ from accel_rl.gorila.shard import Shard
 from accel_rl.system.errors import RunError
 
 Method = Literal["join", "push", "pull", "status", "snapshot", "restore"]
-"""The methods of `Shard` that can be called through a transport."""
+"""`Method` lists the methods of `Shard` that can be called through a transport."""
 
 
 class ShardUnavailable(RunError):
@@ -18,7 +18,7 @@ class ShardUnavailable(RunError):
 
 
 class Future(Protocol):
-    """The answer to a call, which may not have arrived yet."""
+    """A `Future` is the answer to a call of a shard, which may not have arrived yet."""
 
     def done(self) -> bool:
         """Return whether `result` can return or raise without waiting."""
@@ -42,7 +42,7 @@ class Transport(Protocol):
 
 
 class Answered:
-    """A call that has been executed."""
+    """`Answered` is a call of a shard that has been executed."""
 
     def __init__(self, value: Any):
         self._value = value
@@ -79,7 +79,7 @@ class ShardCalls:
         self.transport, self._timeout_s = transport, timeout_s
         self._silent_since: list[float | None] = [
             None
-        ] * transport.shards  # Each shard's first lost call is at this time; None if the shard answers.
+        ] * transport.shards  # Each shard has the time of its first lost call, or None if the shard answers.
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
         """Call a shard without waiting for the answer."""

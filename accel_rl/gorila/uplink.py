@@ -24,23 +24,23 @@ from accel_rl.system.errors import ConfigError
 
 
 class _Piece(NamedTuple):
-    """Consecutive parameters that are in one chunk and in one shard."""
+    """A `_Piece` has consecutive parameters that are in one chunk and in one shard."""
 
     chunk: int
     shard: int
-    whole: slice  # The piece is this slice of all parameters.
+    whole: slice  # `whole` is the piece's slice of all parameters.
     in_chunk: slice
 
 
 class _State:
-    """All parameters and the optimizer's state, copied chunk by chunk while the ranks continue."""
+    """`_State` has all parameters and the optimizer's state, copied chunk by chunk while the ranks continue."""
 
     def __init__(self, size: int, names: list[str], pieces: int):
         # The vectors [P] are the parameters and the optimizer's state.
         self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}
         self.numbers: list[dict[str, float]] = [
             {} for _ in range(pieces)
-        ]  # The optimizer's state also has these scalars.
+        ]  # `numbers` has the scalars of the optimizer's state.
 
     def point(self, i: int, piece: _Piece) -> Point:
         """Return views of piece number i."""
@@ -89,10 +89,10 @@ class Uplink:
         self._base, self._taken, self._pulled = (_State(size, list(decay), len(self._pieces)) for _ in range(3))
         self._base_updates = [0] * len(central.parts)  # Counts the updates in the base values of each chunk.
         self._taken_updates = [0] * len(central.parts)
-        self._versions: list[Version] = []  # The base values of each shard have this version.
-        self._sequence = 0  # The last push had this sequence number.
+        self._versions: list[Version] = []  # `_versions` has the version of each shard's base values.
+        self._sequence = 0  # The uplink's last push had the sequence number `_sequence`.
         self._sent: list[tuple[Future, Future]] | None = (
-            None  # (push, pull) of each shard, or None if no push is in flight
+            None  # Each shard has a (push, pull); None means that no push is in flight.
         )
         self.counts = PushCounts()
         self.bytes_moved = 0

@@ -118,7 +118,7 @@ class _Order:
     """`forward` indexes the weight in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of a product's right
     operand."""
     back: Tensor
-    """Index for the transpose of each tap, or empty for byte inputs, which have no gradient."""
+    """`back` is an index for the transpose of each tap, or empty for byte inputs, which have no gradient."""
     gradient: Tensor
     """`gradient` has the position of each weight's gradient in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
     inner]."""

@@ -14,7 +14,7 @@ WORD = 8  # A machine word has 8 bytes.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameStacks:
-    """Observations whose frames are not gathered yet, described by the positions of their frames.
+    """`FrameStacks` describes observations by the positions of their frames, which are not gathered yet.
 
     `frames` are [R, B, *frame_shape], `t` and `b` [N] int64, and `age` [N] uint8, as in `gather_stacks`. Some layers
     read the frames in place, and accept this object instead of a tensor [N, stack, *frame_shape]. All other layers call
@@ -102,7 +102,7 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
 
-# Every rollout needs the same cells, and building the cells takes as long as copying some stacks.
+# Every rollout needs the same index of cells, and building the index takes as long as copying some stacks.
 @functools.lru_cache(1024)
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the cells (t, b), [T * n] each, of the first T steps."""

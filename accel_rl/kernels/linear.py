@@ -11,7 +11,7 @@ from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
 MAX_ROWS = 64  # limit of src/nn/linear_small_batch.h
-MIN_COLUMNS = 256  # For narrower layers, a CPU library is as fast.
+MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, a CPU library is as fast.
 
 
 def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
@@ -78,8 +78,8 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _GradInPlace(torch.autograd.Function):
-    """A linear layer whose backward writes the weight's gradient in place. `parameter` is the same weight inside a
-    tuple, so that autograd does not track this reference."""
+    """`_GradInPlace` is a linear layer whose backward pass writes the weight's gradient in place. `parameter` is the
+    same weight inside a tuple, so that autograd does not track this reference."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, parameter: tuple[Tensor]) -> Tensor:

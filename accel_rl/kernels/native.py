@@ -70,7 +70,7 @@ def _team() -> int:
 
 
 Observe = Callable[[str, list[Any], tuple[Any, ...]], None]
-"""A function of (kernel name, the numbers passed to the kernel, the Python arguments from which these numbers were
+"""`Observe` is a function of (kernel name, numbers passed to the kernel, Python arguments from which the numbers were
 made)."""
 
 

@@ -19,7 +19,7 @@ def gather_batch(ring: RingArrays, cell: Tensor) -> Gathered:
     return gather(ring, cell, may_overlap=True)
 
 
-# Torch infers the operator's schema from these annotations, which must list the fields of RingArrays one by one.
+# Torch infers the operator's schema from the annotations, which must list the fields of RingArrays one by one.
 @torch.library.custom_op("accel_rl::gather_transitions", mutates_args=())
 def gather_transitions(
     frames: Tensor,

@@ -1,5 +1,5 @@
-"""The Triton kernel that gathers a batch of transitions. This module is imported only for a CUDA device, or to compile
-the kernel.
+"""The Triton kernel of this module gathers a batch of transitions. This module is imported only for a CUDA device, or
+to compile the kernel.
 
 One program copies one frame of one observation of sample i, which is frame j of obs_tm1 (j < STACK) or of obs_t. Each
 program iterates over the n steps of its sample. The first program of a sample also stores the return, the discount and
@@ -35,7 +35,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     last = first  # The transition ends after step `last`.
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
-    if CLIPS:  # The comparison is written so that NaN stays NaN.
+    if CLIPS:  # The nested comparisons keep NaN.
         total = tl.where(total > clip, clip, tl.where(total < -clip, -clip, total))
     discount = tl.where((flag & TERMINATED) != 0, 0.0, gamma)
     goes_on = (flag & STOPS) == 0
@@ -54,7 +54,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     tl.store(discount_t + i, discount, mask=j == 0)
     tl.store(a_tm1 + i, tl.load(action + first % size).to(tl.int64), mask=j == 0)
 
-    is_next = j >= STACK  # True if frame j belongs to the next observation.
+    is_next = j >= STACK  # If true, frame j belongs to the next observation.
     lag = STACK - 1 - j % STACK  # The newest frame has lag 0.
     known = tl.load(age + tl.where(is_next, last, first) % size).to(tl.int32) + is_next.to(tl.int32)
     shown = lag <= known

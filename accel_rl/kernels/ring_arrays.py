@@ -5,23 +5,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # Each step's `flags` consist of these bits.
+TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # The `flags` of each stored step consist of four bits.
 Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 """`Gathered` has the fields obs_tm1, obs_t, r_t, discount_t, a_tm1 of a `ReplayBatch`."""
 
 
 class RingArrays(NamedTuple):
-    """The arrays of `size` cells, with B cells per row, and the settings of n-step returns (`replays.returns`). Cell c
-    is stored at index c modulo size. The next step of the same environment is cell c + B."""
+    """`RingArrays` has the arrays of `size` cells, with B cells per row, and the settings of n-step returns
+    (`replays.returns`). Cell c is stored at index c modulo size. The next step of the same environment is cell c +
+    B."""
 
     frames: Tensor
-    """[size, *frame_shape] is the newest frame of the observation before the step."""
+    """`frames` [size, *frame_shape] is the newest frame of the observation before the step."""
     finals: Tensor
-    """[slots, *frame_shape] are the last frames of episodes."""
+    """`finals` [slots, *frame_shape] has the last frames of episodes."""
     age: Tensor
     """[size] uint8 is the number of steps since the episode's first frame, saturating."""
     action: Tensor
-    """[size] uint8 or int16."""
+    """`action` [size] is uint8 or int16."""
     reward: Tensor
     """[size] float32, raw."""
     flags: Tensor

@@ -111,7 +111,7 @@ class ProgressDisplay:
 
 
 class Silent(ProgressDisplay):
-    """The display of ranks other than 0, which prints only messages."""
+    """`Silent` is the display of ranks other than 0, and prints only messages."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
         super().__init__(total, done, label, unit)

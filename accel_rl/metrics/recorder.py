@@ -29,7 +29,7 @@ class Recorder:
         names = [(name, self._counts[g]) for g in groups for name in g]
         sums: dict[str, float] = {}
         counts: dict[str, int] = {}
-        for (name, n), total in zip(names, totals, strict=True):  # One name can be in several groups.
+        for (name, n), total in zip(names, totals, strict=True):  # A metric's name can be in several groups of metrics.
             sums[name], counts[name] = sums.get(name, 0.0) + total, counts.get(name, 0) + n
         self._sums, self._counts = {}, {}
         return {name: total / counts[name] for name, total in sums.items()}

@@ -26,9 +26,9 @@ COLUMNS = (
     *("eval_score", "eval_score_std", "eval_episodes", "eval_steps"),
     *WALL_CLOCK,
 )
-"""Columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""
+"""`COLUMNS` lists the columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""
 PREFIXES = ("info/", "secondary/")
-"""Prefixes of further columns that are not metrics of updates."""
+"""Columns with one of these prefixes are not metrics of updates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

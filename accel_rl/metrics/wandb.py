@@ -67,7 +67,7 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
             config=config.to_dict(),
             settings=settings,
         )
-    except Exception as e:  # An error of the service must not end the run.
+    except Exception as e:  # An error of Weights & Biases must not end the run.
         logger.warning(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
         return []
     return [WandbSink(run)]

@@ -11,8 +11,8 @@ from accel_rl.kernels.linear import head_linear, hidden_linear
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 LayerNorm = Literal["none", "before", "after"]
-"""Position of a layer norm (Ba et al. 2016, arXiv:1607.06450) over all features of a layer: none, before or after each
-activation."""
+"""A layer norm (Ba et al. 2016, arXiv:1607.06450) over all features of a layer is before or after each activation, or
+nowhere (none)."""
 
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:

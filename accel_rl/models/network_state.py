@@ -13,8 +13,8 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# Classes of torch that compute the same in train mode and in eval mode.
-# All modules of this project also compute the same in both modes.
+# The listed classes of torch compute the same in train mode and in eval mode.
+# All modules of this project also compute the same in train mode and in eval mode.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
     nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,

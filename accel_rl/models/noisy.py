@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Constants of the finaliser of splitmix64 (Steele et al. 2014): multipliers and shifts, as signed 64-bit numbers.
+# The multipliers and shifts are those of splitmix64's finaliser (Steele et al. 2014), as signed 64-bit numbers.
 _STEP = -0x61C8864680B583EB
 _MIX_1 = -0x40A7B892E31B1A47
 _MIX_2 = -0x6B2FB644ECCEEE15

@@ -15,7 +15,7 @@ from accel_rl.system.hardware import say_once
 Precision = Literal["float32", "tfloat32", "bfloat16"]
 """With tfloat32, a GPU multiplies float32 numbers with 10 bits of mantissa and adds in float32."""
 CPUINFO = Path("/proc/cpuinfo")
-# For batches with fewer rows, converting a layer's weights takes longer than multiplying by them.
+# For batches below 128 rows, converting a layer's weights takes longer than the multiplication.
 WORTH_CONVERTING = 128
 
 
@@ -36,7 +36,7 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
     lower precision than float32."""
     if precision == "tfloat32" and not Device(device).queues_work:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
-    # torch.export and torch.compile fail if the newer `fp32_precision` differs from these settings.
+    # torch.export and torch.compile fail if torch's newer setting `fp32_precision` differs from its older settings.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tfloat32"
 
 
@@ -45,7 +45,7 @@ def multiplies_bfloat16() -> bool:
     return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
 
 
-@functools.cache  # The result is cached, because this function is called at every step of a rollout.
+@functools.cache  # The flags are cached, because they are read at every step of a rollout.
 def _flags(cpuinfo: Path) -> frozenset[str]:
     try:
         return frozenset(cpuinfo.read_text().split())

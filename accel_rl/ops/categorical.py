@@ -1,4 +1,4 @@
-"""Distributions of returns over fixed atoms (Bellemare et al. 2017, arXiv:1707.06887)."""
+"""This module has operations on distributions of returns over fixed atoms (Bellemare et al. 2017, arXiv:1707.06887)."""
 
 import torch
 from torch import Tensor

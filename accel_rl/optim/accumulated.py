@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-NOT_NEGATIVE = "square"  # Every optimizer has an average or sum of squared gradients of this name.
+NOT_NEGATIVE = "square"  # Every optimizer has an average or a sum of squared gradients named "square".
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Accumulated:
     """`Accumulated` is the accumulated result of `updates` updates of n parameters."""
 
     updates: int
-    step: Tensor  # [n], the sum of the optimizer's steps: theta <- theta - step
+    step: Tensor  # `step` [n] is the sum of the optimizer's steps: theta <- theta - step.
     added: dict[str, Tensor]  # The optimizer's state vector x becomes decay^updates x + added.
 
     def is_finite(self) -> bool:
@@ -38,7 +38,7 @@ class Point:
     """A `Point` has parameters and their optimizer's state at one moment."""
 
     parameters: Tensor  # [n]
-    optimizer: dict[str, Any]  # `Optimizer.state_dict`, whose numbers count updates
+    optimizer: dict[str, Any]  # The optimizer's state is a `state_dict`, whose numbers count updates.
 
     def part(self, part: slice) -> "Point":
         """Return views of a slice of the parameters and of the state's tensors."""

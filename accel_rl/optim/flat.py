@@ -22,7 +22,7 @@ class FlatParameters:
         self.named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
-        # The two extra numbers are summed over ranks together with the gradient.
+        # Two numbers after the gradient are summed over ranks together with the gradient.
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}

@@ -12,7 +12,7 @@ differently from vector instructions."""
 _PIECE = 1024 * ALIGNMENT  # A piece has 256 KiB of each vector, so that four pieces fit in a core's second-level cache.
 
 Rate = float | Tensor
-"""A learning rate: a number, or a scalar [] on the GPU, where a captured update reads its current value."""
+"""A learning rate is a number, or a scalar [] on the GPU, where a captured update reads its current value."""
 
 
 class Optimizer(Protocol):

@@ -13,7 +13,7 @@ SEGMENT_BYTES = (
     32 * 2**20
 )  # Each checkpoint writes the incomplete segment again, which has half the size of a segment on average.
 _CELLS = ("frames", "age", "action", "reward", "flags")
-_KNOWN_TO_HOST = ("age", "flags")  # The ring itself copies these arrays to a GPU.
+_KNOWN_TO_HOST = ("age", "flags")  # The ring itself copies `age` and `flags` to a GPU.
 
 
 class History:

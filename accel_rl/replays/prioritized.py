@@ -36,7 +36,7 @@ class Prioritized:
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
-        # Captured draws and updates read and write these tensors, so the tensors may only be changed in place.
+        # Captured draws and updates access `highest` and `_beta`, so both tensors may only be changed in place.
         self.highest = torch.ones((), device=ring.device)  # New transitions have the largest priority^alpha so far.
         self._beta = torch.zeros((), dtype=torch.float64, device=ring.device)
         self.beta = beta

@@ -30,8 +30,8 @@ NONE = -1
 
 
 class FinalFrames:
-    """A pool of final frames in numbered slots, which grows if all slots are in use. The host assigns the slots of
-    final frames."""
+    """`FinalFrames` is a pool of final frames in numbered slots, which grows if all slots are in use. The host assigns
+    the slots of final frames."""
 
     def __init__(self, spec: EnvSpec, slots: int, staging: Staging):
         """`staging` copies frames to the device that stores the pool."""
@@ -78,22 +78,22 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # A kernel without huge pages uses ordinary pages.
+        with contextlib.suppress(OSError):  # A Linux kernel without huge pages uses ordinary pages.
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()
 
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step. Rewards are
-    clipped to +- `reward_clip`; 0 means no clipping."""
+    """`NStep` has the settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step.
+    Rewards are clipped to +- `reward_clip`; 0 means no clipping."""
 
     n: int = 1
     gamma: float = 0.99
     reward_clip: float = 1.0
 
 
-STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes of this mean length.
+STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes with a mean length of 200 steps.
 
 
 class FrameRing:
@@ -129,8 +129,8 @@ class FrameRing:
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
-        self.refused = 0  # Number of eligible cells that cannot be drawn because one of their n steps is missing.
-        # These int64 tensors [] on the ring's device describe which cells of the ring can be drawn.
+        self.refused = 0  # Some eligible cells cannot be drawn, because one of their n steps is missing.
+        # Int64 tensors [] on the ring's device describe which cells of the ring can be drawn.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
@@ -197,7 +197,7 @@ class FrameRing:
         host = self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
-        known = rollout.on_host  # The host can read these arrays without waiting for a GPU.
+        known = rollout.on_host  # The host can read the arrays of `known` without waiting for a GPU.
         source = rollout if Device(self.device).queues_work else known
         terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
         flags = terminated * TERMINATED + ended * ENDED + valid * VALID

@@ -18,7 +18,7 @@ HOST_FANOUT, GPU_FANOUT = 32, 1024
 
 
 class SumTree:
-    """A tree of n weights >= 0, which are initially 0. Weights are float32, and sums are float64."""
+    """A `SumTree` has n weights >= 0, which are initially 0. Weights are float32, and sums are float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
         """`fanout` is the number of entries that are summed into one entry; 0 selects the fastest number for the

@@ -22,14 +22,13 @@ class Uniform:
         self.ring, self.replacement = ring, replacement
         self.communicator: Communicator = SINGLE_PROCESS
         self.generator = torch.Generator(ring.device).manual_seed(seed)
-        self._largest = 0  # The largest batch so far had this size.
+        self._largest = 0  # The largest batch so far had `_largest` transitions.
 
     @property
     def key(self) -> Hashable:
         """Return the state, other than tensors at fixed addresses, on which a captured draw depends."""
-        few = (
-            not self.replacement and len(self.ring) < self._largest
-        )  # True while the size of a batch depends on the number of transitions in the replay.
+        # If `few`, the size of a batch depends on the number of transitions in the replay.
+        few = not self.replacement and len(self.ring) < self._largest
         return self.ring.refused > 0, len(self.ring) if few else None
 
     def appended(self, before: tuple[int, int]) -> None:

@@ -11,14 +11,14 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
 TAUS = np.linspace(0.0, 2.0, 41)
-"""Human-normalised scores (shares) at which performance profiles are evaluated."""
+"""Performance profiles are evaluated at these human-normalised scores (shares)."""
 SIZE = 95  # Bootstrap intervals cover 95 percent.
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its 95 % bootstrap interval over seeds, stratified by game. The bounds of the interval are NaN
-    for one seed."""
+    """`Interval` has an estimate and its 95 % bootstrap interval over seeds, stratified by game. The bounds of the
+    interval are NaN for one seed."""
 
     value: float
     low: float
@@ -92,7 +92,7 @@ def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray,
 def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> float:
     """Return the probability that a run of x [seeds, games] is better than a run of y [seeds, games], averaged over
     games. Ties count half (the statistic of Mann & Whitney)."""
-    pairs = x[:, None] - y[None]  # [seeds of x, seeds of y, games]
+    pairs = x[:, None] - y[None]
     return float(((pairs > 0) + 0.5 * (pairs == 0)).mean())
 
 

@@ -1,4 +1,5 @@
-"""Training scores beside those that libraries publish, at equal env steps, with a verdict where the seeds allow one."""
+"""This module compares training scores with scores that libraries publish, at equal env steps, with a verdict if there
+are enough seeds."""
 
 import math
 import statistics as stats
@@ -35,7 +36,7 @@ class Comparison:
 
     @property
     def arrived(self) -> list[Run]:
-        """The runs that have a training score at the published env steps."""
+        """Return the runs that have a training score at the published env steps."""
         least = (1 - TOLERANCE) * self.published.env_steps
         return [r for r in self.runs if r.env_steps >= least and r.online[0].size]
 
@@ -47,7 +48,7 @@ class Comparison:
 
     @property
     def evaluations(self) -> list[float]:
-        """Evaluations of the same runs that are the last ones until the published env steps."""
+        """Return the last evaluation of each run until the published env steps."""
         most = (1 + TOLERANCE) * self.published.env_steps
         results = []
         for run in self.arrived or self.runs:

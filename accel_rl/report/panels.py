@@ -12,7 +12,7 @@ from accel_rl.results import run_settings
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 
-COLUMNS, PANELS = 3, 12  # A picture without rows has this number of columns, and at most this number of panels.
+COLUMNS, PANELS = 3, 12  # A picture without rows has at most COLUMNS columns and PANELS panels.
 ROW_COLUMNS = 6  # A picture with rows has six panels in each row.
 REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
 
@@ -60,7 +60,7 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
     for axis, panel in zip(axes.flat, panels, strict=False):
         lines |= _draw(axis, panel, colour)
     longest = max((len(name) for name in lines), default=1)
-    # The factors are inches of a name at this font size.
+    # The factors convert the length of a name to inches.
     fitting = max(1, min(4, int(4.2 * columns / (0.5 + 0.075 * longest))))
     figure.legend(
         list(lines.values()), list(lines), loc="outside lower center", ncols=min(fitting, len(lines)), fontsize=8

@@ -14,8 +14,8 @@ COLUMNS = 3
 
 @dataclass(frozen=True)
 class Search:
-    """The ended trials of a search, from its trials.csv, in the order of their scores. Trials without a score come
-    last."""
+    """`Search` has the ended trials of a search, from its trials.csv, in the order of their scores. Trials without a
+    score come last."""
 
     name: str
     settings: Sequence[str]
@@ -48,7 +48,7 @@ class Search:
                     axis.set_xscale("log")
                     axis.minorticks_off()
                 else:
-                    axis.locator_params("x", nbins=4)  # More than 4 numbers of five digits would overlap.
+                    axis.locator_params("x", nbins=4)  # More than 4 tick labels of five digits would overlap.
             axis.set_xlabel(setting, fontsize=9)
             axis.set_ylabel("score", fontsize=8)
             axis.tick_params(labelsize=8)

@@ -21,7 +21,7 @@ Q_LEARNING = {"dqn": "DQN", "c51": "Categorical-DQN", "rainbow": "Rainbow"}
 FAMILIES = tuple(f for pair in POLICY_GRADIENTS.values() for f in pair) + tuple(
     prefix + name for name in Q_LEARNING.values() for prefix in ("", "Async-")
 )
-"""Families in the order of the figures, from top to bottom."""
+"""`FAMILIES` lists the families of algorithms in the order of the figures, from top to bottom."""
 
 
 def ranks(settings: Settings) -> int:

@@ -52,10 +52,11 @@ def paper_table(
 
 
 MARK = "*"
-"""Mark of a number that was measured with settings other than the paper's."""
+"""The mark `MARK` means that a number was measured with settings other than the paper's."""
 
 Differences = Callable[[Settings], list[str]]
-"""A function that returns the settings in which a run differs from those of its published number."""
+"""`Differences` is a function that returns the settings in which a run differs from the settings of its published
+number."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Run:
     repeated: str = ""
     """`repeated` names runs of the same settings, game and seed, or is ""."""
     unfinished: str = ""
-    """A note on missing data, or ""."""
+    """`unfinished` is a note on missing data, or ""."""
 
     def score(self, which: str) -> float:
         """Return a score of the run, or NaN if the run has no such score.

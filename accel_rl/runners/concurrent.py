@@ -30,7 +30,7 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import pin
 
-# While the sampler waits for the trainer, the sampler checks at this interval, in seconds, whether the run must end.
+# While the sampler waits for the trainer, the sampler checks every LOOK_S seconds whether the run must end.
 LOOK_S = 0.2
 
 
@@ -87,9 +87,11 @@ class Concurrent:
         self.period = period
         self.behaviour = self.algo.behaviour()
         self._rollouts = 0  # Counts rollouts of the current period; 0 before the first period.
-        self._owed = [0 for _ in self.learners]  # Env steps of the period, for each learner, whose updates are due.
+        self._owed = [
+            0 for _ in self.learners
+        ]  # `_owed` has each learner's env steps of the period whose updates are due.
         self._staged: list[Rollout] = []
-        self._found: list[tuple[str, UpdateMetrics]] = []  # The updates of the current period had these metrics.
+        self._found: list[tuple[str, UpdateMetrics]] = []  # `_found` has the metrics of the current period's updates.
         self._pause = threading.Event()
         self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
         self._device = Device(self.algo.device)

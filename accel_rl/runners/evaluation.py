@@ -10,7 +10,8 @@ from accel_rl.samplers.episodes import Episode
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Raw scores and lengths (in env steps) of complete evaluation episodes, with the evaluation protocol."""
+    """An `Evaluation` has the raw scores and the lengths (in env steps) of complete evaluation episodes, with the
+    evaluation protocol."""
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -75,9 +76,9 @@ class Result:
     """A `Result` has the final scores and counts of a run."""
 
     env_steps: int
-    score: float  # The last episodes had this mean online score.
+    score: float  # `score` is the mean online score of the last episodes.
     evaluation: Evaluation | None
-    exit_code: int  # 0 for success, or 128 + the number of the signal that stopped the run
+    exit_code: int  # The exit code is 0, or 128 + the number of the signal that stopped the run.
     wall_s: float
 
     def to_dict(self) -> dict[str, Any]:

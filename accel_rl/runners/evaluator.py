@@ -19,7 +19,7 @@ from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import hardware
 
 CHUNK = 16  # Every 16 steps the evaluator checks for finished environments.
-# Every environment makes at least this number of steps, so an evaluation of few steps uses fewer environments.
+# Every environment makes at least 500 steps, so an evaluation of few steps uses fewer environments.
 MIN_STEPS_PER_ENV = 500
 
 

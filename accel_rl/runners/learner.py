@@ -80,7 +80,7 @@ class Learner:
         called after each update. If `pause`, called after `between`, returns True, the learning phase ends early."""
         all_metrics: list[UpdateMetrics] = []
         # Switching a network between training and eval mode takes at least 20 microseconds.
-        # Networks that behave the same in both modes therefore stay in eval mode.
+        # Networks that behave the same in training and eval mode therefore stay in eval mode.
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
@@ -200,7 +200,9 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
     for name, x in sync.get("optimizer", {}).items():
         if isinstance(x, Tensor):
             moved[name] = x[order] if x.shape == order.shape else x
-        elif isinstance(x, list) and len(set(x)) > 1:  # The list has one entry per chunk or shard of the parameters.
+        elif (
+            isinstance(x, list) and len(set(x)) > 1
+        ):  # The list of optimizer states has one entry per chunk or shard of the parameters.
             raise ValueError(f"the network's layers are in another order, and {name} of the optimizer is {x} by parts")
         else:
             moved[name] = x

@@ -1,5 +1,5 @@
-"""A training run in one process, as plain code that computes the same as a fast run without its optimizations, ranks,
-processes and files.
+"""This module is a training run in one process, as plain code that computes the same as a fast run without its
+optimizations, ranks, processes and files.
 
     result = train(default_config("ppo") with a game)
 

@@ -37,10 +37,10 @@ class SamplerPlan(NamesEngine):
     worker_cores: tuple[int | None, ...]  # Each worker process is pinned to a core; None means not pinned.
     shares_cores: bool
     act_threads: int  # Each inference operation uses `act_threads` threads.
-    act_cores: tuple[int, ...] = ()  # The inference thread is pinned to these cores, or not pinned if empty.
+    act_cores: tuple[int, ...] = ()  # The inference thread is pinned to `act_cores`, or not pinned if empty.
     inference_cores: tuple[
         tuple[int, ...], ...
-    ] = ()  # Each group's inference thread runs on these cores; empty if one thread infers for all.
+    ] = ()  # Each group's inference thread has its own cores; empty if one thread infers for all.
 
     @property
     def in_process(self) -> bool:
@@ -68,7 +68,7 @@ class RankPlan:
     rank: int
     size: int
     placement: Placement
-    groups: int  # Every worker steps a part of each of these groups of environments.
+    groups: int  # Every worker steps a part of each of `groups` groups of environments.
     sampler: SamplerPlan
 
     @property

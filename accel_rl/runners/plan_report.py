@@ -21,8 +21,8 @@ class RankMemory:
     has a GPU. With the device engine, rollouts are only on the device."""
 
     rollouts: int
-    simulators: int  # The device engine or the worker processes need at most these bytes.
-    replay: int  # The replay buffer needs these bytes, or 0 without a replay buffer.
+    simulators: int  # The device engine or the worker processes need at most `simulators` bytes.
+    replay: int  # The replay buffer needs `replay` bytes.
     replay_device: str
     on_device: bool = False  # If true, environments and rollouts are only on the rank's device.
 

@@ -10,7 +10,7 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 
 
 class PullingAgent:
-    """An agent that pulls the central parameters after every `steps` steps of each environment.
+    """A `PullingAgent` pulls the central parameters after every `steps` steps of each environment.
 
     Several threads may act at the same time, each for its own group of environments. A pull waits until no thread is
     acting, and no thread begins to act during a pull, so that inference never reads partly replaced parameters.
@@ -23,7 +23,7 @@ class PullingAgent:
         # Maps the first environment of a group to the group's inference calls since the last pull.
         self._acted: dict[int, int] = {}
         self._refreshed = gradient_sync.refreshed
-        self._counting = Lock()  # Only the thread that holds this lock counts inference calls and pulls parameters.
+        self._counting = Lock()  # Only the thread that holds `_counting` counts inference calls and pulls parameters.
         self._idle = Condition()
         self._threads_acting = 0
 

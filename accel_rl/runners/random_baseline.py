@@ -12,7 +12,7 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.system.errors import ConfigError
 
 FRAMES = 6
-"""Emulated frames per action: 60 frames a second / 10 Hz (Nair et al. 2015, section 5.2)."""
+"""Each action takes 6 emulated frames: 60 frames a second / 10 Hz (Nair et al. 2015, section 5.2)."""
 
 
 def at_10_hz(config: Resolved) -> Resolved:

@@ -23,7 +23,7 @@ USAGE = ("cpu_s", "joules")
 
 @dataclass(slots=True)
 class Counters:
-    """The env steps of the run, and the env steps at the last evaluation, report and checkpoint."""
+    """`Counters` has the env steps of the run, and the env steps at the last evaluation, report and checkpoint."""
 
     env_steps: int = 0
     evaluated_at: int = 0
@@ -50,8 +50,8 @@ class Reporter:
         self._sinks: list[Sink] = []
         self._csv: CsvSink | None = None
         self._episodes = 0  # The last row of metrics was written after `_episodes` episodes.
-        self._wall_before = 0.0  # Wall time, in seconds, of earlier processes of this run.
-        self._usage_before: dict[str, float] = {}  # CPU time and energy of earlier processes, NaN if unknown
+        self._wall_before = 0.0  # Earlier processes of the run took this wall time in seconds.
+        self._usage_before: dict[str, float] = {}  # CPU time and energy of earlier processes are NaN if unknown.
         self._began = self._row_at = time.monotonic()
         self._cpu_began = cpu_seconds()
         self._energy = PackageEnergy()

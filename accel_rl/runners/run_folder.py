@@ -168,7 +168,7 @@ def _place(written: Path, file: Path) -> None:
         os.link(written, file)  # A hard link makes the complete file appear atomically.
     except FileExistsError:
         raise
-    except OSError:  # The file system has no hard links.
+    except OSError:  # Some file systems have no hard links.
         with open(file, "x") as f:
             f.write(written.read_text())
 

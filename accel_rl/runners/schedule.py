@@ -15,9 +15,10 @@ class Schedule(Protocol):
     built like `Lockstep`."""
 
     interrupted: Callable[[], bool]
-    """A function that is called during a cycle; when it returns True, the cycle ends early."""
+    """`interrupted` is a function that is called during a cycle; when the function returns True, the cycle ends
+    early."""
     sampled: Callable[[int], None]
-    """A function called with the env steps of the cycle that have been sampled."""
+    """`sampled` is a function that is called with the number of env steps that the cycle has sampled."""
 
     @property
     def pending(self) -> bool:

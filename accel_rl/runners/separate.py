@@ -1,4 +1,5 @@
-"""Schedules for ranks that sample without learning, or learn without sampling, and share a replay."""
+"""The schedules of this module are for ranks that sample without learning, or learn without sampling, and share a
+replay."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,12 +18,12 @@ from accel_rl.runners.ranks.context import Exchange
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 
-WAIT_S = 0.05  # Seconds between two polls while the replay has too few transitions.
+WAIT_S = 0.05  # The replay is polled every WAIT_S seconds while it has too few transitions.
 UPDATES_A_CYCLE = 8
 
 
 class _Part:
-    """The common base class of the schedules `Sampling` and `Learning`."""
+    """`_Part` is the base class of the schedules `Sampling` and `Learning`."""
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
     sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
@@ -75,7 +76,7 @@ class Learning(_Part):
 
 
 class NoSampler:
-    """The sampler of a rank that does not sample, whose methods do nothing."""
+    """`NoSampler` is the sampler of a rank that does not sample, and its methods do nothing."""
 
     T = B = 0
     buffers = dropped = 0

@@ -47,7 +47,7 @@ class BestAgent:
         the result of `agent_state`. Raises RunError if the disk is full."""
         if not evaluation.mean > self.score:  # The mean is NaN if no episode ended, and then the network is not stored.
             return False
-        self._kept.clean()  # Remove the files of an interrupted write.
+        self._kept.clean()
         number = max(self._kept.steps(), default=0) + 1
         self._kept.save(number, {"env_steps": env_steps, "evaluation": evaluation.to_dict(), "learner": state})
         self._score = evaluation.mean

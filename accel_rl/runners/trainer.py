@@ -167,7 +167,7 @@ class Trainer:
             self.saver.restore(self._state)
         self.saver.checkpoints.clean()
         self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
-        self._state = None  # Free the checkpoint's tensors.
+        self._state = None
         self.sampler.start()
         self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)

@@ -17,7 +17,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
 FPS = 60 / 4  # An agent step of Atari repeats its action for 4 frames of 1/60 s.
-LARGE = 400  # Pictures of at most this height in pixels are enlarged.
+LARGE = 400  # Pictures with a height of at most 400 pixels are enlarged.
 INSTALL = "pip install 'accel_rl[video]'"
 
 

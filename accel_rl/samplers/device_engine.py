@@ -128,7 +128,9 @@ class DeviceEngine:
 
     def _packed(self, state: bytes) -> bytes:
         result = CounterState.from_bytes(state)
-        rng: Any = decorrelation_rng(result.seed).bit_generator.state  # The generator is not needed after the start.
+        rng: Any = decorrelation_rng(
+            result.seed
+        ).bit_generator.state  # The random generator is not needed after the start.
         header = {"kind": "batch", "waiting": False, "age": result.age, "rng": rng}
         return pack(header, pack(self._kind, state))
 

@@ -14,8 +14,8 @@ from accel_rl.samplers.workers.stepper import BUFFERS
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
-    """The environments of a sampler, from which an engine is built. A user's engine, `--sampler.engine module:Class`,
-    is built as `Class(setup)`."""
+    """`EngineSetup` describes the environments of a sampler, from which an engine is built. A user's engine,
+    `--sampler.engine module:Class`, is built as `Class(setup)`."""
 
     env: ResolvedEnv
     spec: EnvSpec
@@ -34,7 +34,7 @@ class EngineSetup:
     buffers: int = BUFFERS
     """The memory has room for `buffers` rollouts."""
     starts_file: str = ""
-    """File of saved states in which episodes begin. With an empty string, episodes begin with a reset of the
+    """Episodes begin in states of the file `starts_file`. With an empty string, episodes begin with a reset of the
     environment."""
 
 

@@ -9,8 +9,8 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A division of B environments into `groups` x `workers` equal slices. The assignment of seeds to environments does
-    not depend on the number of workers.
+    """A `Grouping` divides B environments into `groups` x `workers` equal slices. The assignment of seeds to
+    environments does not depend on the number of workers.
 
     With `dedicated_workers`, each group has its own workers, the same number for all groups, and groups are served in
     order of arrival. Without `dedicated_workers`, every worker steps a part of each group.
@@ -85,7 +85,7 @@ DEVICE_ENGINES = ("device",)
 
 
 class NamesEngine:
-    """Base class of settings and plans that contain the name of an engine."""
+    """`NamesEngine` is the base class of settings and plans that contain the name of an engine."""
 
     __slots__ = ()
     engine: str

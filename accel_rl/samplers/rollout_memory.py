@@ -50,7 +50,7 @@ class RolloutMemory(Protocol):
 
 
 class HostMemory:
-    """Rollouts in host memory, as the arrays that an engine writes."""
+    """`HostMemory` has rollouts in host memory, as the arrays that an engine writes."""
 
     resident = False
 

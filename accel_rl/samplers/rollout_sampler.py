@@ -23,12 +23,12 @@ class RolloutSampler(Protocol):
     collected."""
     episodes: EpisodeTracker
     finished: list[Episode]
-    """The episodes that ended in the last rollout."""
+    """`finished` lists the episodes that ended in the last rollout."""
     idle: np.ndarray | None
-    """Mask [B] of environments that are not stepped, in an evaluation."""
+    """The mask `idle` [B] marks environments that an evaluation does not step."""
 
     dropped: int
-    """Number of rollout parts that lost workers left invalid, since the start or the last `reseed`."""
+    """`dropped` counts the rollout parts that lost workers left invalid, since the start or the last `reseed`."""
 
     def start(self) -> None:
         """Begin the first episodes, if `collect` has not done so."""

@@ -81,14 +81,14 @@ class Sampler:
         self._player = acceleration.player(self.server.device) if self.memory.resident else None
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
         self.episodes = self._new_tracker()
-        self.finished: list[Episode] = []  # These episodes ended in the last rollout.
+        self.finished: list[Episode] = []  # `finished` lists the episodes that ended in the last rollout.
         self.idle: np.ndarray | None = None  # The mask [B] is true for environments that an evaluation does not step.
         self._has_warned = False
         self.dropped = 0  # Counts the rollout parts that lost worker processes left invalid.
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
-        self._in_threads: set[int] = set()  # Threads infer for the rollouts in these buffers.
+        self._in_threads: set[int] = set()  # Threads infer for the rollouts in the buffers `_in_threads`.
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._is_started = self._awaits_initial = False
@@ -130,7 +130,7 @@ class Sampler:
                     continue
                 self._open()
                 self._begin(agent, self._buffer)
-            # Whether the next rollout is inferred in the same way as the running rollout.
+            # If true, the next rollout is inferred in the same way as the running rollout.
             is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
             # While environments are missing, a worker may join before the next rollout, so environments pause.
@@ -232,7 +232,7 @@ class Sampler:
     def _finish(self) -> Rollout:
         """Wait for the last step of the current buffer's rollout, and return the rollout."""
         is_ahead, in_threads = self.phase is Phase.AHEAD, self._buffer in self._in_threads
-        self.phase = Phase.IDLE  # The phase stays idle if the next statement raises.
+        self.phase = Phase.IDLE
         if in_threads:
             self._in_threads.remove(self._buffer)
             assert self._threads is not None

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Same:
-    """A key that is equal to another key only if both refer to the same object. The key keeps the object alive."""
+    """A `Same` is equal to another key only if both refer to the same object. The key keeps the object alive."""
 
     def __init__(self, value: object):
         self.value = value

@@ -17,8 +17,8 @@ from accel_rl.speed.call_graph import CallRecorder
 
 
 class _StepMemory(NamedTuple):
-    """A part of a rollout whose address depends on the step t: the part starts at begin + t * step and has `bytes`
-    bytes."""
+    """A `_StepMemory` is a part of a rollout whose address depends on the step t: the part starts at begin + t * step
+    and has `bytes` bytes."""
 
     begin: int
     step: int
@@ -60,8 +60,8 @@ class CapturedInference(Inference):
             never = "the compiled kernels are not built"
         self._eligibility = capturable.Eligibility(never)
         self._captures: dict[int, _Capture] = {}
-        self._uncapturable: set[int] = set()  # The network of these groups cannot be captured.
-        self._served: set[int] = set()  # These groups were served since the key changed.
+        self._uncapturable: set[int] = set()  # The inference of groups in `_uncapturable` cannot be captured.
+        self._served: set[int] = set()  # Groups in `_served` were served since the key changed.
         # Maps each buffer to the rollout's number, the rollout and its uniform numbers.
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
         self._placed: dict[int, int] = {}  # Maps each group to the rollout whose memory its graph uses.

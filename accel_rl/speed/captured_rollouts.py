@@ -19,7 +19,7 @@ class CapturedRollouts:
         self._graphs = CudaGraphs(device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._enabled = enabled
-        # The keys are (whether all actions are drawn before the rollout, buffer).
+        # Keys are pairs (all actions are drawn before the rollout, buffer).
         self._replays: dict[tuple[bool, int], Replay] = {}
         self._played: dict[tuple[bool, int], int] = {}  # Counts the rollouts that were launched from Python.
 

@@ -26,15 +26,15 @@ from accel_rl.system.hardware import say_once
 logger = logging.getLogger(__name__)
 
 Update = Callable[[Any], Mapping[str, Tensor | float]]
-"""A function batch -> metrics that makes one update."""
+"""`Update` is a function batch -> metrics that makes one update."""
 MOST = 16
-"""Maximum number of kinds of batches that have graphs. Updates with further kinds of batches run from Python."""
+"""At most `MOST` kinds of batches have graphs. Updates with further kinds of batches run from Python."""
 
 
 class _Graph(NamedTuple):
     replay: Replay
     names: tuple[str, ...]
-    sums: Tensor  # The last replay of the graph wrote its metrics here.
+    sums: Tensor  # The last replay of the graph wrote its metrics into `sums`.
     batch: StaticBatch | None
     reads: Reads
 
@@ -57,7 +57,7 @@ class CapturedUpdates:
         self._algo = algo
         self._update = update
         self._graphs = CudaGraphs(algo.device)
-        self._numbers: dict[Hashable, int] = {}  # This rank's kinds of batches are numbered from 1.
+        self._numbers: dict[Hashable, int] = {}  # The rank's kinds of batches are numbered from 1.
         self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to its captured graph.
         self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to the number of updates before its capture.
         self._logged: set[str] = set()
@@ -102,7 +102,7 @@ class CapturedUpdates:
     def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
         """Return the numbers of the next update's kinds of batches on all ranks that share them, or None if the update
         runs from Python. `is_limited` means that the kind of batch counts against MOST."""
-        if not self.enabled:  # `enabled` is the same on all ranks.
+        if not self.enabled:  # The flag `enabled` is the same on all ranks.
             return None
         if kind is None:
             self._refuse("a batch has parts on the host, or that cannot be copied")
@@ -197,8 +197,8 @@ def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
 
 
 class ScheduledTensors(Schedules):
-    """Schedules whose values are scalar tensors [] on a device. `progress`, `env_steps` and `counted` are Python
-    numbers."""
+    """`ScheduledTensors` has schedules whose values are scalar tensors [] on a device. `progress`, `env_steps` and
+    `counted` are Python numbers."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()

@@ -13,7 +13,8 @@ from accel_rl.system.devices import runtime
 Replay = Callable[[], object]
 
 WARM_UP = 2
-"""Number of runs on the capture's stream before the capture, so that libraries initialise themselves."""
+"""Before a capture, an operation runs `WARM_UP` times on the capture's stream, so that libraries initialise
+themselves."""
 
 
 @contextmanager

@@ -13,7 +13,7 @@ _NUMBERS = (bool, int, float, str, type(None))
 
 
 class Reads:
-    """The attributes of an algorithm that an update has read, with their values when they were read."""
+    """`Reads` has the attributes of an algorithm that an update has read, with their values at that time."""
 
     def __init__(self, algo: Algorithm):
         self._algo = algo

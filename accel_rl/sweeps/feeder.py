@@ -14,8 +14,8 @@ from accel_rl.system import child
 from accel_rl.system.placement import Slot
 
 logger = logging.getLogger(__name__)
-PATIENCE_S = 60.0  # A stopped run has this many seconds to save a checkpoint.
-BAD_INPUT = 2  # A run that exits with this code has wrong settings, so the sweep does not restart the run.
+PATIENCE_S = 60.0  # A stopped run has PATIENCE_S seconds to save a checkpoint.
+BAD_INPUT = 2  # A run with exit code 2 has wrong settings, so the sweep does not restart the run.
 
 
 @dataclass

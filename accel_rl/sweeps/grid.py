@@ -32,7 +32,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
-PLAIN = ("game", "algorithm")  # Folder names contain only the values of these settings, not their names.
+PLAIN = ("game", "algorithm")  # Folder names contain only the values of `game` and `algorithm`, not their names.
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
 # Shorter evaluations would take longer than their steps suggest, because their last episodes are completed.
 FEW_STEPS = 100
 MOST_EVALUATIONS = 10
-# A scaled run has at least this many periods (concurrent mode) or target-network intervals (Gorila cluster).
+# A scaled run has at least 20 periods (concurrent mode) or target-network intervals (Gorila cluster).
 PERIODS = 20
 
 

@@ -23,8 +23,8 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
 TIMEOUT_S = 3600.0
-"""Minimum timeout, in seconds, of workers and ranks in idle time, because other programs may use all cores for
-minutes."""
+"""In idle time, timeouts of workers and ranks are at least `TIMEOUT_S` seconds, because other programs may use all
+cores for minutes."""
 PAUSED = "paused.json"
 """The file paused.json of a paused sweep lists [process id, creation time] of each stopped process."""
 

@@ -17,8 +17,9 @@ from accel_rl.system.placement import Slot, chosen_gpus, describe_slots, describ
 
 @dataclass(frozen=True)
 class Needs:
-    """Numbers of GPUs and cores that a training run requests. A run that requests more than the machine has gets all of
-    the machine. `cores` applies only to runs without GPUs. A run with `gpus` = 0 gets only cores on any machine.
+    """`Needs` has the numbers of GPUs and cores that a training run requests. A run that requests more than the machine
+    has gets all of the machine. `cores` applies only to runs without GPUs. A run with `gpus` = 0 gets only cores on any
+    machine.
 
     If the number of GPUs determines the number of ranks, the GPUs must divide the number of environments, `shared`;
     otherwise `shared` is 0.
@@ -75,7 +76,7 @@ def named_members(config: TrainConfig) -> str:
 
 @dataclass(frozen=True)
 class Placing:
-    """Options that place a sweep's runs on the machine, stored in the sweep's folder for --resume."""
+    """`Placing` has the options that place a sweep's runs on the machine, stored in the sweep's folder for --resume."""
 
     gpus: str = "all"
     """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With none, the slots consist of cores only."""
@@ -206,7 +207,7 @@ def starts(
     """
     used = {p for slot in in_use for p in slot.held}
     claimed: set[int] = set()
-    exhausted: set[Size] = set()  # Sizes in this set have no unclaimed slot left.
+    exhausted: set[Size] = set()
     result = []
     for name in in_order(waiting, sizes):
         size = sizes[name]

@@ -21,8 +21,7 @@ Sampler = Literal["tpe", "random"]
 SCORES = {"evaluation": "eval_score", "online": "score"}
 """Maps each objective of a search to the column of metrics.csv that contains the score."""
 PERIODS = 20
-"""Number of times per run that a run's online score is compared with the scores of other runs at the same number of env
-steps."""
+"""A run's online score is compared `PERIODS` times with the scores of other runs at the same number of env steps."""
 WARM_UP = 4
 """A run is not pruned during this many comparison periods at its start."""
 FIRST_TRIALS = 5
@@ -39,8 +38,9 @@ def optuna() -> ModuleType:
 
 
 class Study:
-    """An Optuna study, stored in a folder: study.log has all trials, and trials.csv has the trials that have ended.
-    Each trial is a training run, and higher scores are better. `seed` is the seed of Optuna's sampler of settings."""
+    """A `Study` is an Optuna study in a folder: study.log has all trials, and trials.csv has the trials that have
+    ended. Each trial is a training run, and higher scores are better. `seed` is the seed of Optuna's sampler of
+    settings."""
 
     def __init__(self, folder: Path, sampler: Sampler, pruner: Pruner, seed: int):
         self._folder, self._optuna = folder, optuna()

@@ -90,8 +90,8 @@ class View:
 
 
 class Display:
-    """A context manager that displays a live table of runs on a terminal; without a terminal, it prints a line at
-    intervals to stderr.
+    """`Display` is a context manager that displays a live table of runs on a terminal, or prints lines to stderr
+    without a terminal.
 
     The display starts no thread, because a run's PR_SET_PDEATHSIG refers to the thread that started the run.
     """

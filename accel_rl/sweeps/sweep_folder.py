@@ -28,7 +28,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.folder_lock import Holder
 
 PRUNED = "pruned"
-"""Status of a run that a search has ended early."""
+"""`PRUNED` is the status of a run that a search has ended early."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class SweepFolder:
         return None if holder is None else holder.pid
 
 
-TAIL = 8_192  # The last row of metrics.csv fits into this number of bytes.
+TAIL = 8_192  # The last row of metrics.csv fits into TAIL bytes.
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,8 @@ SHARE_OF_MEMORY = 0.95  # The replays of a run may use 95 % of the free memory.
 
 @dataclass(frozen=True)
 class ClusterNeeds:
-    """Resources that a Gorila run needs on all of its machines together. The memory of the processes themselves is not
-    counted.
+    """`ClusterNeeds` has the resources that a Gorila run needs on all of its machines together. The memory of the
+    processes themselves is not counted.
 
     `cores` is the number of cores of each member. `replay` is the size in bytes of each bundle's replay. `shared` is
     the size in bytes of the single global replay.
@@ -204,7 +204,7 @@ def describe_clusters(configs: Iterable[TrainConfig], machine: Machine, at_once:
     result: Counter[ClusterNeeds] = Counter()
     for config in configs:
         kind = replace(config, env=replace(config.env, game="pong" if config.env.game else ""), seed=0)
-        if kind not in known:  # Runs that differ only in the game need the same resources.
+        if kind not in known:  # Runs of a sweep that differ only in the game need the same resources.
             known[kind] = cluster_needs(config, machine)
         if (needs := known[kind]) is not None:
             result[needs] += 1

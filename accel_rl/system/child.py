@@ -20,7 +20,8 @@ from pathlib import Path
 from types import ModuleType
 
 VARIABLE = "ACCEL_RL_IMPORTS"
-"""The environment variable with the search path and the packages' folders, which the child process removes."""
+"""The environment variable `VARIABLE` has the search path and the packages' folders; the child process removes the
+variable."""
 
 
 def command(module: str, *arguments: str) -> list[str]:

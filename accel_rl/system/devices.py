@@ -1,4 +1,5 @@
-"""Unified access to CPUs and GPUs: the accelerator that torch finds, and its module of streams, events and graphs."""
+"""This module gives unified access to CPUs and GPUs: the accelerator that torch finds, and its streams, events and
+graphs."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any

@@ -12,8 +12,8 @@ class ConfigError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run could not continue, for example because a worker died with --strict or a disk is full. The error message is
-    one line."""
+    """A `RunError` means that a run could not continue, for example because a worker died with --strict or a disk is
+    full. The error message is one line."""
 
 
 def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 
 class EventHandler(logging.Handler):
-    """A logging handler that passes each message of accel_rl's loggers, as one line, to `write`, or to `warn` if the
-    message is a warning."""
+    """`EventHandler` is a logging handler that passes each message of accel_rl's loggers, as one line, to `write`, or
+    to `warn` if the message is a warning."""
 
     def __init__(self, write: Callable[[str], None], warn: Callable[[str], None]):
         super().__init__(logging.INFO)

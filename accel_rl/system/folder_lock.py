@@ -1,4 +1,4 @@
-"""A lock on a folder, so that only one process at a time writes a run's or a sweep's files."""
+"""This module locks a folder, so that only one process at a time writes a run's or a sweep's files."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ PATIENCE_S = 0.5  # `holder` holds the lock for less than PATIENCE_S seconds.
 
 
 class Holder(NamedTuple):
-    """The process that holds a folder's lock."""
+    """A `Holder` is the process that holds a folder's lock."""
 
     pid: int
     host: str

@@ -1,4 +1,4 @@
-"""Output to a terminal, a pipe or a log file that may fail while a run trains."""
+"""This module keeps a run training when output to a terminal, a pipe or a log file fails."""
 
 import contextlib
 import os
@@ -8,8 +8,8 @@ from typing import Any, TextIO
 
 
 class SteadyStream:
-    """A text stream that replaces its file by /dev/null after an error, for example of a closed terminal, a pipe whose
-    reader has ended, or a full disk. All other attributes are those of the stream."""
+    """A `SteadyStream` is a text stream that replaces its file by /dev/null after an error, for example of a closed
+    terminal, a pipe whose reader has ended, or a full disk. All other attributes are those of the stream."""
 
     def __init__(self, stream: TextIO, on_error: Callable[[str], None]):
         """`on_error` receives a line about the error."""

@@ -29,7 +29,7 @@ class Placement:
     server_cores: tuple[int, ...]  # The action server and the learner run on server_cores.
     torch_threads: int  # Each operation of the learner uses `torch_threads` threads.
     device: str
-    # Number of threads per operation during inference.
+    # Each inference operation uses act_threads threads.
     # If worker processes share the cores with inference, inference uses half of the cores.
     act_threads: int = 1
     # A concurrent trainer runs on learner_cores, and other trainers run on server_cores.

@@ -24,28 +24,25 @@ def before_torch() -> None:
         # OpenMP threads spin for about 0.1 ms, the time between two operations.
         os.environ.setdefault("GOMP_SPINCOUNT", "6000")
     if os.environ.get("LD_PRELOAD", "").find("malloc") >= 0:
-        return  # The process uses another allocator than glibc's.
+        return
     try:
         mallopt = ctypes.CDLL(None).mallopt
     # Windows has no library of all symbols, so CDLL(None) raises TypeError.
     except (AttributeError, OSError, TypeError):
-        return  # The C library is not glibc. A failure affects only the speed.
+        return  # With another C library than glibc, only the speed suffers.
     mallopt(_M_MMAP_THRESHOLD, 2**30)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_M_TOP_PAD, 64 * 2**20)
 
 
 def open_standard_descriptors() -> None:
-    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed.
-
-    A closed standard descriptor's number would be given to the next descriptor, such as the rollouts' shared memory,
-    and a process would print into the memory.
-    """
+    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. A closed standard descriptor's number would
+    be given to the next descriptor, such as the rollouts' shared memory, and a process would print into the memory."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # The lowest free number is `descriptor`.
+            opened = os.open(os.devnull, os.O_RDWR)  # `os.open` returns the lowest free number, which is `descriptor`.
             assert opened == descriptor
             os.set_inheritable(descriptor, True)
             if getattr(sys, name) is None:

@@ -13,7 +13,7 @@ def cpu_seconds() -> float:
     """Return the CPU time of this process and of all processes that it has started, in seconds."""
     total = sum(os.times()[:4])
     for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # The child has ended.
+        with contextlib.suppress(psutil.Error):
             times = child.cpu_times()
             total += times.user + times.system + times.children_user + times.children_system
     return total

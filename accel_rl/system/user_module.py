@@ -16,7 +16,7 @@ def import_user_module(name: str) -> ModuleType:
     """
     try:
         folder = os.getcwd()
-    except FileNotFoundError:  # The current folder has been removed.
+    except FileNotFoundError:
         folder = ""
     if name.endswith(".py"):
         folder, name = os.path.split(os.path.abspath(name))

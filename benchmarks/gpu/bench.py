@@ -28,7 +28,8 @@ class Goal:
 
 @dataclass
 class Result:
-    """A part's table, goals and notes. `cases` has all alternating measurements."""
+    """A `Result` has the table, goals and notes of one part of the benchmark. `cases` has all alternating
+    measurements."""
 
     columns: Sequence[str]
     rows: list[list[Any]] = field(default_factory=list)

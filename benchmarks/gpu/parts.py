@@ -1,4 +1,4 @@
-"""The parts of the benchmark, in their order, each with its time."""
+"""This module lists the parts of the benchmark in their order, each with its time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from benchmarks.gpu.bench import Bench, Result
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the benchmark. `seconds` is the part's time, including its start, and `tiny` the time with
-    `--tiny`."""
+    """A `Part` is one part of the benchmark. `seconds` is the part's time, including its start, and `tiny` the time
+    with `--tiny`."""
 
     does: str
     measure: Callable[[Bench], Result]

@@ -1,4 +1,5 @@
-"""The sizes of the measurements on a real GPU, and tiny sizes with which the simulated device takes seconds."""
+"""This module has the sizes of the measurements on a real GPU, and tiny sizes with which the simulated device takes
+seconds."""
 
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ class Sizes:
     ppo_horizon: int = 16
     ppo_minibatch: int = 512  # The published code of Stooke & Abbeel 2018 has minibatches of 512.
     batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
-    q_network: str = "dqn"  # Stooke & Abbeel 2018 call this network DQN-Net.
+    q_network: str = "dqn"  # "dqn" is the network DQN-Net of Stooke & Abbeel 2018.
     at_once: int = 8
     intensity: float = 8.0  # Each transition is used 8 times, as in the paper.
     replay_size: int = 250_000
@@ -27,7 +28,7 @@ class Sizes:
     target_interval: int = 10_000
     samplers: tuple[int, ...] = (1, 2, 4, 8)
     daley_network: str = "nature"  # "nature" is the network of Mnih et al. 2015.
-    period: int = 10_000  # Daley & Amato 2021, table 5: C
+    period: int = 10_000  # A period has C = 10,000 steps in table 5 of Daley & Amato 2021.
     daley_start: int = 5_000
     draws: tuple[int, ...] = (32, 512, 2_048)
     capacity: int = 100_000  # Separately measured replay buffers have a capacity of 100,000.

@@ -102,7 +102,7 @@ class AleVectorAsync(AleVector):
     name, halves = "AtariVectorEnv send/recv", 2
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action)  # The action is for the environments of the last recv.
+        self.env.send(action)  # An action is for the environments of the last recv.
         self.obs = self.env.recv()[0]
 
 
@@ -146,8 +146,8 @@ class EnvPoolAsync(EnvPool):
 
 @dataclass(frozen=True)
 class MakeOne:
-    """A picklable function that builds one preprocessed environment [H, W, 1], for peers that need a function per
-    environment."""
+    """`MakeOne` is a picklable function that builds one preprocessed environment [H, W, 1], for peers that need a
+    function per environment."""
 
     shape: Shape
     stacked: bool

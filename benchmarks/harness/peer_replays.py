@@ -1,4 +1,4 @@
-"""Replays of other packages with a common interface, each set up as its manual describes.
+"""This module gives replays of other packages a common interface; each replay is set up as its manual describes.
 
 All replays are filled with pictures of 84x84 in stacks of four from `B` simulators, and each package stores frames as
 compactly as it can. A replay has the number `bytes_each`, the bytes of a transition, and these methods:
@@ -86,7 +86,7 @@ class Tianshou:
 
 
 class CPPRB:
-    """cpprb.ReplayBuffer (or PrioritizedReplayBuffer) with next_of and stack_compress."""
+    """cpprb.ReplayBuffer (or PrioritizedReplayBuffer) is used with next_of and stack_compress."""
 
     package, kinds = "cpprb", ("uniform", "prioritized")
 

@@ -26,7 +26,7 @@ from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, r
 
 @dataclass(frozen=True)
 class Options:
-    """Options of every benchmark with alternating measurements. TINY has the defaults with --tiny."""
+    """`Options` has the options of every benchmark with alternating measurements. TINY has the defaults with --tiny."""
 
     seconds: float = 2.0
     """Minimum length of one measurement in seconds."""
@@ -73,7 +73,7 @@ Columns = dict[str, dict[str, Any]]
 
 @dataclass
 class Case:
-    """Variants that are measured in turns."""
+    """A `Case` has variants that are measured in turns."""
 
     labels: dict[str, Any]
     """Labels that distinguish the case from other cases, such as {"game": "pong"}. The labels are columns of the
@@ -120,7 +120,7 @@ Build = Callable[[ExitStack], Case]
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Chosen]):
-    """A benchmark whose variants are measured in turns. `name` is the name of its module. `cases` builds the cases one
+    """A `Benchmark` measures its variants in turns. `name` is the name of its module. `cases` builds the cases one
     after another. `lines` returns the text after the table."""
 
     name: str

@@ -25,7 +25,8 @@ FOREVER = 10**9
 
 
 class Training:
-    """A run's trainer after warm-up: the replay is filled by random play, and updates on a GPU are captured.
+    """`Training` is a run's trainer after warm-up: the replay is filled by random play, and updates on a GPU are
+    captured.
 
     Each measurement sets the trainer's own affinity, threads and precision, so that several trainers can be measured in
     turns. `warm_cycles` is the number of cycles after the first update. `at_once` is the number of Q-learning updates

@@ -56,7 +56,7 @@ def row(option: Option) -> str:
 
 
 def _prose(text: str) -> str:
-    text = re.sub(r"(?<![\w`])(--[\w][\w.-]*[\w])", r"`\1`", text)  # Flags are formatted as code.
+    text = re.sub(r"(?<![\w`])(--[\w][\w.-]*[\w])", r"`\1`", text)  # Flags in the help text are formatted as code.
     return re.sub(r"`([^`]*)`([^`]*)`([^`]*)`", lambda m: m[0] if "`" not in m[2] else m[2], text).replace("<", "&lt;")
 
 

@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("examples", "experiments", "benchmarks/results")
-"""Folders whose pages and linked files are part of the site, under their own path."""
+"""The pages and linked files of these folders are part of the site, under their own path."""
 SUFFIXES = (".md", ".ipynb", ".png", ".svg", ".csv", ".json", ".py", ".yaml")
 CODE = re.compile(r"^(```|~~~).*?^\1\s*$|`[^`\n]+`", re.M | re.S)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")

@@ -9,7 +9,8 @@ PALE = {BLUE: "#dde8fa", ORANGE: "#fbe6d3", GREEN: "#dbf0e2", VIOLET: "#ebe0f5",
 
 
 class Drawing:
-    """Shapes in the order in which they are drawn. Lengths are in pixels, and the y axis points down."""
+    """A `Drawing` has shapes in the order in which they are drawn. Lengths are in pixels, and the y axis points
+    down."""
 
     def __init__(self, width: int, height: int, title: str):
         self.width, self.height, self.title = width, height, title

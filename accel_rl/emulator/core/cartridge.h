@@ -22,8 +22,8 @@ enum CartridgeKind : u8 { CART_2K, CART_4K, CART_F8, CART_F6, CART_F8SC, CART_F6
 struct Rom {
     const u8* bytes;
     u32 size;
-    u16 hotspots;   // Accesses from this offset on switch banks.
-    u16 registers;  // Accesses below this offset reach RAM or DPC registers.
+    u16 hotspots;   // Accesses from the offset `hotspots` on switch banks.
+    u16 registers;  // Accesses below the offset `registers` reach RAM or DPC registers.
     CartridgeKind kind;
 };
 

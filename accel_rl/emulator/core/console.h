@@ -31,10 +31,10 @@ struct State {
     Tia tia;
     Cartridge cartridge;
     i32 cycle;
-    u32 partial;    // 1 if the last update ended in the middle of a frame.
-    i32 paddle[4];  // Resistances at the paddle ports, in the reference's ohms, or negative without a paddle.
-    u8 fire[2];     // 1 if the button INPT4 or INPT5 is pressed.
-    u8 bus;         // The data bus had this byte last.
+    u32 partial;    // If 1, the last update ended in the middle of a frame.
+    i32 paddle[4];  // The paddle ports have these resistances in ohms, or negative numbers without a paddle.
+    u8 fire[2];     // If 1, the fire button INPT4 or INPT5 is pressed.
+    u8 bus;         // The last value on the data bus was `bus`.
     u8 odd_frame;   // The current frame is drawn into the picture with index `odd_frame`.
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
@@ -85,7 +85,7 @@ struct Console {
     State& s;
     Rom rom;
     Picture picture;
-    i32 last_line;  // A TIA write after this scan line ends the frame.
+    i32 last_line;  // A TIA write after the scan line last_line ends the frame.
     TiaLog& log;
     bool frame_over;
 

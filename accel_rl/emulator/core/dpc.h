@@ -18,13 +18,13 @@
 
 namespace accel {
 
-constexpr u32 DPC_DISPLAY = 8192;      // The display data begin at this offset in the ROM.
+constexpr u32 DPC_DISPLAY = 8192;      // DPC's display data begin at offset 8192 in the ROM.
 constexpr double DPC_HERTZ = 15750.0;  // The voices' clock runs at 15,750 Hz.
 constexpr double CPU_HERTZ = 1193191.66666667;
 
 struct Dpc {
-    double part;      // This fraction of a voice's clock period has passed.
-    i32 voice_cycle;  // The voices have been advanced up to this cycle.
+    double part;      // The fraction `part` of a voice's clock period has passed.
+    i32 voice_cycle;  // DPC's voices have been advanced up to voice_cycle.
     u16 counter[8];
     u8 top[8], bottom[8], window[8];
     u8 voice[3];

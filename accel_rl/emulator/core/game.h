@@ -17,7 +17,7 @@ struct ScoreByte {
 
 struct Condition {
     u8 address;
-    u8 values[32];  // One bit for each of the 256 values of a RAM byte.
+    u8 values[32];  // The set has one bit for each of the 256 values of a RAM byte.
 
     HD bool holds(const u8* ram) const {
         const u8 v = ram[address & 0x7F];
@@ -40,9 +40,9 @@ struct Clause {
 // RESET releases an action that would stick.
 struct Step {
     u8 action, switches, frames, gap;  // Each press is followed by `gap` frames without a press.
-    u8 sticks;                         // Whether the action is sticky like an agent's action, and draws random numbers.
-    Clause until;                      // Before each press the clause is checked; an empty clause means one press.
-    u8 moves;                          // If not 0, the presses repeat until the byte at this address has changed.
+    u8 sticks;                         // If 1, the action is sticky like an agent's action, and draws random numbers.
+    Clause until;                      // `until` is checked before each press; if empty, there is one press.
+    u8 moves;  // If `moves` is not 0, the presses repeat until the RAM byte at address `moves` has changed.
 };
 static_assert(alignof(Step) == 1, "no gaps");
 constexpr u32 MOST_STEPS = 24;
@@ -51,12 +51,12 @@ constexpr u32 MOST_PRESSES = 1000;  // With a damaged RAM the condition may neve
 struct Game {
     u8 score_bytes;
     ScoreByte score[6];
-    u8 first_bytes;  // Number of leading score bytes whose changes alone give reward (games before points in tennis).
-    // If not 0, the reward of any change of the leading bytes, in addition to the change of the other bytes.
+    u8 first_bytes;  // Only changes of the first_bytes leading score bytes give reward (games before points in tennis).
+    // If not 0, any change of the leading bytes gives this reward in addition to the change of the other bytes.
     i32 per_change;
-    Clause unscored;  // While this clause holds (a title picture replaces the digits), the score counts as 0.
-    Clause scored;    // If this clause is not empty, the score counts only while it holds (a bonus for a win).
-    Clause restarts;  // While this clause holds, rewards count from `restart_score`, not from the previous score.
+    Clause unscored;  // While `unscored` holds (a title picture replaces the digits), the score counts as 0.
+    Clause scored;    // If `scored` is not empty, the score counts only while `scored` holds (a bonus for a win).
+    Clause restarts;  // While `restarts` holds, rewards count from restart_score, not from the previous score.
     i32 restart_score;
     i32 rolls_over;   // A score that reaches `rolls_over` is reduced by `rolls_over`, unless `rolls_over` is 0.
     i32 wrap;         // A negative reward is increased by `wrap`.
@@ -64,29 +64,29 @@ struct Game {
     i32 least, most;  // Rewards are clipped to the range from `least` to `most`.
     u8 lives_address;
     i16 lives[256];
-    u8 more_lives_address;  // A second RAM byte of the lives has this address, if it exists.
+    u8 more_lives_address;  // The lives may have a second RAM byte with this address.
     i16 more_lives[256];
-    // Lives that are reported after a reset, before the first frame; -1 means the lives in the RAM.
+    // After a reset, before the first frame, these lives are reported; -1 means the lives in the RAM.
     i16 lives_at_reset;
-    Clause lives_when;  // While this clause does not hold, lives are `lives_else`, or unchanged if `lives_else` is -1.
+    Clause lives_when;  // While lives_when does not hold, lives are lives_else, or unchanged if lives_else is -1.
     i16 lives_else;
-    u8 lives_latch;    // Whether `lives_when` counts as holding once it has held since the reset.
-    Clause loss_when;  // If this clause is not empty, the loss of a life counts only while it holds.
-    u8 lives_fall;     // Whether lives decrease by one whenever the lives byte decreases by one.
-    u8 last_life[2];   // The game is over when the lives byte changes from the first to the second of these values.
-    u8 has_last_life;  // Whether the second value of `last_life` also has another meaning in this game.
+    u8 lives_latch;    // If 1, lives_when counts as holding after it has held once since the reset.
+    Clause loss_when;  // If loss_when is not empty, the loss of a life counts only while loss_when holds.
+    u8 lives_fall;     // If 1, lives decrease by one whenever the lives byte decreases by one.
+    u8 last_life[2];   // The game is over when the lives byte changes from last_life[0] to last_life[1].
+    u8 has_last_life;  // If 1, last_life[1] is a value that the game also uses with another meaning.
     u8 no_lives_when_over;
     u8 no_reward_when_over;
-    Clause over_after;  // The clauses for the end count only once this clause has held since the reset.
+    Clause over_after;  // The clauses for the game's end count only after over_after has held once since the reset.
     u8 clauses;
     Clause over[4];
-    u8 over_when_scored;  // Whether the game is over whenever the score is not 0 (a game is one round).
-    // If `full_bytes` is not 0, the game is over once none of these bytes is 0 (a full board).
+    u8 over_when_scored;  // If 1, the game is over whenever the score is not 0 (a game is one round).
+    // If full_bytes is not 0, the game is over once none of full_bytes RAM bytes is 0 (a full board).
     u8 full_from, full_bytes;
     u8 steps;
-    // Steps of a reset after 60 frames: RESET, the mode's SELECTs, and the game's start actions.
+    // After 60 frames, a reset has these steps: RESET, the mode's SELECTs, and the game's start actions.
     Step step[MOST_STEPS];
-    u8 fire_is_noop;  // Whether actions with the fire button have no effect.
+    u8 fire_is_noop;  // If 1, actions with the fire button have no effect.
     Controllers controllers;
     u8 pal;
     i32 first_line, height;

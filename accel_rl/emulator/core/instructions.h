@@ -3,13 +3,13 @@
 // | IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
 //
 // AX and AY add a cycle for a crossed page only if the instruction reads.
-// The base count of a store includes this cycle.
+// The base cycle count of a store includes the cycle for a crossed page.
 #pragma once
 #include "cpu.h"
 
 namespace accel {
 
-// Cycles by opcode, one digit each. Taken branches and crossed pages add cycles.
+// The table has the cycles of each opcode, as one digit. Taken branches and crossed pages add cycles.
 HD u32 base_cycles(u32 opcode) {
     static constexpr u8 cycles[256] = {
         // clang-format off

@@ -20,7 +20,7 @@ constexpr i32 ROWS = 210;  // MEAN and AREA support pictures of 210 rows.
 
 struct GrayFrame {
     u8 pixels[MOST_ROWS * WIDTH];
-    u16 source[MOST_ROWS];  // The row with the same pixels, which is this row or a row above it.
+    u16 source[MOST_ROWS];  // Maps a picture row to the row with the same pixels, which is the row itself or a row above.
 
     HD const u8* row(i32 y) const { return pixels + source[y] * WIDTH; }
 };
@@ -38,7 +38,7 @@ HD bool row_counts(ObservationKind kind, i32 row, i32 rows) {
     return false;
 }
 
-// Weights of cv2 along one axis, for each output up to four pixels from `first` on.
+// An AreaAxis has cv2's weights along one axis: for each output, up to four pixels from `first` on.
 struct AreaAxis {
     struct Part {
         i32 first, count;
@@ -70,7 +70,7 @@ HD constexpr AreaAxis area_axis(i32 size) {
     return axis;
 }
 
-// Horizontal weights of an area of 40 parts, with 21 parts per pixel and at most three pixels.
+// An area has 40 parts horizontally, with 21 parts per pixel and at most three pixels.
 struct AreaRow {
     struct Part {
         u16 first, weight[3];
@@ -155,7 +155,7 @@ HD u8 area_pixel(const Rows& first, const Rows& second, u32 x, i32 y) {
     const i32 top = 5 * (y / 2) + 2 * (y & 1);
     u32 sum = 100;
     for (i32 r = 0; r < 3; r++) {
-        const u32 weight = r == (y & 1 ? 0 : 2) ? 1 : 2;  // Half of this row belongs to the area.
+        const u32 weight = r == (y & 1 ? 0 : 2) ? 1 : 2;  // Half of the third row belongs to the area.
         for (u32 c = 0; c < 3; c++)
             if (part.weight[c]) sum += weight * part.weight[c] * brighter_pixel(first, second, top + r, i32(part.first + c));
     }
@@ -176,8 +176,8 @@ HD u8 observed_pixel(ObservationKind kind, i32 rows, const Rows& first, const Ro
 struct Observer {
     ObservationKind kind;
     i32 rows;
-    AreaLine* line;           // `area_line` for this processor's instructions, or null for the portable function
-    u8 largest[ROWS][WIDTH];  // Maximum of two frames, for MEAN; some rows may be unused (see `at`).
+    AreaLine* line;           // `line` is `area_line` for the processor's instructions, or null for the portable function.
+    u8 largest[ROWS][WIDTH];  // `largest` has the maximum of two frames, for MEAN; rows that `at` does not name are unused.
     u16 at[ROWS];             // Maps each picture row to the row of `largest` with its values.
 
     // If `second` is null, only the first frame is used.
@@ -217,7 +217,7 @@ struct Observer {
     HD void area(const GrayFrame& first, const GrayFrame& second, u8* out) {
         u64 halfway[2] = {0, 0};
         for (i32 y = 0; y < 84; y++, out += 84) {
-            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // Two complete rows, and half of the third or the first row.
+            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // An area has two and a half rows.
             if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) &&
                 repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
                 copy_bytes(out, out - 84, 84);  // All rows have one source, so the line equals the line above.

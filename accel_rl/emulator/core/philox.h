@@ -34,7 +34,7 @@ HD Words philox(u32 key0, u32 key1, Words counter) {
     return counter;
 }
 
-constexpr u32 FIRST_TIMER = 25, TIMERS = 75;  // The values that the timer may have after a power cycle.
+constexpr u32 FIRST_TIMER = 25, TIMERS = 75;  // After a power cycle, the RIOT's timer has one of 75 values from 25 on.
 
 struct StartDraws {
     u32 row, column;

@@ -23,15 +23,15 @@ struct Outcome {
     bool terminated, truncated, ended;
 };
 
-// The state of a console and its game, without pictures and random numbers.
+// A Play is the state of a console and its game, without pictures and random numbers.
 struct Play {
     State state;
     Progress progress;
-    u32 frame, episode_frame;  // Emulated frames since the console was loaded, and since the last reset.
+    u32 frame, episode_frame;  // Counts emulated frames since the console was loaded, and since the last reset.
     u8 last_action, difficulty;
 };
 
-// The state of one episode.
+// EpisodeSteps has the state of one episode.
 struct EpisodeSteps {
     u32 steps, held;  // `held` is the action of the last frame.
     i32 lives_before;
@@ -45,7 +45,7 @@ HD void set_inputs(State& s, const Game& game, u32 action, u8 switches, u8 diffi
 // Returns the action of an agent step. FIRE does nothing in some games, except in the presses of a reset.
 HD u32 played_action(const Game& game, u32 action) { return game.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
-// Returns what is wrong with a state from outside, or null.
+// Returns a text that tells what is wrong with a loaded state, or null.
 // A wrong state would index outside an array, make a division overflow, or let a loop run forever.
 HD const char* damage_of(const Play& p, const Rom& rom) {
     const State& c = p.state;

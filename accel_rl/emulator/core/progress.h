@@ -9,8 +9,8 @@ struct Progress {
     i32 score, first_score;  // `first_score` is the score of the leading bytes, if the game has them.
     i32 lives;
     u8 over;
-    u8 lives_byte;             // The lives byte had this value one frame ago.
-    u8 lives_held, over_held;  // Whether the conditions for lives and for an end have held since the reset.
+    u8 lives_byte;             // The game's RAM byte of the lives had the value lives_byte one frame ago.
+    u8 lives_held, over_held;  // If 1, the condition for lives, or for an end, has held since the reset.
 };
 
 HD bool ends(const Game& g, const Progress& p, const u8* ram) {

@@ -12,20 +12,20 @@
 // | INTIM  2            1            0            FF FE FD FC     after expiry it decreases every cycle ...
 //
 // From the first read of INTIM after expiry, the timer decreases at the prescaled rate again, from the read value.
-// `read_offset` is the number of cycles between expiry and this read.
-// A read in the cycle of expiry itself does not count.
+// `read_offset` is the number of cycles between the timer's expiry and the first read of INTIM.
+// A read of INTIM in the cycle of expiry itself does not count.
 #pragma once
 #include "types.h"
 
 namespace accel {
 
 struct Riot {
-    i32 set_cycle;    // The timer was written at this cycle of the frame.
-    i32 read_offset;  // Cycles between expiry and the first INTIM read after it, or 0 before that read.
-    u8 value;         // The program wrote this value to the timer.
+    i32 set_cycle;    // The timer was written at set_cycle of the frame.
+    i32 read_offset;  // The first read of INTIM after expiry was read_offset cycles after expiry; 0 means no read.
+    u8 value;         // The game wrote `value` to the timer.
     u8 shift;         // The timer divides the CPU's cycles by 2^shift.
     u8 swacnt;        // The direction of port A is stored and read back, but not applied to the inputs.
-    u8 swcha, swchb;  // SWCHA has the pins of the joysticks, and SWCHB those of the console switches.
+    u8 swcha, swchb;  // SWCHA has the pins of the joysticks, and SWCHB the pins of the console switches.
 };
 
 HD void riot_reset(Riot& r, u8 timer) {
@@ -52,7 +52,7 @@ HD u8 riot_read(Riot& r, u32 address, i32 cycle) {
     return u8(u32(counted) - u32(r.read_offset));
 }
 
-// Returns the number of reads of INTIM, every `period` cycles, until it is 0, after a read of `read` at `cycle`.
+// Returns the number of reads of INTIM, every `period` cycles, until INTIM is 0, after a read at `cycle`.
 HD i32 riot_reads_before_zero(const Riot& r, u8 read, i32 cycle, i32 period) {
     const i32 elapsed = cycle - r.set_cycle;
     if (!read || r.read_offset || elapsed < 1 || elapsed > i32(u32(r.value) << r.shift)) return 0;

@@ -6,7 +6,7 @@
 // | write log:   clock of the write, register, value   ->   tia_settle.h replays it up to a given clock
 //
 // A write to the TIA only enters the log.
-// State that depends on the beam (collisions, positions, the picture) is settled when it is needed.
+// State that depends on the beam (collisions, positions, the picture) is computed only when needed.
 // The log is settled at a collision read, at the end of a frame, or when the log is full.
 // Clocks are colour clocks since the start of the frame's first cycle. Line 0 begins at `frame_clock`, at or before 0.
 #pragma once
@@ -32,14 +32,14 @@ constexpr i32 WIDTH = 160;
 constexpr i32 NEVER = 0x7FFFFFFF;
 
 struct Tia {
-    i32 frame_clock;  // Line 0 of the picture begins at this clock, which is 0 or less.
+    i32 frame_clock;  // Line 0 of the picture begins at frame_clock, which is 0 or less.
     i32 settled;      // All writes before the clock `settled` have been applied.
     i32 vsync_clock;  // The frame may end after vsync_clock, which is NEVER while VSYNC is off.
-    i32 hmove_clock;  // HMOVE was last written at this clock.
+    i32 hmove_clock;  // HMOVE was last written at hmove_clock.
     i32 dump_cycle;   // At dump_cycle, VBLANK last let the paddles' capacitors charge.
-    u32 collisions;   // `pair_bit` of tia_settle.h assigns a bit to each pair of objects.
+    u32 collisions;   // pairs_of in tia_settle.h gives each pair of objects a bit.
     u32 pf;           // The playfield has 20 bits, of which bit 0 is leftmost.
-    u8 colour[4];     // Players, playfield and background have these colours.
+    u8 colour[4];     // The TIA has colours of both players, playfield and background.
     u8 nusiz[2];
     u8 ctrlpf;
     u8 right_reflected;  // The playfield's reflection is latched at the end of a line, or before its right half.
@@ -47,15 +47,15 @@ struct Tia {
     u8 grp[2], grp_old[2];
     u8 enam[2];
     u8 enabl, enabl_old;
-    u8 hm[5];    // HMOVE moves the five objects by these numbers (0-15).
+    u8 hm[5];    // HMOVE moves the five objects by `hm` (0-15).
     u8 vdel[3];  // Players and ball are delayed if VDELP0, VDELP1 or VDELBL is set.
     u8 resmp[2];
-    u8 pos[5];           // The five objects are at these positions (0-159).
+    u8 pos[5];           // The five objects are at the positions `pos` (0-159).
     u8 first_hidden[2];  // If 1, the player was just reset, and its first copy is not visible on the line.
     u8 hmove_blank;      // If 1, the next displayed line starts with 8 black pixels.
     u8 vblank;
     u8 dumped;       // If 1, bit 7 of VBLANK discharges the paddles' capacitors.
-    u8 stars;        // In 1-4, missile 0 moves by itself at the end of each line (star_motion).
+    u8 stars;        // If 1-4, missile 0 moves by itself at the end of each line (star_motion).
     u8 star_form;    // Missile 0 is drawn as set by NUSIZ0 (0), with two pixels or more (1), or hidden (2).
     u8 colour_loss;  // If 1, PAL shows grays, because the last frame had an odd number of lines.
 };
@@ -73,15 +73,15 @@ struct TiaLog {
     TiaWrite writes[SIZE];
 };
 
-// The destination of a picture, and the displayed lines.
+// A Picture has the destination of a picture, and the displayed lines.
 struct Picture {
-    u8* pixels;  // Colour bytes [height, 160], or null if only collisions are computed.
+    u8* pixels;  // `pixels` are colour bytes [height, 160], or null if only collisions are computed.
     i32 first_line;
     i32 height;
     bool hmove_blanks;  // HMOVE blanks are off for the few games that would display them wrongly.
 };
 
-// Returns the position in its line, and the line, of a clock of this frame. No clock is before the first line.
+// Return the position of a clock within its scan line, and the number of the scan line.
 HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) % LINE_CLOCKS); }
 HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
 

@@ -10,7 +10,7 @@
 // | 7            0                        4, starting one pixel later
 //
 // After HMOVE at CPU cycle c of a line, every object first moves right by 8 (the blank at the left edge).
-// The object then moves left by one for each of its `motion` pulses, one every 4 clocks after the write.
+// After the move to the right, the object moves left by one for each `motion` pulse, one every 4 clocks.
 // A late HMOVE (c > 54) makes the pulses without the move to the right, and an HMOVE in between does neither.
 #pragma once
 #include "tia.h"
@@ -55,7 +55,7 @@ HD const i8* hmove_motions(i32 cycle) {
     return table.pixels[cycle];
 }
 
-// Returns the position of an object that is reset at this clock of a line.
+// Returns the position of an object that is reset at the given clock of a line.
 // `latency` is 5 colour clocks for players, and 4 for missiles and the ball.
 HD u8 reset_position(i32 at, i32 latency) {
     if (at < HBLANK_CLOCKS) return u8(latency - 2);
@@ -80,7 +80,7 @@ HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
 }
 
 // If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars.
-// Missile 0 then moves at the end of each displayed line until the next HMOVE, with a period of four lines.
+// While missile 0 draws stars, it moves at the end of each line until the next HMOVE, with a period of four lines.
 // Missile 0 is wide on one of the four lines, and hidden on another.
 // | line after the write   1       2       3    4
 // | pixels to the left     33      0       17   18

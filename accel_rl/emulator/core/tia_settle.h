@@ -6,7 +6,7 @@
 // A write becomes visible some clocks after the CPU made it, and the number of clocks depends on the register:
 // | VBLANK, REFPx, GRPx 1     NUSIZx 8     PF0-2 2 to 5, by where in a 4-pixel cell of the playfield     others 0
 //
-// A pixel is the set of objects visible at it, one bit each.
+// A pixel is described by the set of visible objects, one bit each.
 // The object of the highest priority gives the pixel its colour, and every pair of objects in the set collides.
 #pragma once
 #include "tia_objects.h"
@@ -15,10 +15,10 @@ namespace accel {
 
 constexpr u8 BIT_P0 = 1, BIT_P1 = 2, BIT_M0 = 4, BIT_M1 = 8, BIT_BL = 16, BIT_PF = 32;
 
-// The sets of objects found on a stretch of pixels, one bit for each of 64 sets.
-// Collisions are computed from these sets later.
+// A stretch of pixels has up to 64 sets of objects, one bit for each set.
+// Collisions are computed from the sets of objects later.
 HD u32 pairs_of(u32 set) {
-    // The 15 collision latches in order, two per register from CXM0P on, bit 7 first.
+    // The 15 collision latches are in order, two per register from CXM0P on, bit 7 first.
     static constexpr u8 pair[15] = {
         BIT_M0 | BIT_P1, BIT_M0 | BIT_P0, BIT_M1 | BIT_P0, BIT_M1 | BIT_P1, BIT_P0 | BIT_PF,
         BIT_P0 | BIT_BL, BIT_P1 | BIT_PF, BIT_P1 | BIT_BL, BIT_M0 | BIT_PF, BIT_M0 | BIT_BL,
@@ -182,12 +182,12 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
         draw_until(t, picture, clock + delay);
         t.first_hidden[i] = now_hidden;
     } else if (at == 0) {
-        t.first_hidden[i] = 0;  // The line begins after the write.
+        t.first_hidden[i] = 0;  // The next scan line begins after the write.
     }
     t.pos[i] = reset_position(at, 5);
 }
 
-// A missile stays at its old position for 8 more clocks, so only the widest new first copy is visible on this line.
+// A missile stays at its old position for 8 clocks, so only the widest new first copy is visible on the line.
 template <class Target>
 HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);

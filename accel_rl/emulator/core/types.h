@@ -1,4 +1,4 @@
-// Defines integer types and macros of all other headers, and the core does not use the standard library.
+// Defines integer types and macros of all headers of the emulator's core, which needs no standard library.
 // | CPU compiler      HD is empty
 // | nvcc, NVRTC       HD marks a function for host and device; HD_CALL one that is not inlined: a CUDA compiler would
 // |                   inline the whole TIA into every instruction, and would not finish

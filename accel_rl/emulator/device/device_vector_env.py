@@ -130,7 +130,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
             raise ValueError(
                 f"actions of shape {tuple(action.shape)} and {action.dtype}: must be whole numbers [{self.num_envs}]"
             )
-        action = action.long().clamp(0, self._actions - 1)  # A check of the values would wait for the GPU.
+        action = action.long().clamp(0, self._actions - 1)  # A check of the actions' values would wait for the GPU.
         out = self._out
         self._envs.step(action, out)
         older = self._obs[:, 1:]

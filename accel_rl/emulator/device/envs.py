@@ -1,4 +1,4 @@
-"""Environments that run on a device, which their states, frames, rewards and resets never leave."""
+"""The environments of this module run on a device, and their states, frames and rewards never leave the device."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ MOST_FINISHING = 256  # The kernel that repeats steps with the plain core has 25
 
 
 class DeviceStep(NamedTuple):
-    """Results of one step, as tensors [n, ...] on the device; see `data.step.Step`."""
+    """A `DeviceStep` has the results of one step as tensors [n, ...] on the device."""
 
     frame: Tensor
     final_frame: Tensor

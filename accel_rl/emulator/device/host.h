@@ -48,7 +48,7 @@ struct HostBlock {
     void meet() {}
 };
 
-// The numbers of iterations that the warps and all their lanes made.
+// Counts the iterations that the warps and all their lanes made.
 struct Divergence {
     u64 warps, lanes;
 };

@@ -173,7 +173,7 @@ def _nvrtc() -> Any:
         from cuda.bindings import nvrtc
 
         _version(nvrtc)  # The call loads the library NVRTC.
-    except (ImportError, RuntimeError) as error:  # The library loader raises RuntimeErrors.
+    except (ImportError, RuntimeError) as error:
         raise ConfigError(f"the emulator on a GPU needs NVRTC ({type(error).__name__}): {INSTALL}") from None
     return nvrtc
 

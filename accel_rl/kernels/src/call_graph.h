@@ -1,6 +1,6 @@
 // A recorded sequence of kernel calls is replayed in one call.
 // A network that acts calls the same kernels at every step.
-// Without a replay, Python between the layers takes a third of the time, and blocks the Python of other threads.
+// Without a replay, Python code between a network's layers takes a third of the time, and blocks other threads.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -15,10 +15,10 @@
 
 namespace accel {
 
-// A kernel that is called with its arguments as a sequence of integers.
+// A kernel is called with its arguments as a sequence of integers.
 struct Callable {
     void (*function)(const i64* numbers);
-    std::vector<bool> addresses;  // True for each argument that is an address.
+    std::vector<bool> addresses;  // addresses[k] is true if argument k is an address.
 };
 
 inline std::map<std::string, Callable>& callables() {
@@ -73,7 +73,7 @@ class CallGraph {
         addresses_.insert(addresses_.end(), f.addresses.begin(), f.addresses.end());
     }
 
-    // The regions [begin, begin + bytes) at the step that was recorded.
+    // A region [begin, begin + bytes) is the memory of the recorded step.
     void settle(const std::vector<std::pair<address, i64>>& regions) {
         for (size_t i = 0; i < numbers_.size(); i++) {
             for (size_t r = 0; addresses_[i] && r < regions.size(); r++) {

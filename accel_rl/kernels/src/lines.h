@@ -12,7 +12,7 @@ struct alignas(64) Line {
 
 inline std::vector<Line> lines(std::int64_t floats) { return std::vector<Line>(size_t(floats + 15) / 16); }
 
-// Returns scratch memory of this thread, for one call at a time.
+// Returns scratch memory of the calling thread, for one call at a time.
 inline float* scratch_of(std::int64_t floats) {
     thread_local std::vector<Line> kept;
     if (kept.size() < size_t(floats + 15) / 16) kept = lines(floats);

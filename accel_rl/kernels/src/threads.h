@@ -17,8 +17,8 @@ inline Team& team() {
     return the;
 }
 
-// Returns the rounding and denormal modes of this thread.
-// A helper thread inherits the float modes when it is created, so they must be set to the caller's modes.
+// Returns the rounding and denormal modes of the calling thread.
+// A helper thread inherits the float modes at its creation, so the caller's float modes are set in the helper.
 // With other float modes, a sum would depend on the thread that computed the sum.
 inline unsigned float_mode() {
 #if ACCEL_X86

@@ -20,7 +20,7 @@ from accel_rl.sweeps.grid import Level, levels
 THREADS = (1, 2, 4, 8)
 VARIANTS = ("standard", "concurrent", "synchronized", "both")
 FILL = 50_000
-"""Number of env steps of random play that fill the replay before Algorithm 1 counts its first step (Table 5: N)."""
+"""FILL env steps of random play fill the replay before Algorithm 1 counts its first step (Table 5: N)."""
 FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standard", "concurrent")]
 """`FOURTEEN` lists the 14 variants of Daley & Amato 2021. A single thread has no synchronized variants, because it has
 nothing to synchronize (Table 1)."""
@@ -41,15 +41,15 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         default,
         replay=replace(default.replay, size=1_000_000, start=FILL),  # Table 5
         batch_size=32,  # Table 5
-        intensity=32 / 4,  # Table 5: an update every F = 4 steps
+        intensity=32 / 4,  # In table 5 an update follows every F = 4 steps.
         gamma=0.99,  # Table 5
         target_interval=10_000,  # Table 5: C
         learning_rate=2.5e-4,  # appendix B
         optimizer="rmsprop-centered",  # appendix B
         rmsprop_alpha=0.95,  # Appendix B has the value 0.95 for both moments.
         optimizer_eps=0.01,  # appendix B
-        network="nature",  # Mnih et al. 2015
-        epsilon=1.0,  # Mnih et al. 2015: epsilon falls to 0.1 within a million steps
+        network="nature",
+        epsilon=1.0,  # In Mnih et al. 2015 epsilon falls to 0.1 within a million steps.
         epsilon_final=0.1,
         epsilon_steps=1_000_000,
         epsilon_evaluation=0.05,  # section 5.2

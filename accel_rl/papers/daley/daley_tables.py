@@ -16,7 +16,7 @@ from accel_rl.results.trained_run import BySetting, Run
 MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015.
 TITLE = "Daley & Amato 2021, table {}"
 BASE = ("1", "standard")  # Tables 2 and 3 are relative to the cell of the standard variant with one thread.
-HUMAN_LEVEL = 75  # A game is at human level above this percentage between random and human (section 5.2).
+HUMAN_LEVEL = 75  # A game is at human level above 75 % between random and human (section 5.2).
 Hours = Mapping[tuple[str, str], list[float]]  # Maps (threads, variant) to the hours of the runs in a table's cell.
 
 

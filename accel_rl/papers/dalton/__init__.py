@@ -15,8 +15,8 @@ from accel_rl.sweeps.grid import Level, levels
 
 GAMES = ("assault", "asterix", "ms_pacman", "pong")
 STEPS = 20_000_000
-"""Number of env steps per run, which are 80 million emulated frames. The paper's longest run reaches its score after 18
-million training frames, and a training frame is an env step (footnote 2)."""
+"""A run has 20 million env steps, which are 80 million emulated frames. The paper's longest run reaches its score after
+18 million training frames, and a training frame is an env step (footnote 2)."""
 
 EVALUATION_INTERVAL = 500_000
 """The agent is evaluated every 500,000 env steps. The training frames of Table 3 are multiples of half a million."""

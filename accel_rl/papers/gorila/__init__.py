@@ -46,19 +46,19 @@ def gorila(
         default,
         # Training starts as in Mnih et al. 2015.
         replay=replace(default.replay, size=replay, start=min(50_000, replay)),
-        batch_size=32,  # Mnih et al. 2015
-        intensity=32.0,  # Algorithm 1: an update at each step
-        gamma=0.99,  # Mnih et al. 2015
+        batch_size=32,
+        intensity=32.0,  # Algorithm 1 makes an update at each step.
+        gamma=0.99,
         target_interval=60_000,  # In section 5.1 the interval counts updates of the parameters.
         optimizer="adagrad",  # section 4.2
         # This project chose the learning rate without a search; a small test did not learn Pong with this rate.
         learning_rate=0.003,
-        optimizer_eps=1e-6,  # This project chose 1e-6, because the paper reports no value.
+        optimizer_eps=1e-6,  # This project chose the optimizer's epsilon, because the paper reports no value.
         network="nature",  # section 5.1
         epsilon=1.0,  # In section 5.1 epsilon falls to 0.1 within a million updates.
         epsilon_final=0.1,
         epsilon_steps=1_000_000,
-        epsilon_evaluation=0.05,  # Mnih et al. 2015
+        epsilon_evaluation=0.05,
     )
     return replace(
         base,
@@ -72,7 +72,7 @@ def gorila(
             in_flight=0,  # Algorithm 1 pulls new parameters before each step.
             outlier_deviations=5.0,  # This project chose the number of standard deviations; the paper says "several".
         ),
-        # Section 5.2; this project chose the interval.
+        # Section 5.2 has evaluations; this project chose their interval.
         evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),
         device="cpu",  # The paper reports a GPU for DQN only.
         env_steps=ENV_STEPS,

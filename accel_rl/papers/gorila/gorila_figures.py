@@ -16,8 +16,8 @@ from accel_rl.papers.published import percent_of, published_by
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import Run
 
-HOURS = (6.0, 12.0, 24.0, 36.0)  # The text about figure 5 reports numbers at these hours of training.
-LINEAR = 100  # The axis of a bar is linear up to this percentage, and logarithmic beyond.
+HOURS = (6.0, 12.0, 24.0, 36.0)  # The text about figure 5 reports numbers after 6, 12, 24 and 36 hours of training.
+LINEAR = 100  # The axis of a bar is linear up to 100 %, and logarithmic beyond.
 
 Bars = Mapping[str, Mapping[str, float]]
 """Maps a label to {game: percent}, where NaN is not drawn."""
@@ -95,8 +95,8 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 @dataclass(frozen=True)
 class Progress:
-    """Hours, by game, until a run passes DQN's score and until it reaches its best score, or infinity if never. The
-    hours are medians over runs."""
+    """`Progress` has the hours, by game, until a run passes DQN's score and until it reaches its best score, or
+    infinity if never. The hours are medians over runs."""
 
     starts: Starts
     passed: Mapping[str, float]

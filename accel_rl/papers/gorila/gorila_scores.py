@@ -118,7 +118,7 @@ def _read(path: Path) -> Result:
 
 
 PAPER = "Nair et al. 2015"
-HUMAN_LEVEL = 75  # A game is at human level above this percentage between random and human (section 6).
+HUMAN_LEVEL = 75  # A game is at human level above 75 % between random and human (section 6).
 KINDS: dict[Starts, str] = {"noop": "null_op", "saved": "human"}
 """Maps the starts of this project's evaluations to the corresponding names in scores.json."""
 NAMES = {"null_op": "null op starts", "human": "human starts"}

@@ -9,7 +9,7 @@ from accel_rl.papers.stooke.stooke_q_learning import optimizers, secondary_learn
 from accel_rl.papers.stooke.stooke_settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
 from accel_rl.sweeps.grid import Grid, Level, grid
 
-SEEDS = (0, 1)  # Section 5: results are averages over at least two random seeds.
+SEEDS = (0, 1)  # In section 5, results are averages over at least two random seeds.
 WHOLE_MACHINE = 8  # One synchronous learner uses all GPUs of the paper's DGX-1 (section 5.5).
 
 

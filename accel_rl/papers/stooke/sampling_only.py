@@ -12,16 +12,16 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.runners.stored_agents import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
-"""Rows of Table 1, which are total numbers of simulators of all learners."""
+"""The rows of Table 1 are total numbers of simulators of all learners."""
 LEARNERS = 8
 """Table 1 has eight learners, one per GPU."""
 STEPS = 2_000_000
-"""Number of env steps of a measurement, which takes about a minute at the paper's speeds."""
+"""A measurement has `STEPS` env steps, which take about a minute at the paper's speeds."""
 
 
 @dataclass(frozen=True)
 class SamplingOnlyConfig(PolicyGradientConfig):
-    """Settings of the network that acts, and the source of its parameters."""
+    """`SamplingOnlyConfig` has the settings of the network that acts, and the source of its parameters."""
 
     policy: str = ""
     """Folder of a run of a2c, ppo or impala with the same network and game, whose newest checkpoint acts. By default an
@@ -34,8 +34,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
 
 
 class SamplingOnly(PolicyGradient):
-    """An algorithm that acts without learning. Synchronous ranks synchronize after every rollout, as for an update.
-    Asynchronous ranks run independently."""
+    """`SamplingOnly` is an algorithm that acts without learning. Synchronous ranks synchronize after every rollout, as
+    for an update. Asynchronous ranks run independently."""
 
     Config = SamplingOnlyConfig
 

@@ -60,7 +60,7 @@ def secondary_learner(
 
 @levels(
     # With RMSProp, the paper's learning rate grows 20 times from batch size 64 to 1,024.
-    # One learning rate of this level is too low and one is too high (appendix C, i and ii).
+    # One of the learning rates is too low and one is too high (appendix C, i and ii).
     # The paper does not report the rates at batch sizes 64 and 256.
     # The rate 2.5e-4 is DQN's, and 1.25e-3 was interpolated.
     Level(

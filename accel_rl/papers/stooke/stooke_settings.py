@@ -15,10 +15,10 @@ TEST_GAMES = ("beam_rider", "breakout", "pong", "qbert", "seaquest", "space_inva
 project chose the other three."""
 
 POLICY_GRADIENT_GAMES = tuple(sorted({*ATARI_49, "pitfall"} - {"hero"}))
-"""Games of Figures 10 and 11, which are those of Schulman et al. 2017, as in the paper's published code."""
+"""Figures 10 and 11 show the games of Schulman et al. 2017, as in the paper's published code."""
 
 Q_LEARNING_GAMES = tuple(g for g in ATARI_57 if g != "surround")
-"""Games of Figure 12, which are the 57 games without surround, as in the paper's published code."""
+"""Figure 12 shows the 57 games without surround, as in the paper's published code."""
 
 POLICY_GRADIENT: dict[str, dict[str, Any]] = {
     # Lasagne's RMSProp with its defaults adds epsilon inside the root.
@@ -33,7 +33,7 @@ POLICY_GRADIENT: dict[str, dict[str, Any]] = {
         "optimizer": "adam-epsilon-hat",  # appendix A
     },
 }
-"""Settings of the published code that differ from this project's defaults of the algorithm."""
+"""`POLICY_GRADIENT` lists settings of the published code that differ from this project's defaults of the algorithm."""
 
 Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "dqn": {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4},  # section 5.4.1

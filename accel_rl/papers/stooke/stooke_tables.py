@@ -23,10 +23,10 @@ from accel_rl.results.run_settings import (
 from accel_rl.results.table import Alike, Pair, Table, alike, marked, number, paper_table
 from accel_rl.results.trained_run import Run
 
-# The caption of table 2 reports these numbers of environments.
+# The caption of table 2 reports the numbers of environments.
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
-STOOKE_GPUS = (1, 2, 4, 8)  # Tables 2 and 3 have columns for these numbers of GPUs.
+STOOKE_GPUS = (1, 2, 4, 8)  # Tables 2 and 3 have columns for 1, 2, 4 and 8 GPUs.
 ASYNCHRONOUS = ", asynchronous"  # The name of table 3's starred cell ends with ", asynchronous".
 Cell = tuple[int, str, int]  # A cell of the paper's tables is identified by (table, row, ranks).
 TITLE = "Stooke & Abbeel 2018, table {}"

@@ -81,8 +81,8 @@ class RankGroup:
         self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
         self.replaced = 0  # Counts the killed ranks that were replaced.
-        self._given_up = set[int]()  # Killed ranks in this set are not replaced, since the run is ending.
-        self._steps_at_start = [0] * size  # Each rank had these env steps when its process was started.
+        self._given_up = set[int]()  # Killed ranks in `_given_up` are not replaced, since the run is ending.
+        self._steps_at_start = [0] * size  # Each rank's env steps were counted when its process was started.
         self._failed_starts = [0] * size  # Counts consecutive starts of each rank without an env step.
 
     def __enter__(self) -> "RankGroup":

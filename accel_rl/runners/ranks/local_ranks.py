@@ -44,7 +44,7 @@ class LocalStarter:
             self.counters = SharedCounters.create(config.distributed.size, config.log.window)
         name = "store" if self.counters is None else "central"
         self.memory = os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC)
-        """The file descriptor belongs to the file through which ranks connect, or to the central parameters."""
+        """`memory` is the file descriptor of the file through which ranks connect, or of the central parameters."""
         self._fds = {name: self.memory}
         if self.counters is not None:
             self._fds["counters"] = self.counters.fd
@@ -69,7 +69,7 @@ class LocalRank:
 
     index: int
     process: "subprocess.Popen[bytes]"
-    reply_fd: int  # The rank's process writes its result or error to this pipe.
+    reply_fd: int  # The rank's process writes its result or error to the pipe reply_fd.
     received: bytes = b""
 
     @property

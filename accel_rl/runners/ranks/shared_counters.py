@@ -41,9 +41,9 @@ class SharedCounters:
         return {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
-            "before": ("int64", (ranks, _LINE)),  # Each rank's earlier processes had these counts.
+            "before": ("int64", (ranks, _LINE)),  # "before" has the counts of each rank's earlier processes.
             "recent": ("float64", (ranks, share(window, ranks), 2)),
-            "written": ("int64", (ranks, _LINE)),  # Each rank has written this number of recent episodes.
+            "written": ("int64", (ranks, _LINE)),  # "written" counts the recent episodes that each rank has written.
         }
 
     @classmethod

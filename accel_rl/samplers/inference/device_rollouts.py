@@ -32,7 +32,7 @@ class DeviceRollouts:
         self._groups = groups
         self._device = device
         self.rollouts = [_mirror(r, device) for r in host]
-        # Uniform random numbers that determine the actions.
+        # Uniform random numbers determine the actions.
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
@@ -49,7 +49,7 @@ class DeviceRollouts:
         ]  # The last copied step of each group is (buffer, t).
         self._frames_there = [self._runtime.Event() for _ in groups]
         self._actions_there = [self._runtime.Event() for _ in groups]
-        # The event of each buffer that follows the rollout's last copies.
+        # An event of each buffer follows the rollout's last copies.
         self._copied = [self._runtime.Event() for _ in host]
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
@@ -57,7 +57,7 @@ class DeviceRollouts:
         self._staging.copy(self.uniform[buffer], uniform)
         self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
-        self._copying.wait_stream(self._now)  # Earlier reads of this GPU memory must end first.
+        self._copying.wait_stream(self._now)  # Earlier reads of the buffer's GPU memory must end first.
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
         """Start to copy the frames that step t of a group's environments produced."""

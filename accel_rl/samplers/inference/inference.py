@@ -18,7 +18,8 @@ from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
 """`Act` is a function (agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
 Play = Callable[[bool], None]
-"""A function that launches the GPU operations of one rollout. The argument tells whether groups may run in parallel."""
+"""`Play` is a function that launches the GPU operations of one rollout. The argument tells whether groups may run in
+parallel."""
 
 
 class Inference:

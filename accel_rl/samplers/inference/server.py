@@ -64,9 +64,8 @@ class ActionServer:
         self.state: torch.Tensor | None = None  # A recurrent agent has the state [B, Z].
         self._uniform: dict[int, torch.Tensor] = {}  # Maps each buffer to its uniform random numbers [T, B].
         self._one_at_a_time = Lock()  # The lock serializes calls of agents that are not reentrant.
-        self._is_unseen = [False] * len(
-            host
-        )  # Whether all actions of the buffer's rollout were drawn before it, so that no frame was copied.
+        # An unseen rollout has actions that were all drawn before the rollout, so no frame is copied.
+        self._is_unseen = [False] * len(host)
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
         """Draw all actions of a rollout by an open-loop agent from the random numbers `uniform` [T, B]."""

@@ -31,7 +31,7 @@ from accel_rl.system.patience import SLICE_S, Patience
 
 
 class EventFd:
-    """A flag that a sleeping process polls: an eventfd, or a pipe on systems without eventfd."""
+    """An `EventFd` is a flag that a sleeping process polls: an eventfd, or a pipe on systems without eventfd."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
         """`fds` are the descriptors (to read, to write) of an event that another process created."""
@@ -54,7 +54,7 @@ class EventFd:
             os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
 
     def clear(self) -> None:
-        with suppress(BlockingIOError):  # The event was not set.
+        with suppress(BlockingIOError):
             os.read(self.read_fd, 4096)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ def _cells(array: np.ndarray) -> memoryview:
 
 
 class WorkerSide:
-    """The worker's end of the channel, which returns the next request for one of its groups."""
+    """`WorkerSide` is the worker's end of the channel, and returns the next request for one of the worker's groups."""
 
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
@@ -142,7 +142,8 @@ class WorkerSide:
 
 
 class ServerSide:
-    """The action server's end of the channel, which finds the workers that still owe an answer for a group."""
+    """`ServerSide` is the action server's end of the channel, and finds the workers that still owe an answer for a
+    group."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
         """`group_events` has one event per group if groups have dedicated workers, which then set their group's
@@ -204,7 +205,7 @@ class ServerSide:
         # sampler.
         steps[at + 1] = request[at]
         if self._answer[worker][at] == request[at]:
-            steps[at] = step_index - request[at]  # The counter equals the number of answers so far.
+            steps[at] = step_index - request[at]  # The worker's counter equals the number of its answers so far.
         request[at] += n
         self._events[worker].set()
 
@@ -269,7 +270,7 @@ class ServerSide:
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
-            # As in Patience, time in which this process itself was stopped does not count.
+            # As in Patience, time in which the waiting process itself was stopped does not count.
             self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 

@@ -13,7 +13,7 @@ class WorkerSetup:
     worker: int
     parent_pid: int
     core: int | None
-    """The core to which the worker is pinned, or None if the worker is not pinned."""
+    """The worker is pinned to the core `core`, or not pinned if `core` is None."""
     nice: int
     spins: int
     env: dict[str, Any]
@@ -22,12 +22,12 @@ class WorkerSetup:
     reset: str
     decorrelation_steps: int
     starts_file: str
-    """File of saved states in which episodes begin. With an empty string, episodes begin with a reset of the
+    """Episodes begin in states of the file `starts_file`. With an empty string, episodes begin with a reset of the
     environment."""
     environments: int
     """`environments` is the number of environments of all workers."""
     start: bool
-    """Whether the worker begins episodes; otherwise the main process sets the environments' states next."""
+    """If true, the worker begins episodes; otherwise the main process sets the environments' states next."""
     groups: list[int]
     slices: list[tuple[int, int]]
     """`slices` has the range of the worker's environments in each group."""
@@ -47,7 +47,7 @@ class WorkerSetup:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message from the main process: get_state, set_state, late_resets, reseed or close."""
+    """A `Request` is a message from the main process: get_state, set_state, late_resets, reseed or close."""
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
@@ -58,14 +58,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A worker's message, which replies to a request or reports that the worker is ready or has failed."""
+    """A `Reply` is a worker's message, which replies to a request or reports that the worker is ready or has failed."""
 
     is_ready: bool = False
     error: str = ""
     traceback: str = ""
-    """Traceback of an error other than this package's own errors."""
+    """`traceback` is the traceback of an error other than this package's own errors."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """The number of bytes of each environment's state in the blob, by group (for get_state)."""
+    """For get_state, `sizes` has the number of bytes of each environment's state in the blob, by group."""
     late_resets: int = 0
 
 

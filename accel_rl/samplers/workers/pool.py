@@ -48,7 +48,7 @@ class PoolMemory:
 START_TIMEOUT_S, CLOSE_TIMEOUT_S = 120.0, 2.0
 MAX_FAILED_STARTS = 3
 MAX_DEATHS_IN_A_ROW = 10  # A worker that dies more often without a whole rollout would be replaced for ever.
-# A state of ale-py is restored by replaying its episode, one byte per action, at this rate or faster.
+# A state of ale-py is restored by replaying its episode, one byte per action.
 REPLAYED_BYTES_PER_S = 500
 
 
@@ -57,7 +57,7 @@ class PoolConfig:
     """`PoolConfig` has the settings of a sampler's worker processes."""
 
     cores: tuple[int | None, ...]
-    """Core of each worker, or None for a worker that is not pinned."""
+    """`cores` has the core of each worker, or None for a worker that is not pinned."""
     strict: bool = False
     """If `strict`, a dead worker process ends the run instead of being replaced."""
     timeout_s: float = 60.0
@@ -65,7 +65,7 @@ class PoolConfig:
     nice: int = 0
     """`nice` is the priority of the worker processes, as for nice(1)."""
     spins: int = 0
-    """Number of reads of the shared memory before a process sleeps."""
+    """A process reads the shared memory `spins` times before it sleeps."""
 
 
 class WorkerPool:
@@ -341,7 +341,7 @@ class WorkerPool:
         self._until_ready()
         self._seed, self._history = seed, [History() for _ in self._workers]
         for w in range(self.grouping.workers):
-            with contextlib.suppress(Disconnected):  # The lost connection is handled below.
+            with contextlib.suppress(Disconnected):
                 self._worker(w).control.send(Request("reseed", seeds=tuple(map(tuple, self._seeds(w)))))
         for w in range(self.grouping.workers):
             worker = self._worker(w)

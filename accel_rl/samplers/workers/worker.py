@@ -105,7 +105,7 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 def main() -> None:
     # Ctrl-C, or SIGTERM of a batch system, reaches the whole process group, but only the main process reacts.
-    # The signal handler does nothing.
+    # The worker's signal handler does nothing.
     # Unlike SIG_IGN, the handler is not inherited by programs that an environment starts.
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, lambda *_: None)

@@ -21,7 +21,7 @@ class WorkerLost(RunError):
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """A worker process, with the socket and the event that connect the pool to it."""
+    """`WorkerProcess` is a worker process, with the socket and the event that connect the pool to the process."""
 
     index: int
     process: "subprocess.Popen[bytes]"
@@ -110,8 +110,8 @@ class WorkerProcess:
 
 @dataclass(slots=True)
 class History:
-    """The deaths of one worker's successive processes: all deaths, those before the process was ready, and those since
-    the worker last took part in a whole rollout."""
+    """`History` counts the deaths of one worker's successive processes: all deaths, those before the process was ready,
+    and those since the worker last took part in a whole rollout."""
 
     generation: int = 0
     failed_starts: int = 0

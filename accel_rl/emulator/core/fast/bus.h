@@ -15,9 +15,9 @@ struct FastBus {
     i32 last_line;
     FastTia tia;
     FastLog log;
-    i32 deadline;  // A TIA write at or after this cycle ends the frame.
-    i32 give_up;   // A frame that lasts this long does not end in time.
-    i32 phase;     // Cycle 0 of the frame is this cycle of a scan line.
+    i32 deadline;  // A TIA write at or after the cycle `deadline` ends the frame.
+    i32 give_up;   // A frame with give_up cycles does not end in time.
+    i32 phase;     // Cycle 0 of the frame is cycle `phase` of a scan line.
     bool frame_over;
 
     HD void insert(const Rom& inserted) {

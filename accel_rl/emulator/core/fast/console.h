@@ -12,9 +12,9 @@ namespace accel {
 
 struct FastConsole : FastBus {
     const u32* ops;
-    // The offset in the ROM of each page of 256 bytes (bits 13-8 of an address), or -1 if the page is not plain ROM.
+    // Each page of 256 bytes (bits 13-8 of an address) has its offset in the ROM, or -1 if it is not plain ROM.
     i32 page[64];
-    u16 mapped[4];  // `page` was computed for these slices of the ROM.
+    u16 mapped[4];  // `page` was computed for the ROM's slices in `mapped`.
 
     // Updates `page` after an instruction that may have switched banks.
     HD void map() {

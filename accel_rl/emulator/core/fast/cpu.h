@@ -3,8 +3,8 @@
 // | nz      of the last result               negative: nz & $8080     zero: (nz & $FF) == 0     (BIT sets them apart)
 // | v       overflow in bit 7                c: 0 or 1
 //
-// In all other cases (`slow`), the plain interpreter runs one instruction on the same state.
-// The fast core then continues.
+// If an instruction is `slow`, the plain interpreter runs the instruction on the same state.
+// After the plain interpreter's instruction, the fast core continues.
 // The last value on the bus is not stored between instructions, because each read follows its instruction's fetch.
 // A frame longer than any regular frame is abandoned, and the caller runs the frame again with the plain core.
 #pragma once
@@ -62,7 +62,7 @@ HD FastEnd run_fast(FastConsole& k) {
     s.cpu.n = nz & 0x8080 ? 0x80 : 0; s.cpu.z = nz & 0xFF ? 1 : 0; s.cycle = cycle; k.log.count = u32(log - k.log.writes); }
 #define PC() u16(u32(at - ops) - zero)
 // Jumps to a 16-bit address.
-// Outside the ROM the plain interpreter continues, because it may read the last value on the bus.
+// Outside the ROM the plain interpreter continues, because a program may read the last value on the bus.
 #define GO(to, carried) { \
     address = (to); \
     if (cycle > give_up) goto gave_up; \
@@ -164,7 +164,7 @@ HD FastEnd run_fast(FastConsole& k) {
 #define LSR() { c = m & 1; m >>= 1; }
 #define ROL() { m = m << 1 | c; c = m >> 8; m &= 0xFF; }
 #define ROR() { m |= c << 8; c = m & 1; m >>= 1; }
-// Decimal mode is rare, so the plain interpreter executes it, and its code is not inlined.
+// Decimal mode is rare, so the plain interpreter executes decimal additions, without inlining.
 #define DECIMAL(which) { STORE_CPU(); which(s.cpu, u8(m)); LOAD_CPU(); }
 #define ADD() { if (d) DECIMAL(cpu_adc) else { const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; } }
 #define SUBTRACT() { if (d) DECIMAL(cpu_sbc) else { m ^= 0xFF; const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; } }

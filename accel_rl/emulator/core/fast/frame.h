@@ -13,7 +13,7 @@ HD FastBus fast_bus(const Console& plain, Stretch* wide) {
     return FastBus{plain.s, plain.rom,       0,
                    0,       plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
 }
-// `ops` is the decoded ROM. The caller also provides the log of writes.
+// `ops` is the decoded ROM. The caller of insert_rom also provides the log of TIA writes.
 HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
     k.insert(rom);
     k.ops = ops;

@@ -12,7 +12,7 @@ struct Mask {
     u64 w[4];
 };
 
-// Tables of a byte's bits, reversed or widened to 4 and 8 bits, and of a player's pixels by reflection, width and shape.
+// The tables have a byte's bits, reversed or widened to 4 and 8 bits, and a player's pixels.
 struct BitTables {
     u8 reversed[256];
     u32 four[256];
@@ -129,7 +129,7 @@ HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
 #endif
 }
 
-// Writes eight pixels. `at` is a multiple of 8 in a line. Lines in a GPU's shared memory begin at multiples of 8 bytes.
+// Writes eight pixels from `at` on, a multiple of 8. Lines in a GPU's shared memory begin at multiples of 8 bytes.
 HD u64 load_eight(const u8* at) {
 #ifdef __CUDA_ARCH__
     return *reinterpret_cast<const u64*>(at);

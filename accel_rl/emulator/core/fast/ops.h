@@ -15,8 +15,8 @@
 // | _TS     zero page store, another TIA register that only enters the log
 // | _WS     zero page store, WSYNC
 //
-// SLOW is an instruction that the plain interpreter executes, such as a rare one or one beside a bank switch.
-// POLL is LDA, LDX or LDY of INTIM with a branch back to this instruction.
+// SLOW marks an instruction that the plain interpreter executes, such as a rare instruction.
+// POLL is LDA, LDX or LDY of INTIM with a branch back to the load.
 //
 // The address of an instruction is its offset in the ROM plus a distance.
 // Only a jump changes the distance, because a branch out of its bank is SLOW.
@@ -66,7 +66,7 @@ struct FastDecode {
     HD u32 at(u32 offset, u32 i) const { return rom[offset + i]; }
     HD static u32 op(u32 fast, u32 operand) { return fast | operand << 16; }
 
-    // Returns the ROM offset of the 256 bytes of an indexed read, or -1 if they are not all plain ROM of this unit.
+    // Returns the ROM offset of the 256 bytes of an indexed read, or -1 if not all bytes are plain ROM of the unit.
     HD i32 table(u32 offset, u32 address) const {
         const u32 first = address & 0xFFF;
         if (!(address & 0x1000) || first < low || first + 255 >= high || kind == CART_E0) return -1;
@@ -136,7 +136,7 @@ struct FastDecode {
         const u32 cycles = ((offset + 2) ^ u32(target)) & 0xFF00 ? 2 : 1;
         return op(fast, (u32(distance) << 2 | cycles) & 0xFFFF);
     }
-    // Recognizes LDA, LDX or LDY INTIM with BNE, BPL or BMI back to it: 4 + 2 cycles, and 1 or 2 more if taken.
+    // Recognizes LDA, LDX or LDY INTIM with BNE, BPL or BMI back to the load: 4 + 2 cycles, and 1 or 2 if taken.
     HD u32 poll(u32 offset) const {
         const u32 opcode = at(offset, 0), address = at(offset, 1) | at(offset, 2) << 8;
         const u32 jump = at(offset, 3);
@@ -225,7 +225,7 @@ struct FastDecode {
         return op(FAST_SLOW, 0);
     }
 
-    // Follows the regular pattern of opcodes; opcodes without a place, or that stay SLOW, count as implied.
+    // The place of an operand follows from the opcode's bits; opcodes without a place count as implied.
     HD static u32 place_of(u32 opcode) {
         const u32 row = opcode >> 2 & 7, column = opcode & 3;
         if (column == 3) return NO_PLACE;

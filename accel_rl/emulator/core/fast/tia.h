@@ -19,7 +19,7 @@ namespace accel {
 
 constexpr u32 ALL_PAIRS = 0x7FFF;
 
-// The registers whose writes are logged.
+// Writes to the following registers are logged.
 // clang-format off
 #define FAST_REGISTERS(X) \
     X(VBLANK) X(NUSIZ0) X(NUSIZ1) X(COLUP0) X(COLUP1) X(COLUPF) X(COLUBK) X(CTRLPF) X(REFP0) X(REFP1) X(PF0) X(PF1) X(PF2) \
@@ -27,7 +27,7 @@ constexpr u32 ALL_PAIRS = 0x7FFF;
     X(HMBL) X(VDELP0) X(VDELP1) X(VDELBL) X(RESMP0) X(RESMP1) X(HMOVE) X(HMCLR) X(CXCLR)
 // clang-format on
 
-// For each set of objects, the pairs of objects in the set, with bit k as in `collisions`.
+// Maps each set of objects to the pairs of objects in the set, with bit k as in `collisions`.
 struct PairTable {
     u16 pairs[64];
     u8 first[15], second[15];
@@ -46,12 +46,12 @@ HD const PairTable& pair_table() {
     return table;
 }
 
-// The destination of a frame's picture.
+// A picture is drawn to the destination `pixels`.
 struct FastCanvas {
     u8* pixels;         // The picture is [height, 160], or null to compute only collisions.
     const u8* palette;  // Maps each of the 256 colour bytes to the drawn value.
-    u16* source;        // For each row, the row with the same pixels; if null, repeated rows are copied.
-    const u8* wanted;   // For each row, whether the row is needed; null means all rows.
+    u16* source;        // Maps each row to the row with the same pixels; if null, repeated rows are copied.
+    const u8* wanted;   // wanted[row] is true if the row is needed; null means all rows.
 };
 
 // Draws a stretch of a line, if a line is given, and returns the pairs of objects that collide.
@@ -62,16 +62,16 @@ struct FastTia {
     Tia& t;
     i32 first_line, height;
     bool hmove_blanks;
-    u32 watched;    // The program may read these collisions.
-    Stretch* wide;  // `stretch` for this processor's instructions, or null for the portable function
+    u32 watched;    // The program may read the collisions in `watched`.
+    Stretch* wide;  // `wide` is `stretch` for the processor's instructions, or null for the portable function.
     FastCanvas canvas;
     i32 start, stop;     // The displayed lines begin at clock `start` and end at clock `stop`.
-    i32 row, row_clock;  // The displayed line that the drawing has reached, and the line's first clock.
-    i32 quiet;           // Before this clock the beam is in horizontal blank or after the last line.
+    i32 row, row_clock;  // The drawing has reached the displayed line `row`, whose first clock is row_clock.
+    i32 quiet;           // Before the clock `quiet` the beam is in horizontal blank or after the last line.
     Mask mask[6];
-    u32 unbuilt;         // The masks of these objects are not up to date.
-    u32 active, filled;  // Objects that are visible on a line, and objects whose mask is not empty.
-    u8 shade[4];         // The four colours are drawn as these values.
+    u32 unbuilt;         // The masks of the objects in `unbuilt` are not up to date.
+    u32 active, filled;  // `active` objects are visible on a line, and `filled` objects have a mask that is not empty.
+    u8 shade[4];         // The four colours are drawn as the values in `shade`.
 
     HD void begin_frame(const FastCanvas& to) {
         canvas = to;
@@ -161,7 +161,7 @@ struct FastTia {
         if (shows[reg]) look_at(shows[reg]);
     }
 
-    // Updates `active` for these objects.
+    // Updates `active` for the given objects.
     HD_FOLD void look_at(u32 objects) {
         u32 on = 0;
         if (objects & BIT_P0) on |= u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0);
@@ -209,7 +209,7 @@ struct FastTia {
     HD_CALL void draw_lines(i32 until) {
         i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
-        if (from >= row_clock + LINE_CLOCKS) {  // Lines without changes were skipped.
+        if (from >= row_clock + LINE_CLOCKS) {  // Scan lines without changes were skipped.
             const i32 passed = (from - row_clock) / LINE_CLOCKS;
             row += passed;
             row_clock += passed * LINE_CLOCKS;
@@ -292,7 +292,7 @@ struct FastTia {
     }
 };
 
-// `apply_write` of tia_settle.h calls this function.
+// `apply_write` of tia_settle.h calls draw_until.
 HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
 
 }  // namespace accel

@@ -11,21 +11,21 @@
 
 namespace accel {
 
-constexpr u8 POLL_CODE = 0x02;     // POLL_CODE marks LDA, LDX or LDY INTIM with a branch back to this instruction.
+constexpr u8 POLL_CODE = 0x02;     // POLL_CODE marks LDA, LDX or LDY INTIM with a branch back to the load.
 constexpr u8 UNDOCUMENTED = 0x12;  // UNDOCUMENTED replaces the opcode 0x02 if a ROM contains 0x02.
 
-// A ROM with its polling loops marked. `rom` and `code` have two bytes more than the ROM.
+// A Program is a ROM with its polling loops marked. `rom` and `code` have two bytes more than the ROM.
 struct Program {
     const u8* rom;
-    const u8* code;  // In this copy of the ROM, the first byte of a polling loop is POLL_CODE.
+    const u8* code;  // In `code`, the first byte of each polling loop is POLL_CODE.
     const Stages* stages;
 };
 
 enum FrameEnd : u32 { RUNNING, OVER, ABANDONED };
 
-constexpr u32 MOST_LOGGED = 1536;  // Maximum number of writes of a frame; the 57 games make at most 1,061 writes.
+constexpr u32 MOST_LOGGED = 1536;  // The log has room for 1,536 writes of a frame; the 57 games make at most 1,061 writes.
 
-// The offsets of a bank that are plain ROM, and whether bit 13 of an address chooses the bank.
+// Some offsets of a bank are plain ROM, and bit 13 of an address may choose the bank.
 struct PlainRom {
     u32 low, high;
     bool far_banks;

@@ -8,7 +8,7 @@
 
 namespace accel {
 
-// A picture of `rows` rows in gray, in which row `source` has a row's pixels.
+// A gray picture has `rows` rows, and source[row] is the row with the same pixels.
 struct GrayRows {
     u8* pixels;   // [rows, WIDTH]
     u16* source;  // [rows]
@@ -30,7 +30,7 @@ HD void draw_shot(const StepArguments& a, u32 i, u32 slot, const GrayRows& to) {
     tia.settle(a.envs.logs + (u64(i) * 2 + slot) * MOST_LOGGED, shot.writes, shot.until);
 }
 
-// Writes the observation of two pictures (the same picture twice for one), or this thread's part of the observation.
+// Writes the observation of two pictures, or a thread's part of the observation.
 HD void observe(const StepArguments& a, const GrayRows& first, const GrayRows& second, u8* out, u32 thread, u32 threads) {
     const ObservationKind kind = a.rules.observation;
     const u32 width = u32(observation_width(kind)), count = observation_bytes(kind);

@@ -19,7 +19,7 @@ struct Env {
     u32 age;           // Counts agent steps since the episode's first observation, up to `oldest`.
 };
 
-// A frame that can be drawn has the TIA at its start, the length of its log, and its end.
+// A Shot has what drawing a frame needs: the TIA at the frame's start, the length of the log, and the frame's end.
 struct Shot {
     Tia tia;
     u32 writes;
@@ -41,7 +41,7 @@ HD void store_words(const Structure& from, u32* words, u32 n, u32 i) {
 // Bits 0 and 1 name the frames of which an observation is made, and a skipped step shows zeros.
 enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH = 3, SHOWS_FINISHED = 4 };
 
-// The reason why an environment left the fast path in a step, or why the step is wrong.
+// A Code tells why an environment left the fast path in a step, or why the step is wrong.
 enum Code : u8 {
     ALL_FAST = 0,
     PLAIN = 1,  // The plain core ran the step, with the same result.
@@ -71,7 +71,7 @@ struct GameTables {
     CartridgeKind kind;
 };
 
-// One step's results in the caller's arrays, as in data.Step.
+// The results of a step are written to the caller's arrays, as in data.Step.
 struct StepOutputs {
     u8 *frame, *final_frame;  // [n, height, width]
     u8* age;
@@ -82,7 +82,7 @@ struct StepOutputs {
 struct Starts {
     const u32* envs;    // [rows, columns, ENV_WORDS], of which `play` is used
     const u8* frames;   // [rows, columns, height, width]
-    u32 rows, columns;  // Numbers of timers and no-ops, or the number of cached starts and 1.
+    u32 rows, columns;  // The table has `rows` timers and `columns` no-ops, or the cached starts and one column.
 };
 
 struct StepArguments {
@@ -93,7 +93,7 @@ struct StepArguments {
     const long long* action;  // [n] indices into `codes`; a negative index skips the environment
     const i32* codes;         // [actions] numbers of the 18 joystick actions
     StepOutputs out;
-    u32 oldest;  // `age` counts up to this value.
+    u32 oldest;  // `age` counts up to `oldest`.
 };
 
 HD i32 last_line_of(const Game& game) { return game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE; }

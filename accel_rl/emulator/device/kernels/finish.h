@@ -1,6 +1,6 @@
 // The finish kernel repeats, by the plain core, agent steps that the step kernel gave up.
 // The step kernel gives up frames that are partial, very long, or too short, or have very many writes.
-// In the 57 games they occur only before the start of an episode, or never.
+// In the 57 games, frames that are given up occur only before the start of an episode, or never.
 #pragma once
 #include "../../core/philox.h"
 #include "draw.h"
@@ -79,7 +79,7 @@ class FinishedStep {
     const u32 i_;
     Env env_;
     Console console_;
-    bool known_[2] = {false, false};  // True for a picture that was drawn as a whole in this step.
+    bool known_[2] = {false, false};  // known_[k] is true if picture k was drawn as a whole in the current step.
     bool unknown_ = false;
 };
 

@@ -1,4 +1,4 @@
-// The kernels of the emulator on a GPU.
+// This file has the emulator's kernels for a GPU.
 // The headers contain the code of the kernels, and are also used by the host build (host.cpp).
 // | kernel    grid        block   shared memory
 // | step      n / 32      32      the stages, the ROM and its code

@@ -53,10 +53,10 @@ struct Stages {
     HD bool sets_v() const { return bits >> 19 & 1; }
     HD bool reads() const { return bits >> 20 & 1; }
     HD bool writes() const { return bits >> 21 & 1; }
-    HD bool counts_pages() const { return bits >> 22 & 1; }  // True if crossing a page takes one more cycle.
+    HD bool counts_pages() const { return bits >> 22 & 1; }  // If true, crossing a page takes one more cycle.
     HD u32 length() const { return bits >> 23 & 3; }
     HD i32 cycles() const { return i32(bits >> 25 & 7); }
-    // For WORK_FLAG the flag, for WORK_BRANCH flag and value, and for WORK_ADD see Right.
+    // WORK_FLAG has the flag, WORK_BRANCH has flag and value, and WORK_ADD has a Right.
     HD u32 extra() const { return bits >> 28; }
     // clang-format on
 };
@@ -92,7 +92,7 @@ struct StageMaker {
     }
     HD constexpr void implied(u32 opcode, u32 cycles, const Alu& a) { put(opcode, MODE_IMPLIED, a, false, false, cycles); }
 
-    // The group has ORA AND EOR ADC LDA CMP SBC and STA, in eight places.
+    // One group of opcodes has ORA AND EOR ADC LDA CMP SBC and STA, in eight places.
     HD constexpr void accumulator(u32 first, const Alu& a) {
         const u32 modes[8] = {0, MODE_ZP, MODE_IMMEDIATE, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
         const u32 cycles[8] = {0, 3, 2, 4, 5, 4, 4, 4};
@@ -168,7 +168,7 @@ struct StageMaker {
         implied(0xAA, 2, {WORK_PASS, IN_A, IN_X, NZ});
         implied(0xBA, 2, {WORK_PASS, IN_SP, IN_X, NZ});
         implied(0x9A, 2, {WORK_PASS, IN_X, IN_SP, NO_FLAGS});
-        // The order is that of Flag, and NOP is the last.
+        // The flag instructions are in the order of Flag, and NOP is the last.
         const u32 flag_opcodes[6] = {0x18, 0x38, 0xD8, 0xF8, 0xB8, 0xEA};
         for (u32 k = 0; k < 6; k++) implied(flag_opcodes[k], 2, {WORK_FLAG, IN_A, NOWHERE, NO_FLAGS, false, CARRY_0, k});
     }

@@ -10,7 +10,7 @@
 
 namespace accel {
 
-// One environment during a step.
+// A Lane plays one environment during a step.
 class Lane {
   public:
     HD Lane(const StepArguments& arguments, const Program& program, u32 index)
@@ -111,7 +111,7 @@ class Lane {
     u32 action_, slot_;
     double reward_;
     u8 shown_;
-    // Whether the lane plays the next frame, skips the step, leaves it to the plain core, or has a damaged state.
+    // The lane plays the next frame, skips the step, leaves the step to the plain core, or has a damaged state.
     bool plays_, skipped_, gives_up_, damaged_;
 };
 

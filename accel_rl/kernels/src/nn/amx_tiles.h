@@ -26,8 +26,8 @@ using bf16 = std::uint16_t;  // as bits
 inline bool has_amx() {
 #if ACCEL_HAS_TILES
     static const bool has = [] {
-        constexpr unsigned TILES = 1u << 24 | 1u << 22, AVX512_BF16 = 1u << 5;  // Intel SDM vol. 2, CPUID leaf 7
-        constexpr long REQUEST = 0x1023, TILE_DATA = 18;                        // arch_prctl(2), ARCH_REQ_XCOMP_PERM
+        constexpr unsigned TILES = 1u << 24 | 1u << 22, AVX512_BF16 = 1u << 5;
+        constexpr long REQUEST = 0x1023, TILE_DATA = 18;  // arch_prctl(2), ARCH_REQ_XCOMP_PERM
         unsigned a, b, c, d;
         if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & TILES) != TILES) return false;
         if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return false;
@@ -41,7 +41,7 @@ inline bool has_amx() {
 
 #if ACCEL_HAS_TILES
 
-// Configures the tile registers for its lifetime.
+// A TileRegisters object configures the tile registers for its lifetime.
 struct TileRegisters {
     ACCEL_TILES TileRegisters() {
         struct alignas(64) {
@@ -56,10 +56,10 @@ struct TileRegisters {
     ACCEL_TILES ~TileRegisters() { _tile_release(); }
 };
 
-// Operands of a sum of products; those of step i are `a_steps[i]` and `b_steps[i]` numbers after the first operands.
+// The operands of step i are `a_steps[i]` and `b_steps[i]` numbers after the first operands.
 struct Operands {
     const bf16* a;
-    i64 a_tile, a_row;  // Distances in numbers from one tile of rows to the next, and from one row to the next.
+    i64 a_tile, a_row;  // Distances from a tile of rows, or a row, to the next.
     const i64* a_steps;
     const bf16* b;
     i64 b_tile, b_row;
@@ -74,7 +74,7 @@ ACCEL_TILES inline void zero_tiles() {
     _tile_zero(3);
 }
 
-// M x N tiles of sums, with M and N 1 or 2.
+// Adds products to M x N tiles of sums, with M and N 1 or 2.
 template <int M, int N>
 ACCEL_TILES void add_products(const Operands& o) {
     asm volatile("" ::: "memory");  // Stores from other registers must reach memory before tiles are loaded.

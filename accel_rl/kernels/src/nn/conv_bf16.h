@@ -37,7 +37,7 @@ struct ConvBF16 {
     i64 cells() const { return (rows() + K() - 1) * width(); }
     i64 tap(i64 i) const { return i / K() * width() + i % K(); }
     i64 reach() const { return (K() - 1) * (width() + 1); }  // The last tap is reach() cells after the first.
-    // Of these outputs, rows() * columns() are stored.
+    // Of all outputs in cell order, rows() * columns() are stored.
     i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }
     i64 in() const { return H * W * Ci; }
     i64 out() const { return rows() * columns() * Co; }
@@ -62,11 +62,11 @@ class Lines {
     bf16* data() { return numbers.get(); }
 };
 
-// Scratch memory of one thread for one picture. Cells that are never written stay zero.
+// Each thread has scratch memory for one picture. Cells that are never written stay zero.
 struct ConvBF16Scratch {
     Lines cells, pairs, grad, across;
     std::vector<i64> inputs, outs,
-        steps[2];  // The positions of a cell's s x s pixels in the input, and of output q in `out`; -1 means none.
+        steps[2];  // `steps` has positions of a cell's pixels in the input, and of output q in `out`; -1 means none.
     alignas(64) float sums[1024];
 
     ConvBF16Scratch(const ConvBF16& l, i64 pictures)
@@ -83,7 +83,7 @@ struct ConvBF16Scratch {
             outs.push_back(y < l.rows() && x < l.columns() ? (y * l.columns() + x) * l.Co : -1);
         }
     }
-    // Pairs of cells (0, 1), (2, 3) .. and pairs (1, 2), (3, 4) .., because a tap begins at an even or an odd cell.
+    // Cells are paired as (0, 1), (2, 3) .. and as (1, 2), (3, 4) .., because a tap begins at an even or odd cell.
     static i64 half(const ConvBF16& l) { return (l.outputs() + l.reach() + 2) / 2 * 2 * l.C(); }
     static i64 pairs_of(const ConvBF16& l) { return 2 * half(l); }
 };

@@ -45,7 +45,7 @@ void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64
     share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
 }
 
-// The batch is summed in parts that do not depend on the number of threads, so the result does not either.
+// The batch is summed in the same parts for any number of threads, so the result is always the same.
 template <class Number>
 void tile_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {

@@ -95,7 +95,7 @@ ACCEL_TILES inline void pair_cells(const ConvBF16& l, const bf16* cells, bf16* p
     }
 }
 
-// Size of the sums to which weight_gradient adds.
+// Returns the size of the sums to which weight_gradient adds.
 inline i64 gradient_size(const ConvBF16& l) { return l.taps() * ((l.Co + 31) / 32) * (l.C() / 32) * 1024; }
 
 // Adds the gradients of `n` pictures, whose pairs and gradients are prepared, to `weight`.

@@ -21,8 +21,8 @@ namespace accel {
 struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
     const std::int64_t m, n;          // A tile has m x m outputs and n x n points.
-    const std::int64_t down, across;  // A picture has down x across tiles.
-    const bool bare;                  // Whether the tiles read nothing beyond the picture, which has no border.
+    const std::int64_t down, across;  // The tiles of a picture have `down` rows and `across` columns.
+    const bool bare;                  // If true, the tiles read nothing beyond the picture, which has no border.
     // Distances in a picture with its border are stored, because computing them takes slow divisions.
     const std::int64_t below, beside;
     std::vector<std::int64_t> begins, numbers;
@@ -51,7 +51,7 @@ struct ConvF32 {
     std::int64_t bordered() const { return bare ? 0 : height() * line(); }
     std::int64_t weights() const { return channels() * D; }  // Each tap or point has weights() weights.
     std::int64_t all_weights() const { return r * r * weights(); }
-    // Number of channels of the outputs, and of the input, that are processed at a time.
+    // Returns the number of channels that are processed at a time.
     std::int64_t block() const { return widest(D); }
     std::int64_t chunk() const { return widest(channels()); }
 

@@ -19,7 +19,7 @@ inline ConvF32 conv_f32_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], 
 
 #if ACCEL_X86
 
-// A batch of pictures [H, W, C].
+// `Pictures` is a batch of pictures [H, W, C].
 struct Pictures {
     using Number = float;
     const ConvF32 layer;
@@ -31,7 +31,7 @@ struct Pictures {
     WeightLayout places(bool by_output) const { return {layer.C, layer.D, layer.k, layer.s, false, by_output}; }
 };
 
-// The steps of a layer, compiled for its number of taps and its blocks of channels.
+// A layer's steps are compiled for its number of taps and its blocks of channels.
 template <class Number>
 struct Steps {
     decltype(&accel::input_points<2, Number>) input_points;
@@ -62,14 +62,14 @@ struct Steps {
     }
 };
 
-// A block has as many pictures as have their points in the cache together.
+// A block has as many pictures as fit into the cache with their points.
 struct Block {
     const i64 most, rows, of_input, of_output;
 
     Block(const ConvF32& l, i64 pictures)
         : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),
           rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {
-    }  // 16 more floats let points lie in different cache sets
+    }  // With 16 more floats, points lie in different cache sets.
 };
 
 // Computes the input's points of n pictures from `begin` on.
@@ -118,7 +118,7 @@ void convolutions(i64 N, const Geometry& geometry, const Input& input, const flo
 
 // Computes d_weight, d_bias [D], and d_input unless it is null, from grad and weight [D, C, k, k].
 // After a ReLU, `out` [N, rows, columns, D] is given, else null.
-// The batch is summed in parts that do not depend on the number of threads, so the result does not either.
+// The batch is summed in the same parts for any number of threads, so the result is always the same.
 template <class Input>
 void convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,
                        float* d_weight, float* d_bias, int threads) {

@@ -18,7 +18,7 @@ template <int R, class Number>
 ACCEL_AVX512 void input_points(const ConvF32& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
                                std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
-    // Each step prefetches this number of cache lines.
+    // Each step prefetches `share` cache lines.
     const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;
     for (std::int64_t t = 0; t < l.tiles(); t++) {
         for (const std::int64_t c : l.numbers) {

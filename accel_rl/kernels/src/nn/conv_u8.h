@@ -34,7 +34,7 @@ struct Framed {
     i64 together(i64) const { return plane; }
 };
 
-// A batch of pictures of uint8 frames.
+// This class is a batch of pictures of uint8 frames.
 template <class Source>
 struct Stacks {
     using Number = std::uint8_t;

@@ -16,7 +16,7 @@
 namespace accel {
 
 constexpr i64 MAX_ROWS = 64;  // maximum of N
-// A piece has this many k: twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache.
+// For a piece of K, twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache.
 constexpr i64 PIECE = 576;
 
 struct Wide {
@@ -26,7 +26,7 @@ struct Wide {
 };
 
 // Adds the terms k in [from, to), a multiple of 16 apart, to the sums of P rows of x and Q rows of W.
-// A rows of W are prefetched.
+// The function prefetches A rows of W.
 template <int P, int Q, int A = 0>
 ACCEL_AVX512 inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to, __m512* sums, const float* ahead = nullptr) {
     __m512 s[P][Q];
@@ -55,7 +55,7 @@ ACCEL_AVX512 inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to
 }
 
 // Computes the outputs of Q rows of W from g on, for all rows of x.
-// The pointer `then` is the following rows of W, or null.
+// `then` points to the following rows of W, or is null.
 template <int Q>
 ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) {
     alignas(64) __m512 sums[MAX_ROWS * Q];
@@ -86,7 +86,7 @@ inline void linear_small_batch(i64 N, i64 K, i64 G, address x, address weight, a
     constexpr i64 SIX = 6;
     share((G + SIX - 1) / SIX, threads,
           [&](i64 from, i64 to) {
-              // The direction alternates, because the last rows of W are still in the cache at the next call.
+              // The loop's direction alternates, because the last rows of W are still in the cache at the next call.
               static thread_local bool back = false;
               back = !back;
               for (i64 j = from; j < to; j++) {

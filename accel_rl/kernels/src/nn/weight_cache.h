@@ -12,7 +12,7 @@
 namespace accel {
 
 // The function make(numbers) repacks weight [n] into memory of the given number of floats.
-// The result is valid until this thread requests another weight.
+// The packed weight is valid until the thread requests another weight.
 // A weight is found by its address and shape, and compared with the packed numbers in a tenth of the repacking time.
 inline const float* prepared(const Geometry& geometry, const float* weight, std::int64_t n, std::int64_t floats,
                              const std::function<void(float*)>& make) {
