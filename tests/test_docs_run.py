@@ -258,7 +258,7 @@ SCRIPTS = [
     ("docs/device_engine.md", 0, {"num_envs=4096": "num_envs=2", '"cuda"': '"cpu"', "step(actions)": "step([0, 1])"}),
     ("docs/emulator.md", 0, {"num_envs=8": "num_envs=2"}),
     ("docs/emulator.md", 1, {"num_envs=8": "num_envs=2"}),
-    ("docs/emulator.md", 2, {"num_envs=8": "num_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
+    ("docs/emulator.md", 2, {"n_envs=8": "n_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
     ("docs/emulator.md", 3, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
     ("docs/emulator.md", 4, {'v4", 8': 'v4", 2'}),
     ("docs/extending.md", 9, {}),

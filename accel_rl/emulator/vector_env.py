@@ -182,31 +182,39 @@ class VectorEnv(GymnasiumVectorEnv):
         obs, _, _, _, info = self.recv()
         return obs, info
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Return observations, rewards (int32), terminated, truncated and info."""
-        self.send(actions)
+    def step(
+        self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """Return observations, rewards (int32), terminated, truncated and info. `indices` are those of send()."""
+        self.send(actions, indices)
         return self.recv()
 
-    def send(self, actions: np.ndarray) -> None:
-        """Send actions [batch_size] for the environments of the last recv(), without waiting."""
+    def send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None) -> None:
+        """Send actions [batch_size] for the environments of the last recv(), without waiting.
+
+        With `indices`, send actions [len(indices)] for these environments alone. The others do not play, and return
+        their last observation with reward 0.
+        """
         actions = np.asarray(actions)
-        if actions.shape != (self.batch_size,) or actions.dtype.kind not in "iu":
+        if self._last is None:
+            raise error.ResetNeeded("send() before reset()")
+        ids = self._last if indices is None else self._some(indices)
+        if actions.shape != ids.shape or actions.dtype.kind not in "iu":
             raise ValueError(
-                f"actions of shape {actions.shape} and {actions.dtype}: must be whole numbers [{self.batch_size}]"
+                f"actions of shape {actions.shape} and {actions.dtype}: must be whole numbers [{len(ids)}]"
             )
         if actions.min() < 0 or actions.max() >= len(self._codes):
             raise ValueError(f"actions from {actions.min()} to {actions.max()}: must be 0 to {len(self._codes) - 1}")
-        if self._last is None:
-            raise error.ResetNeeded("send() before reset()")
         if self._pending:
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
         if self.autoreset_mode is AutoresetMode.DISABLED:
-            waiting = np.flatnonzero(np.array(self._core.waiting())[self._last])
-            if len(waiting):
-                ids = self._last[waiting].tolist()
-                raise error.ResetNeeded(f"environments {ids} have ended: reset(options={{'reset_mask': ...}}) first")
+            waiting = ids[np.array(self._core.waiting())[ids]].tolist()
+            if waiting:
+                raise error.ResetNeeded(
+                    f"environments {waiting} have ended: reset(options={{'reset_mask': ...}}) first"
+                )
         self._begin()
-        self._core.send(self._last, self._codes[actions], self._obs if self._whole else None)
+        self._core.send(ids, self._codes[actions], self._obs if self._whole else None)
         self._pending = True
 
     def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -278,7 +286,7 @@ class VectorEnv(GymnasiumVectorEnv):
             self._buffers.reverse()
             self._obs = self._buffers[0]
 
-    def _checked_indices(self, indices: Sequence[int] | None) -> np.ndarray:
+    def _checked_indices(self, indices: Sequence[int] | np.ndarray | None) -> np.ndarray:
         if self._pending:
             raise error.AlreadyPendingCallError("states while a step is running: call recv() first", "states")
         which = np.arange(self.num_envs) if indices is None else np.asarray(indices)
@@ -286,6 +294,14 @@ class VectorEnv(GymnasiumVectorEnv):
         if not fits or (which.size and not 0 <= which.min() <= which.max() < self.num_envs):
             raise ValueError(f"indices={indices!r}: must be whole numbers from 0 to {self.num_envs - 1}")
         return which.astype(np.int32)
+
+    def _some(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
+        if not self._whole:
+            raise ValueError(f"indices with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
+        which = self._checked_indices(indices)
+        if not len(which) or len(np.unique(which)) < len(which):
+            raise ValueError(f"indices={indices!r}: must be one or more different environments")
+        return which
 
     def _checked_mask(self, mask: Any) -> np.ndarray:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):

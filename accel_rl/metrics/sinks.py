@@ -1,11 +1,18 @@
 """Sinks are the destinations of rows of metrics. A sink receives every row in order. When a run is resumed, a sink
 receives the number of the last valid row."""
 
+import contextlib
 import csv
+import io
+import logging
 import math
 import os
 from pathlib import Path
 from typing import Protocol
+
+from accel_rl.system.errors import RunError
+
+logger = logging.getLogger(__name__)
 
 Row = dict[str, float | int | str]
 
@@ -26,14 +33,16 @@ def format_cell(value: float | int | str | None) -> str:
 
 
 class CsvSink:
-    """The sink of metrics.csv writes a header, then the rows. Each row of metrics.csv is flushed immediately. A new
-    column rewrites metrics.csv atomically."""
+    """The sink of metrics.csv writes a header, then the rows. Each row is written immediately, or, if the disk is full,
+    as soon as there is room. A new column rewrites metrics.csv atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
         """`rows` is the number of rows of an existing file that are kept. Later rows of the file will be written
         again."""
         self.path = path
         self._columns: list[str] = []
+        self._unwritten: list[dict[str, str]] = []
+        self._is_full = False
         self.last: dict[str, str] = {}
         self.rows = 0
         if path.exists():
@@ -44,38 +53,66 @@ class CsvSink:
                 self._columns = list(reader.fieldnames or [])
             kept = kept if rows is None else kept[:rows]
             self.rows, self.last = len(kept), (kept[-1] if kept else {})
-            self._rewrite(kept)
-        self._file = open(path, "a", newline="")  # noqa: SIM115
+            self._rewrite(kept, self._columns)
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
 
-    def _rewrite(self, rows: list[dict[str, str]]) -> None:
+    def write(self, row: Row) -> None:
+        cells = {k: format_cell(v) for k, v in row.items()}
+        self._unwritten.append(cells)
+        self.rows, self.last = self.rows + 1, cells
+        try:
+            self._write_all()
+            self._is_full = False
+        except OSError as error:
+            if not self._is_full:
+                logger.warning(f"{self.path} cannot be written ({error.strerror}): its rows stay in memory")
+            self._is_full = True
+
+    def sync(self) -> None:
+        """Make all rows durable. Raises RunError if the disk is full."""
+        try:
+            self._write_all()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise RunError(f"could not write {self.path}: {error.strerror}") from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # The last checkpoint has all rows, or has failed.
+            self._write_all()
+        self._file.close()
+
+    def _write_all(self) -> None:
+        """Write the rows that are not written yet. Raises OSError, and then metrics.csv is unchanged."""
+        names = dict.fromkeys(name for row in self._unwritten for name in row)
+        if new := [name for name in names if name not in self._columns]:
+            with open(self.path, newline="") as f:
+                rows = list(csv.DictReader(f))
+            # Columns of wall time stay last.
+            names = dict.fromkeys([*self._columns, *new])
+            columns = [n for n in names if n not in WALL_CLOCK] + [n for n in names if n in WALL_CLOCK]
+            self._rewrite(rows, columns)
+            self._columns = columns
+            self._file.close()
+            self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115
+        lines = io.StringIO(newline="")
+        csv.DictWriter(lines, self._columns, restval="", lineterminator="\n").writerows(self._unwritten)
+        size = os.fstat(self._file.fileno()).st_size
+        data = lines.getvalue().encode()
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError:
+            os.ftruncate(self._file.fileno(), size)
+            raise
+        self._unwritten.clear()
+
+    def _rewrite(self, rows: list[dict[str, str]], columns: list[str]) -> None:
         temporary = self.path.with_name("." + self.path.name + ".tmp")
         with open(temporary, "w", newline="") as f:
-            if self._columns:
-                writer = csv.DictWriter(f, self._columns, restval="", lineterminator="\n")
+            if columns:
+                writer = csv.DictWriter(f, columns, restval="", lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(rows)
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, self.path)
-
-    def write(self, row: Row) -> None:
-        cells = {k: format_cell(v) for k, v in row.items()}
-        if new := [k for k in cells if k not in self._columns]:
-            self._file.close()
-            with open(self.path, newline="") as f:
-                rows = list(csv.DictReader(f))
-            # Columns of wall time stay last.
-            names = [*self._columns, *new]
-            self._columns = [n for n in names if n not in WALL_CLOCK] + [n for n in names if n in WALL_CLOCK]
-            self._rewrite(rows)
-            self._file = open(self.path, "a", newline="")  # noqa: SIM115
-        csv.DictWriter(self._file, self._columns, restval="", lineterminator="\n").writerow(cells)
-        self._file.flush()
-        self.rows, self.last = self.rows + 1, cells
-
-    def sync(self) -> None:
-        """Make all rows durable."""
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        self._file.close()

@@ -1,6 +1,6 @@
 """PPO and DQN of Stable-Baselines3 train on the emulator: `python sb3_learners.py ppo 100000`.
 
-Only the constructor differs from SB3's own Atari scripts, because `VectorEnv` already skips, stacks and clips. The
+Only the constructor differs from SB3's own Atari scripts, because `SB3VecEnv` already skips, stacks and clips. The
 option `--theirs` uses SB3's constructor.
 """
 
@@ -14,7 +14,6 @@ from stable_baselines3.common.env_util import make_atari_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack
 
-from accel_rl.emulator import VectorEnv
 from accel_rl.emulator.games import camel_case
 from accel_rl.emulator.sb3 import SB3VecEnv
 
@@ -28,14 +27,13 @@ args = parser.parse_args()
 
 
 def make(n: int, training: bool) -> VecEnv:
+    rules = {"terminal_on_life_loss": training, "clip_reward": training}
     if args.theirs:
         gymnasium.register_envs(ale_py)
-        rules = {"terminal_on_life_loss": training, "clip_reward": training}
         return VecFrameStack(
             make_atari_env(f"{camel_case(args.game)}NoFrameskip-v4", n, args.seed, wrapper_kwargs=rules), 4
         )
-    envs = VectorEnv(args.game, n, autoreset_mode="SameStep", episodic_life=training, reward_clipping=training)
-    return SB3VecEnv(envs, args.seed)
+    return SB3VecEnv(args.game, n, args.seed, **rules)
 
 
 if args.algorithm == "ppo":
