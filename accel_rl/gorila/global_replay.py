@@ -121,7 +121,7 @@ class RemoteReplay(Replay):
     """
 
     def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
-        """`start` is the minimum number of transitions for drawing batches. `device` is the device of the batches."""
+        """`start` is the minimum number of transitions for drawing batches."""
         self._ray = ray
         self._name = name
         self._member = member

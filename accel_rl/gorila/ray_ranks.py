@@ -153,7 +153,6 @@ class RankActor:
     runs in a separate process, because signals need a main thread and a collective may hang."""
 
     def __init__(self, address: str):
-        """`address` is the address of the actor's node."""
         self._address = address
         self._socket: socket.socket | None = None
 
@@ -198,7 +197,7 @@ class RayRank:
     progress, on stderr."""
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
-        """`actor` is a `RankActor` whose rank has started. `address` is the address of the rank's node."""
+        """`actor` is a `RankActor` whose rank has started."""
         self.index = index
         self.pid = pid
         self._ray = ray

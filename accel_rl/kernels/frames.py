@@ -28,7 +28,6 @@ class FrameStacks:
     stack: int
 
     def gather(self) -> Tensor:
-        """Return the observations [N, stack, *frame_shape]."""
         return gather_stacks(self.frames, self.t, self.b, self.age, self.stack)
 
     def __len__(self) -> int:

@@ -35,7 +35,7 @@ PREFIXES = ("info/", "secondary/")
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateMetrics:
     """`UpdateMetrics` has sums of scalars over several updates. The sums stay on the learner's device until a row of
-    metrics is written. `names` has M names, and `sums` is [M] float64. `updates` is the number of updates."""
+    metrics is written. `names` has M names, and `sums` is [M] float64."""
 
     names: tuple[str, ...]
     sums: Tensor

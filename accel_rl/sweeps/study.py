@@ -68,7 +68,6 @@ class Study:
         return list(self._study.trials)
 
     def ask(self) -> Any:
-        """Return a new trial."""
         return self._study.ask()
 
     @staticmethod
@@ -142,5 +141,4 @@ class Study:
 
 
 def named(value: Any) -> str:
-    """Format the value of a setting."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -63,7 +63,6 @@ class Device(str):
             self.runtime.set_device(self)
 
     def stream(self) -> Any:
-        """Return a new stream."""
         return self.runtime.Stream(self) if self.queues_work else HostStream()
 
     def default_stream(self) -> Any:

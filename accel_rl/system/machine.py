@@ -115,7 +115,7 @@ class Machine:
 def of_cores(
     cores: Sequence[int], quota: float | None = None, memory: int | None = None, gpus: int = 0, gpu_memory: int = 0
 ) -> Machine:
-    """Return a machine with one NUMA node and the given single-threaded cores. `gpus` is the number of GPUs."""
+    """Return a machine with one NUMA node and the given single-threaded cores."""
     node = Node(tuple((c,) for c in cores), tuple(range(gpus)))
     return Machine((node,), memory, quota=quota, gpu_memory=gpu_memory)
 

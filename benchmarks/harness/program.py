@@ -120,8 +120,8 @@ Build = Callable[[ExitStack], Case]
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Chosen]):
-    """A `Benchmark` measures its variants in turns. `name` is the name of its module. `cases` builds the cases one
-    after another. `lines` returns the text after the table."""
+    """A `Benchmark` measures its variants in turns. `cases` builds the cases one after another. `lines` returns the
+    text after the table."""
 
     name: str
     doc: str | None
