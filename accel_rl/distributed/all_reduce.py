@@ -95,8 +95,7 @@ class CollectiveMean:
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """Start the all-reduce of the wide layer's gradient. Autograd calls the hook when the wide layer's gradient is
-        complete."""
+        """Start the all-reduce of the wide layer's gradient, when autograd reports that the gradient is complete."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]

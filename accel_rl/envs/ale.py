@@ -64,7 +64,7 @@ class AtariEnv:
             protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY, "backend": "ale"},
         )
         self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
-        self._pools = any(frames > 1 for _, frames in self.presses[False])  # The first observation may be pooled.
+        self._pools = any(frames > 1 for _, frames in self.presses[False])  # The first observation may be a maximum.
         self._held = 0  # With sticky actions, `_held` is the action of the last emulated frame.
         self._actions = bytearray()
         self._last = self._preprocess.last

@@ -8,7 +8,7 @@
             seeds=(0, 1),
         )
 
-The grid of this example has eight runs. The keys of a level are settings of `TrainConfig`, as on the command line. If
+The grid in the example has eight runs. The keys of a level are settings of `TrainConfig`, as on the command line. If
 the grid's first argument is a function that returns a `TrainConfig`, a key may also name a parameter of the function.
 The decorator `@levels(...)` gives an experiment the levels of its sweep.
 """

@@ -45,7 +45,7 @@ def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None
 
 
 def build(bench: Bench, name: str, config: TrainConfig) -> Training:
-    """Build a run and warm it up."""
+    """Build a training run, and let it warm up."""
     folder = bench.folder / name.replace(" ", "-")
     return Training(config, folder, bench.sizes.warm_cycles, bench.sizes.at_once)
 
