@@ -109,7 +109,6 @@ class Load:
     decorrelation_steps: int = 300
 
     def config(self, device: str) -> Resolved:
-        """Return the settings of a run."""
         base, engine = default_config(self.algorithm), self.engine
         algo: Any = base.algo
         if hasattr(algo, "replay"):

@@ -67,7 +67,6 @@ class Options(program.Options):
             raise ConfigError("--games and --nets: at least one of each")
 
     def config(self, game: str) -> TrainConfig:
-        """Return the settings of accel_rl's sampler."""
         return sampling_config(
             game, self.envs_per_worker, self.workers, horizon=self.horizon, reset=self.reset, backend=self.backend
         )

@@ -1,5 +1,5 @@
 """This example trains DQN with a limit on its targets, on CartPole. The command `accel-rl train
-examples.clipped_targets:ClippedDQN ...` trains this algorithm."""
+examples.clipped_targets:ClippedDQN ...` trains DQN with clipped targets."""
 
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """On two CPU cores, the configurations of this module learn Pong within an hour or two, and CartPole.
 
-The command `accel-rl train experiments.cpu:pong_a2c` trains one of these configurations, and further options such as
-`--seed 2 --env-steps 2e6` change settings.
+The command `accel-rl train experiments.cpu:pong_a2c` trains one configuration, and further options such as `--seed 2
+--env-steps 2e6` change settings.
 """
 
 from collections.abc import Sequence
@@ -57,9 +57,9 @@ def cartpole_pqn(seed: int = 1) -> TrainConfig:
 def pong_rainbow(seed: int = 1) -> TrainConfig:
     """Rainbow reaches a score above 0 on Pong within 90 minutes.
 
-    Unlike Stooke & Abbeel 2018, this run uses the small network of A3C and the learning rate of C51. The run has half
-    the training intensity of Stooke & Abbeel, a fifth of the replay, a shorter random start, and four times as many
-    updates of the target network.
+    Unlike Stooke & Abbeel 2018, pong_rainbow uses the small network of A3C and the learning rate of C51. The run has
+    half the training intensity of Stooke & Abbeel, a fifth of the replay, a shorter random start, and four times as
+    many updates of the target network.
     """
     algo = {
         "network": "a3c",
@@ -103,7 +103,7 @@ def cartpole_rainbow(seed: int = 1) -> TrainConfig:
 
 def step_sizes(seeds: Sequence[int] = (0, 1)) -> Grid:
     """The sweep of 2 games x 3 learning rates x 2 seeds takes minutes. The command `python -m launch.sweep
-    experiments.cpu:step_sizes` runs this sweep."""
+    experiments.cpu:step_sizes` runs the sweep of learning rates."""
     return grid(
         replace(default_config("a2c"), env_steps=20_000),
         {"game": ("pong", "breakout")},

@@ -1,4 +1,4 @@
-"""In this task that needs memory, the agent recalls a cue that was shown some steps ago.
+"""The recall task needs memory: the agent recalls a cue that was shown some steps ago.
 
 The command `accel-rl train ppo --env experiments.recall:make --lstm 64` reaches a score of about 1 with the LSTM, and
 0.25 without.

@@ -52,8 +52,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     """A noisy network explores by learned noise in the fully connected layers instead of epsilon-greedy (Fortunato et
     al. 2018)."""
     huber: float = 1.0
-    """Threshold of the Huber loss, which is quadratic for errors up to this value and linear beyond (Mnih et al. 2015:
-    1). 0 means a squared loss."""
+    """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond (Mnih et al.
+    2015: 1). 0 means a squared loss."""
     reward_clip: float | None = None
     """Absolute value to which rewards are clipped for learning. Scores are never clipped. 0 means that rewards are not
     clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""

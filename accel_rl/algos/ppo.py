@@ -18,7 +18,7 @@ from accel_rl.optim.optimizers import AdamName, make_optimizer
 
 @dataclass(frozen=True)
 class PPOConfig(PolicyGradientConfig):
-    """The defaults are those of Stooke & Abbeel 2018, section 5.3, except for the values in this table. With the
+    """The defaults are those of Stooke & Abbeel 2018, section 5.3, except for the values in the table below. With the
     changed values, PPO reaches a score of 10 on Pong sooner, in seconds and in env steps, measured on two CPU cores.
 
     | | Stooke & Abbeel's code | here |

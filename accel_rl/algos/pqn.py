@@ -23,8 +23,8 @@ from accel_rl.optim.optimizers import AdamName, make_optimizer
 
 @dataclass(frozen=True)
 class PQNConfig(AlgorithmConfig):
-    """The defaults are those of the authors' code for Atari (purejaxql, pqn_atari.yaml), except for the values in this
-    table. With the changed values, PQN reaches a score of 18 on Pong sooner on two CPU cores.
+    """The defaults are those of the authors' code for Atari (purejaxql, pqn_atari.yaml), except for the values in the
+    table below. With the changed values, PQN reaches a score of 18 on Pong sooner on two CPU cores.
 
     | | Gallici et al.'s code | here |
     |---|---|---|
@@ -77,9 +77,9 @@ class PQNConfig(AlgorithmConfig):
     The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
     is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "after"
-    """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after it. At this
-    learning rate, norms before the activations learn Pong sooner, but do not learn Breakout. Without layer norms,
-    Q-learning without a target network can diverge."""
+    """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after it. At PQN's
+    default learning rate, norms before the activations learn Pong sooner, but do not learn Breakout. Without layer
+    norms, Q-learning without a target network can diverge."""
     lstm: int = 0
     """Number of units of an LSTM between the network's body and the head of action values. 0 means no LSTM."""
 

@@ -80,7 +80,6 @@ class ReplayAlgorithm(Algorithm):
 
     @property
     def target(self) -> Any:
-        """Return the target network."""
         return self.target_network.model
 
     def begin(self) -> None:

@@ -28,7 +28,6 @@ class UpdateBudget:
         return max(0, int(self.transitions // self.batch_size))
 
     def spend(self) -> None:
-        """Count one update as made."""
         self.transitions -= self.batch_size
         self.updates += 1
 

@@ -49,7 +49,7 @@ def checked(given: TrainConfig) -> Resolved:
 
 def check_device(config: Resolved, plan: RankPlan) -> None:
     """Raise ConfigError if the network does not fit the observations, if the learner's memory does not fit on its
-    device, or if games cannot be emulated on this device."""
+    device, or if games cannot be emulated on the device."""
     if plan.sampler.on_device and plan.device.startswith("cuda"):
         from accel_rl.emulator.device import cuda
 

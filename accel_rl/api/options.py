@@ -35,8 +35,8 @@ class ResumeOptions:
     checkpoint: str = ""
     """Continue from this checkpoint folder of the run instead of the newest checkpoint."""
     cores: tuple[int, ...] | None = None
-    """Cores that the resumed run uses, divided evenly among the ranks in this order. The default is --sampler.cores of
-    the run."""
+    """Cores that the resumed run uses, divided evenly among the ranks in the given order. The default is
+    --sampler.cores of the run."""
     device: str = ""
     """Continue the run on this device (auto, cpu, cuda or cuda:N) instead of the run's device and GPUs."""
     env: ResumeEnv = field(default_factory=ResumeEnv)

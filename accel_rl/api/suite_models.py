@@ -1,4 +1,4 @@
-"""The suite's trained agents are in experiments/models of a checkout. Commands name a model of the suite
+"""The suite's trained agents are in experiments/models of a checkout. In commands, a model of the suite has the name
 suite/ALGORITHM-GAME."""
 
 import os

@@ -32,7 +32,7 @@ class TrainedPolicy:
     def act(self, obs: X, first: Any = None) -> X:
         """Choose actions [N] or [] int64 for observations `obs` [N, ...] or [...], with the same type of array.
 
-        For an LSTM, `first` [N] bool marks the environments whose episode begins with this observation. Raises
+        For an LSTM, `first` [N] bool marks the environments whose episode begins with the given observation. Raises
         ValueError for a wrong shape, and for pictures of another type than uint8. Observations that are vectors may
         have any type of numbers.
         """

@@ -66,8 +66,7 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
 
 
 def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
-    """Map each group of options that has no effect in combination with these options to the condition under which it
-    has an effect."""
+    """Map each group of options without an effect to the condition under which the group has an effect."""
     flags = {option.partition("=")[0] for option in options}
     cluster = value_of(options, "--cluster")
     result = {}

@@ -44,7 +44,6 @@ class ParameterServerConfig:
 
     @property
     def delay_limit(self) -> int:
-        """Return the resolved value of max_delay."""
         n = self.pushing
         return (1 + self.in_flight) * n + max(SLACK, n) if self.max_delay is None else self.max_delay
 

@@ -96,6 +96,6 @@ def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) ->
 
 
 def _shortest(flag: str, by_name: Mapping[str, list[str]]) -> str:
-    """Return the flag without its first group, if this name is unique."""
+    """Return the flag without its first group, if the shorter name is unique."""
     _, _, bare = flag[2:].partition(".")
     return f"--{bare}" if by_name.get(bare) == [flag] else flag

@@ -65,8 +65,8 @@ class TrainConfig:
     and on CPUs with AMX. Neither `tfloat32` nor `bfloat16` reproduces the papers' numbers. Parameters, sums, losses and
     evaluations stay float32."""
     capture_updates: bool = True
-    """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network support this. If updates
-    are not captured, events.log contains the reason."""
+    """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network support graphs. If
+    updates are not captured, events.log contains the reason."""
     torch_threads: OptionalCount = None
     """Number of threads per torch operation. The default is one thread per usable core on a CPU, and one thread with a
     GPU."""
@@ -140,8 +140,8 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Build the settings from a config.json of this format or an earlier format. Raises ConfigError, with a message
-        of one line, for an unknown field. A missing field gets its default, which is logged."""
+        """Build the settings from a config.json of the current format or an earlier format. Raises ConfigError, with a
+        message of one line, for an unknown field. A missing field gets its default, which is logged."""
         values, version = migrated(d), d.get("format", 1)
         algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
         values["algo"] = _build(algo, values.get("algo", {}), version, missing, "algo.")

@@ -91,7 +91,7 @@ class PageLocked:
                 self._locked.append(address)
 
     def close(self) -> None:
-        """Unlock the pages; this must be called before the memory is freed."""
+        """Unlock the pages, before the memory is freed."""
         while self._locked:
             self._locks.unregister(self._locked.pop())
 

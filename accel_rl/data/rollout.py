@@ -85,7 +85,6 @@ class Rollout:
 
     @property
     def env_steps(self) -> int:
-        """Return the number of valid cells."""
         return int(self.on_host.valid.sum())
 
     @property

@@ -22,7 +22,6 @@ class RolloutWindow:
     """
 
     def __init__(self, N: int, T: int, device: torch.device | str = "cpu"):
-        """`device` is the device of the rollouts."""
         if N % T:
             raise ValueError(f"a window of {N} steps is not made of rollouts of {T}")
         self.N = N

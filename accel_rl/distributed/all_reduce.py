@@ -20,8 +20,8 @@ WIDE = 1 << 16  # The gradient of a layer with WIDE parameters or more is reduce
 
 
 class GradientMean(Protocol):
-    """Averages the gradients of all ranks. The classes of this protocol are `CollectiveMean`, and `SharedMemoryMean`
-    for ranks of one machine."""
+    """Averages the gradients of all ranks. `CollectiveMean`, and `SharedMemoryMean` for ranks of one machine, have the
+    protocol GradientMean."""
 
     communicator: Collective
 
@@ -95,8 +95,8 @@ class CollectiveMean:
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """Start the all-reduce of the wide layer's gradient. Autograd calls this function when the wide layer's
-        gradient is complete."""
+        """Start the all-reduce of the wide layer's gradient. Autograd calls the hook when the wide layer's gradient is
+        complete."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
     chunk k:  lock | word | copy 0: parameters, optimizer state, step count | copy 1: the same
                       \\-- version * 2 + index of the current copy
 
-A writer fills the other copy of the chunk and then publishes this copy by storing one 64-bit word. If the writer dies
+A writer fills the second copy of the chunk, and then publishes the copy by storing one 64-bit word. If the writer dies
 at any moment, the current copy of the chunk is still a complete version.
 """
 
@@ -51,8 +51,8 @@ class Central:
         self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
     ):
         """`fd` is an open file that all ranks share. `create` sets the file's size and initialises its locks; exactly
-        one process does this, before any other process opens the file. `checks` stores a checksum with every version
-        (for tests)."""
+        one process calls `create`, before any other process opens the file. `checks` stores a checksum with every
+        version (for tests)."""
         self.parts, self._checks = parts, checks
         layout: Layout = {"locks": ("uint8", (len(parts), LOCK_BYTES)), "words": ("uint64", (len(parts), 8))}
         for k, (part, state) in enumerate(zip(parts, states, strict=True)):

@@ -15,7 +15,7 @@ class CountedSteps(NamedTuple):
     env steps of all ranks."""
     of_batch: int
     """`of_batch` counts the env steps of the ranks that share each batch. The number of updates that become due is the
-    product of these env steps and the training intensity."""
+    product of the counted env steps and the training intensity."""
 
 
 class Communicator(Protocol):
@@ -41,7 +41,7 @@ class Communicator(Protocol):
 
     def updates(self, own: int) -> int:
         """Return the total number of updates of the parameters, on which schedules that count updates depend. `own` is
-        the number of updates by this learner."""
+        the number of updates by the rank's own learner."""
 
 
 class SingleProcess:

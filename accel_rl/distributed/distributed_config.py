@@ -55,8 +55,8 @@ class DistributedConfig:
 
     @property
     def named_gpus(self) -> list[int]:
-        """Return the GPU indices of --gpus, without a check that these GPUs exist. Raises ConfigError if --gpus
-        contains other text than numbers."""
+        """Return the GPU indices of --gpus, without a check that the GPUs exist. Raises ConfigError if --gpus contains
+        other text than numbers."""
         if not self.gpus:
             return []
         names = self.gpus.replace(" ", ",").split(",")

@@ -48,8 +48,8 @@ class GradientSync(ABC):
         `GuardedStep`)."""
 
     def pull(self) -> None:  # noqa: B027  optional
-        """Fetch newer parameters. The learner calls this method before an off-policy gradient is computed, and before
-        an evaluation."""
+        """Fetch newer parameters. The learner calls `pull` before an off-policy gradient is computed, and before an
+        evaluation."""
 
     def verify(self) -> None:  # noqa: B027  optional
         """Check the parameters, or raise RunError. `verify` waits for a GPU, and is called at every row of metrics."""

@@ -19,7 +19,7 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import RunError
 
 JOIN = timedelta(seconds=60)
-"""All ranks must reach the store within this time."""
+"""All ranks must reach the store within a minute."""
 
 
 def file_store(fd: int, size: int) -> Any:

@@ -21,13 +21,13 @@ class _Timespec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Return whether this system has robust mutexes between processes, as only Linux has."""
+    """Return whether the operating system has robust mutexes between processes, as only Linux has."""
     return sys.platform == "linux"
 
 
 class RobustLocks:
     """`RobustLocks` has k locks in a shared array [k, LOCK_BYTES] uint8. With `create`, initialise the locks; exactly
-    one process does this, before any other process uses the array."""
+    one process passes `create`, before any other process uses the array."""
 
     def __init__(self, memory: np.ndarray, create: bool = False):
         if not supported():

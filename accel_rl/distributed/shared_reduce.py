@@ -69,7 +69,7 @@ class SharedMemoryMean:
         return torch.tensor(norm), torch.tensor(sum(c * x for c, x in zip(counts, losses, strict=True)) / n)
 
     def _meet(self) -> None:
-        """Wait until all ranks have called this barrier. Raises RunError with the missing ranks."""
+        """Wait until all ranks have called the barrier. Raises RunError with the missing ranks."""
         turns, rank = self._turns, self.communicator.rank
         turns[rank, 0] += 1
         turn, patience = turns[rank, 0], Patience(self._timeout_s)

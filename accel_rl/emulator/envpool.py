@@ -183,4 +183,4 @@ def _gym(env_type: str) -> tuple[bool, Any]:
         import gym
     except ImportError:
         raise ConfigError("env_type='gym' needs Gym: pip install gym, or use env_type='gymnasium'") from None
-    return int(gym.__version__.split(".")[1]) < 26, gym.spaces  # Gym 0.26 was the last release.
+    return int(gym.__version__.split(".")[1]) < 26, gym.spaces  # Gym's last release was 0.26.

@@ -58,7 +58,7 @@ class VectorEnv(GymnasiumVectorEnv):
     (`device.device_vector_env.DeviceVectorEnv`, which has fewer arguments). The device "cpu" selects a slow host build
     of this GPU emulator.
 
-    Raises ConfigError for arguments that the emulator does not support; use ale-py's AtariVectorEnv for these.
+    Raises ConfigError for arguments that the emulator does not support, and that only ale-py's AtariVectorEnv supports.
     """
 
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
@@ -330,7 +330,7 @@ def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
 @contextlib.contextmanager
 def _running_on(core: int) -> Iterator[None]:
     """Context manager in which the calling thread runs on a core; -1 means any core. A thread that is started inside
-    this context stays on the core."""
+    the context stays on the core."""
     if core < 0:
         yield
         return

@@ -204,7 +204,7 @@ class AtariEnv:
 
     @property
     def actions(self) -> bytes:
-        """Return the actions of this episode's steps, as numbers of the 18 joystick actions."""
+        """Return the actions of the current episode's steps, as numbers of the 18 joystick actions."""
         return bytes(self._actions)
 
     def get_state(self) -> bytes:

@@ -74,8 +74,8 @@ def unclean_resets() -> frozenset[str]:
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Return why episodes with this mode of reset may differ from episodes with `immediate`, or None if they are
-    equal."""
+    """Return why episodes with another mode of reset may differ from episodes with `immediate`, or None for equal
+    episodes."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():

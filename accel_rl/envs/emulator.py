@@ -132,7 +132,7 @@ class EmulatorEnv:
 
     def _press_after_reset(self) -> None:
         """Play the frames before the agent acts (`Protocol.presses`), and begin the episode afterwards. If the game
-        ends during these frames, the game is reset again."""
+        ends during the frames of a start, the game is reset again."""
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
             if self.rules.fire_reset == "frame":
@@ -160,7 +160,7 @@ class EmulatorEnv:
         return bool(self._alone.ended[0])
 
     def press_after_life(self, out: Step, i: int) -> None:
-        """Play the frames after a lost life, and write the last of these frames to row `i` of the step's results."""
+        """Play the frames after a lost life, and write the last frame to row `i` of the step's results."""
         played = self.core.actions
         out.ended[i] = any(self._press(code) for code, _ in self.presses[True])
         # The recorded actions omit the automatic button presses, since a replay of the episode repeats them.
@@ -282,8 +282,8 @@ def _playing(env: Env) -> EmulatorEnv:
 
 
 class EmulatorBatch(SequentialEnv):
-    """A `SequentialEnv` of `EmulatorEnv`s, or of `ReservedEnv`s that contain them, which steps all environments in one
-    call."""
+    """`EmulatorBatch` is a `SequentialEnv` of `EmulatorEnv`s, or of `ReservedEnv`s with an `EmulatorEnv`, and steps all
+    environments in one call."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:

@@ -23,8 +23,8 @@ class Env(Protocol):
     spec: EnvSpec
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
-        """Start the episode with this number. The first episode has the number 0, and the default is the number after
-        the last episode's number. The episode's first frame is written into `frame` [*frame_shape]."""
+        """Start the episode with the given number. The first episode has the number 0, and the default is the number
+        after the last episode's number. The episode's first frame is written into `frame` [*frame_shape]."""
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         """Play one agent step and write the newest frame into `frame`. Return (raw reward, terminated, truncated,

@@ -171,6 +171,14 @@ class GymnasiumEnv:
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
+    """Make a Gymnasium environment, see `_made`. Raises ConfigError if the environment's code ends the process."""
+    try:
+        return _made(id, options)
+    except SystemExit as e:
+        raise ConfigError(f"id={id!r}: its code called sys.exit({e.code!r}) while the environment was made") from e
+
+
+def _made(id: str, options: dict[str, Any]) -> gymnasium.Env:
     """Make a Gymnasium environment. `options` are the environment's options; a user's function receives the options for
     which it has parameters."""
     module_name, _, name = id.partition(":")

@@ -42,8 +42,8 @@ class EnvConfig:
     fire_reset: str | None = None
     """Actions that are played before the agent acts. `none` plays no action before the agent acts. `frame` presses FIRE
     for one frame after a reset (EnvPool). `steps` plays FIRE and the third action, one step each, after a reset and
-    after a lost life that ends the return (OpenAI baselines). FIRE is pressed only in games that have this action, and
-    `steps` does not work with --sampler.engine device."""
+    after a lost life that ends the return (OpenAI baselines). FIRE is pressed only in games that have the action FIRE,
+    and `steps` does not work with --sampler.engine device."""
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
@@ -67,8 +67,8 @@ class EnvConfig:
     it is compiled and the game is one of the 57 verified against ale-py, and otherwise ale."""
     randomness: str = "auto"
     """Source of the random numbers for Atari's resets and sticky actions. With `sequence`, one generator per episode
-    draws the random numbers, and ale-py's stream sets the console's timer. With `counter`, each random number is a
-    function of seed, episode and step (Philox, Salmon et al. 2011), the same on CPUs and GPUs; this needs the emulator.
+    draws the random numbers, and ale-py's stream sets the console's timer. With `counter`, which needs the emulator,
+    each random number is a function of seed, episode and step (Philox, Salmon et al. 2011), the same on CPUs and GPUs.
     `auto` means `counter` with --sampler.engine device, and otherwise `sequence`."""
 
     def overrides(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class ResolvedEnv(EnvConfig):
         return self.randomness == "counter"
 
     def check(self) -> None:
-        """Raise ConfigError, with a message of one line, if no environment can be created with these settings."""
+        """Raise ConfigError, with a message of one line, if no environment can be created with the given settings."""
         _inspected(self, True, False)  # `make_spec` makes the same call, and finds the result in the cache.
 
 
@@ -181,7 +181,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
     """Return the environment's settings on another backend; "" means the environment's own backend. Raises ConfigError
-    if this backend cannot play the environment."""
+    if the backend cannot play the environment."""
     if not backend:
         return config
     env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))

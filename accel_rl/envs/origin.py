@@ -99,8 +99,8 @@ def pack_origin(header: dict[str, Any], own: bytes, env: Replayable, codes: byte
 
 
 def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[str, Any], bytes, bytes]:
-    """Return (header, the backend's bytes, action codes) of a state of this backend, and set the environment's origin
-    from the state."""
+    """Return (header, the backend's bytes, action codes) of a state of the same backend, and set the environment's
+    origin from the state."""
     header, blob = unpack(state, **expected)
     result = header.get("origin")
     if result is None:
@@ -156,8 +156,7 @@ def _walk(env: Replayable, resets: int) -> None:
 
 
 def has_origin(state: bytes) -> bool:
-    """Return whether the other backend can continue from this state of an environment, or of a batch of
-    environments."""
+    """Return whether the other backend can continue from a state of an environment, or of a batch of environments."""
     header, blob = unpack(state)
     if header["kind"] == "batch":
         return has_origin(blob)

@@ -148,7 +148,7 @@ class SequentialEnv:
         return sum(reserved.late_resets for reserved in self._reserved)
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment. Restore these states only between a recv and the next send."""
+        """Return the state of each environment. States may be restored only between a recv and the next send."""
         return [
             pack(
                 {"kind": "batch", "waiting": bool(waiting), "age": int(age), "rng": rng.bit_generator.state},

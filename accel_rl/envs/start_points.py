@@ -24,8 +24,8 @@ NOTE = "our start points, not the paper's: those are not public"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A `Point` is a moment of a recorded game. `steps` is the number of recorded steps before this moment. `ram` is
-    the CRC-32 of the console's RAM at this moment."""
+    """A `Point` is a moment of a recorded game. `steps` is the number of recorded steps before the moment. `ram` is the
+    CRC-32 of the console's RAM at the moment."""
 
     game: int
     steps: int
@@ -58,8 +58,8 @@ class StartPoints:
         return self.points[i].steps * self.frame_skip
 
     def check(self, game: str, rules: Protocol, max_steps: int) -> None:
-        """Raise ConfigError unless episodes of this game can begin at these points. `max_steps` is the time limit in
-        agent steps."""
+        """Raise ConfigError unless episodes of the given game can begin at the start points. `max_steps` is the time
+        limit in agent steps."""
         for name, got, wanted in (
             ("game", self.game, game),
             ("mode", self.mode, rules.mode),
@@ -130,7 +130,7 @@ def load_starts(path: Path) -> StartPoints:
 
 
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
-    """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of these lengths.
+    """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of the given lengths.
 
     A game's first moment is a reset and its last moment is its end, so both are excluded. Raises ConfigError if the
     games have fewer than n moments.

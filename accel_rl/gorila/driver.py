@@ -40,8 +40,7 @@ END_S = 120.0  # Members have `END_S` seconds to finish a training cycle and wri
 
 
 class Driver:
-    """Starts the shards, the board, the members and the evaluator, and supervises these processes until the run
-    ends."""
+    """Starts and supervises the shards, the board, the members and the evaluator until the run ends."""
 
     def __init__(self, ray: Any, config: Resolved, run: RunFolder, state: dict[str, Any] | None = None):
         """`state` is the state of the checkpoint from which the run continues."""
@@ -262,7 +261,7 @@ class Driver:
 
 
 STALE_SHARE = 0.05
-"""The run logs a warning if more than this share of the pushes is discarded as too old."""
+"""The run logs a warning if too many pushes are discarded as too old."""
 FEWEST_PUSHES = 1_000
 
 

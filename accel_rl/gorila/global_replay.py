@@ -34,8 +34,8 @@ class GlobalReplay:
     replay's memory. Batches are drawn uniformly from the transitions of all members."""
 
     def __init__(self, setup: Setup, sources: int, life: int):
-        """`sources` is the number of members that sample. `life` counts the processes that have run this replay, from
-        0."""
+        """`sources` is the number of members that sample. `life` counts the processes that have run the global replay,
+        from 0."""
         self.config = setup.enter()
         tune_torch(1)
         assert isinstance(self.config.algo, ReplayAlgorithmConfig)
@@ -121,7 +121,7 @@ class RemoteReplay(Replay):
     """
 
     def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
-        """`start` is the minimum number of transitions for drawing batches. `device` is the device of the batches."""
+        """`start` is the minimum number of transitions for drawing batches."""
         self._ray = ray
         self._name = name
         self._member = member

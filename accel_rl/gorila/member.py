@@ -45,7 +45,7 @@ class Member:
     `BundleRanks`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
-        """`life` counts the processes of this member, from 0."""
+        """`life` counts the member's processes, from 0."""
         self._setup = setup
         self._index = index
         self._life = life
@@ -56,7 +56,7 @@ class Member:
         return Place.here(load_ray())
 
     def run(self, slot: int, slots: int) -> int:
-        """Run this member to its end, and return the env steps of the run. `slot` and `slots` are explained in
+        """Run the member to its end, and return the env steps of the run. `slot` and `slots` are explained in
         `member_config`."""
         warnings.simplefilter("ignore")  # The driver prints warnings about settings, so members suppress such warnings.
         ray, setup = load_ray(), self._setup
@@ -79,14 +79,14 @@ class Member:
         )  # fmt: skip
 
     def _folder(self) -> RunFolder:
-        """Return this member's folder. A member's folder has no config.json, because a member is only a part of a
+        """Return the member's folder. A member's folder has no config.json, because a member is only a part of a
         run."""
         path = self._setup.member_folder(self._index)
         path.mkdir(parents=True, exist_ok=True)
         return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
-        """Load this member's newest checkpoint, or return None without a valid checkpoint. If a member's checkpoint is
+        """Load the member's newest checkpoint, or return None without a valid checkpoint. If a member's checkpoint is
         damaged, the member continues without it and fills its replay again.
 
         `env_steps` is the current number of env steps of the run. The checkpoint is renumbered to `env_steps`, even if
@@ -289,8 +289,8 @@ class BundleRanks:
     ranks."""
 
     def __init__(self, config: Resolved, run: RunFolder, transport: Transport, line: BoardLine, index: int):
-        """`config` and `run` are the settings and the folder of this bundle. `transport` is the connection to the
-        shards. `index` is the number of this bundle, which determines its seeds."""
+        """`config` and `run` are the settings and the folder of the bundle. `transport` is the connection to the
+        shards. `index` is the number of the bundle, which determines its seeds."""
         torch.set_num_threads(1)
         config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
         self._config = config

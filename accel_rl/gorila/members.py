@@ -294,7 +294,6 @@ class RemoteEvaluator:
     evaluator's process dies, another process plays the evaluation again."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
-        """`seed` is the run's seed."""
         self._ray = ray
         self._setup = setup
         self._seed = seed

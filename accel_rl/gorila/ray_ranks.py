@@ -153,12 +153,11 @@ class RankActor:
     runs in a separate process, because signals need a main thread and a collective may hang."""
 
     def __init__(self, address: str):
-        """`address` is the address of the actor's node."""
         self._address = address
         self._socket: socket.socket | None = None
 
     def listen(self) -> tuple[str, int]:
-        """Open the port of the ranks' torch store on this node's address only, and return (address, port)."""
+        """Open the port of the ranks' torch store only on the node's address, and return (address, port)."""
         self._socket = socket.create_server((self._address, 0))
         return self._address, self._socket.getsockname()[1]
 
@@ -198,7 +197,7 @@ class RayRank:
     progress, on stderr."""
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
-        """`actor` is a `RankActor` whose rank has started. `address` is the address of the rank's node."""
+        """`actor` is a `RankActor` whose rank has started."""
         self.index = index
         self.pid = pid
         self._ray = ray

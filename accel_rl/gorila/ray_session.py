@@ -66,7 +66,7 @@ def _load_confined() -> Any:
 
 
 def connected(address: str, cores: Sequence[int]) -> AbstractContextManager[Any]:
-    """Connect to the Ray cluster at an address, or with "" start Ray on these cores of this machine."""
+    """Connect to the Ray cluster at an address, or with "" start Ray on the given cores of this machine."""
     return cluster_ray(address) if address else local_ray(cpus=len(cores))
 
 
@@ -76,8 +76,7 @@ def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[An
 
     All of Ray's ports listen on loopback, and every call needs a random token, which this process and Ray's own
     processes have in their environment. `cpus` is the number of cores that Ray may assign. `object_store_bytes` is the
-    size of the memory through which processes exchange large arrays; calls stall for a second or more while this memory
-    is full.
+    size of the memory through which processes exchange large arrays; while the memory is full, calls stall.
 
     If this process is killed, a watcher process kills Ray's remaining processes within seconds, and removes Ray's
     files.
@@ -164,8 +163,8 @@ def _find(ray: Any, address: str) -> str:
 
 
 def _check_host(address: str, found: str) -> None:
-    """Raise ConfigError if no server listens at the Ray cluster's address. Without this check, Ray would try to connect
-    for minutes."""
+    """Raise ConfigError if no server listens at the Ray cluster's address. Without the check of the address, Ray would
+    try to connect for minutes."""
     host, _, port = found.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()

@@ -123,7 +123,7 @@ def pause_after(deaths: int) -> float:
 
 
 class Deaths:
-    """Counts the consecutive deaths of one role's processes since one of these processes made progress. A temporary
+    """Counts the consecutive deaths of one role's processes since a process of the role made progress. A temporary
     fault of a node may cause several deaths. A process that can never make progress dies each time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

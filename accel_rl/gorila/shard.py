@@ -1,4 +1,4 @@
-"""A shard of the parameter server stores one slice of the parameters and the optimizer's state of this slice.
+"""A shard of the parameter server stores one slice of the parameters and the slice's optimizer state.
 
 In Nair et al. (2015, section 4, "Parameter server"), each machine applies gradients to its part of the parameter
 vector. The parameter server discards gradients that are older than a threshold (Nair et al. 2015, section 4.2).
@@ -19,8 +19,8 @@ Answer = Literal["accepted", "stale", "duplicate", "not finite"]
 """`Answer` is a shard's answer to a push of a gradient. The shard updates its parameters only if it answers `accepted`.
 
 `stale` means that the gradient was computed at parameters that are too old or of another epoch. `duplicate` means that
-the shard has already answered this push or a later push of the same learner. `not finite` means that the gradient or
-the learning rate is not finite.
+the shard has already answered the push or a later push of the same learner. `not finite` means that the gradient or the
+learning rate is not finite.
 """
 
 
@@ -43,9 +43,9 @@ class Push:
     learner: str
     sequence: int
     """`sequence` is the number of the push, counted from 1. A learner's pushes to a shard must arrive in the order of
-    these numbers."""
+    their numbers."""
     version: Version
-    """The gradient was computed at this version of the parameters."""
+    """The gradient was computed at the version `version` of the parameters."""
     learning_rate: float
     gradient: Tensor
 
@@ -65,7 +65,7 @@ class AccumulatedPush:
     learner: str  # `learner` is the name of the learner's machine.
     sequence: int
     version: Version
-    """The accumulated updates began at this version of the parameters."""
+    """The accumulated updates began at the version `version` of the parameters."""
     parts: list[Accumulated]
     """`parts` has the updates of consecutive parts of the slice, whose numbers of updates may differ."""
 
@@ -163,7 +163,7 @@ class Shard:
         """`parameters` [n] float32 are the initial values, which are copied. `optimizer` is an optimizer of n
         parameters, on the same device as `parameters`.
 
-        `max_delay` is the maximum age of a push, in other pushes to this shard since the version of the push.
+        `max_delay` is the maximum age of a push, in other pushes to the shard since the version of the push.
         """
         self.optimizer, self.max_delay = optimizer, max_delay
         self._parameters = parameters.detach().clone()
@@ -173,7 +173,7 @@ class Shard:
 
     @property
     def device(self) -> torch.device:
-        """The parameters of the shard are on this device."""
+        """Return the device of the shard's parameters."""
         return self._parameters.device
 
     def join(self, learner: str) -> int:

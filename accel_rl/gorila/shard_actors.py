@@ -42,7 +42,7 @@ class ShardActor:
 
 
 def transport_to(ray: Any, names: Sequence[str]) -> Transport:
-    """Return a transport to the shards that have these names, for a process that is connected to Ray. Calls reach the
+    """Return a transport to the shards with the given names, for a process that is connected to Ray. Calls reach the
     shards' actors through sockets, and Ray is used only to find the actors."""
     return SocketTransport(names, partial(_locate, ray))
 

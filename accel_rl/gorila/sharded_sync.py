@@ -50,8 +50,8 @@ class ShardedSync(GradientSync):
         usual_loss: float = 0.0,
         rewards: Callable[[], Tensor | None] = lambda: None,
     ):
-        """`build_optimizer(n)` builds an optimizer of n parameters on this device, for shards in this process.
-        `learner` is the name by which the shards know this learner's pushes. With `saves_shards`, this learner's
+        """`build_optimizer(n)` builds an optimizer of n parameters on the learner's device, for shards in the learner's
+        process. `learner` is the name by which the shards know the learner's pushes. With `saves_shards`, the learner's
         checkpoints contain the state of the shards. `usual_loss` is explained in `OutlierGuard`. `rewards` returns the
         rewards [N] of the current batch, or None; they serve to count which batches the guard discards."""
         # A GuardedStep is not necessary, because the shards step the optimizer.
@@ -79,7 +79,7 @@ class ShardedSync(GradientSync):
     # -- shards ------------------------------------------------------------
 
     def build_shards(self) -> list[Shard]:
-        """Build the shards of these parameters, from the loaded state if a state was loaded."""
+        """Build the shards of the learner's parameters, from the loaded state if a state was loaded."""
         shards = [
             Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.delay_limit)
             for p in self.parts
@@ -89,8 +89,8 @@ class ShardedSync(GradientSync):
         return shards
 
     def connect(self, transport: Transport, publish: bool) -> None:
-        """Connect this learner to the shards, and pull all parameters. With `publish`, first restore the shards from
-        the loaded state, if a state was loaded. Raises ValueError if the number of shards differs."""
+        """Connect the learner to the shards, and pull all parameters. With `publish`, first restore the shards from the
+        loaded state, if a state was loaded. Raises ValueError if the number of shards differs."""
         if transport.shards != len(self.parts):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self.parts)} slices")
         self._calls = ShardCalls(transport, self.config.timeout_s)
@@ -203,14 +203,14 @@ class ShardedSync(GradientSync):
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Wait for all answers, and return the state of the shards and of this learner."""
+        """Wait for all answers, and return the state of the shards and of the learner."""
         self._collect(0)
         self.pull_now()
         shards = range(len(self.parts)) if self._saves_shards else []
         return self.state_of([self._calls.ask(shard, "snapshot") for shard in shards])
 
     def state_of(self, snapshots: list[Snapshot]) -> dict[str, Any]:
-        """Return the state of this learner and of the shards. `snapshots` has one snapshot per shard, or is empty."""
+        """Return the state of the learner and of the shards. `snapshots` has one snapshot per shard, or is empty."""
         shards = from_snapshots(snapshots) if snapshots else {"parameters": self.flat.data}
         return {
             **shards,
@@ -221,7 +221,7 @@ class ShardedSync(GradientSync):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state into this learner. Only `connect` sends the loaded state to the shards. Raises ValueError if the
+        """Load a state into the learner. Only `connect` sends the loaded state to the shards. Raises ValueError if the
         state has a different number of shards."""
         self._snapshots = to_snapshots(state, self.parts) if self._saves_shards else None
         self.flat.data.copy_(state["parameters"])

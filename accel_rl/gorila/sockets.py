@@ -116,7 +116,7 @@ def challenge(s: socket.socket, token: str) -> bool:
 
 
 def answer_challenge(s: socket.socket, token: str) -> None:
-    """Prove to the other side of the connection that this side knows the token."""
+    """Prove to the other side of the connection that the caller knows the token."""
     s.sendall(_proof(token, _receive(s, _NONCE)))
 
 
@@ -141,7 +141,7 @@ class ShardServer:
     """Executes calls to a shard one after another, in the order in which each connection sends its calls."""
 
     def __init__(self, shard: Shard, address: str):
-        """The server listens only on the network interface with this `address`."""
+        """The server listens only on the network interface with the address `address`."""
         self._shard, self._lock = shard, threading.Lock()
         self._socket = socket.create_server((address, 0), backlog=128)
         self.endpoint = Endpoint(address, self._socket.getsockname()[1], secrets.token_hex(32))

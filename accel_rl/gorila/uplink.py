@@ -43,7 +43,6 @@ class _State:
         ]  # `numbers` has the scalars of the optimizer's state.
 
     def point(self, i: int, piece: _Piece) -> Point:
-        """Return views of piece number i."""
         state: dict[str, Any] = {name: x[piece.whole] for name, x in self.vectors.items()}
         return Point(state.pop("parameters"), {**state, **self.numbers[i]})
 

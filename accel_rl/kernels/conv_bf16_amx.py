@@ -19,9 +19,9 @@ def multiplies_bfloat16() -> bool:
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_bf16_amx` supports these arguments. The kernel needs bfloat16 autocast and a CPU with AMX.
-    The input has 4 uint8 frames with stride 4, or is channels-last bfloat16. The convolution is square, its size is
-    divisible by its stride, and channels are multiples of 16."""
+    """Return whether `conv_bf16_amx` supports the given arguments. The kernel needs bfloat16 autocast and a CPU with
+    AMX. The input has 4 uint8 frames with stride 4, or is channels-last bfloat16. The convolution is square, its size
+    is divisible by its stride, and channels are multiples of 16."""
     if not multiplies_bfloat16():
         return False
     if x.device.type != "cpu" or weight.dtype != torch.float32:

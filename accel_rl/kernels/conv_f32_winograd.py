@@ -12,8 +12,8 @@ from accel_rl.kernels.native import call
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_f32_winograd` supports these arguments: float32 on a CPU with AVX-512, a square kernel of
-    two or three strides, channels in multiples of 16."""
+    """Return whether `conv_f32_winograd` supports the arguments: float32 on a CPU with AVX-512, a square kernel of two
+    or three strides, channels in multiples of 16."""
     if torch.is_autocast_enabled("cpu"):
         return False
     out, channels, k, width = weight.shape

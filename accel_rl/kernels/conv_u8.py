@@ -26,9 +26,8 @@ KERNEL, STRIDE = 8, 4
 
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_u8` supports these arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with
-    stride 4, and output channels in multiples of 16. Stacks that are not gathered are supported only without
-    gradients."""
+    """Return whether `conv_u8` supports the arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with stride
+    4, and output channels in multiples of 16. Stacks that are not gathered are supported only without gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
         return False

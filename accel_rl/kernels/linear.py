@@ -39,7 +39,7 @@ def _is_plain(x: Tensor) -> bool:
 
 
 FEW = range(16, 48)
-"""For these batch sizes, a CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x W', whose
+"""For medium batch sizes, a CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x W', whose
 rows are bitwise identical for any batch size and number of threads."""
 
 
@@ -79,7 +79,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 class _GradInPlace(torch.autograd.Function):
     """`_GradInPlace` is a linear layer whose backward pass writes the weight's gradient in place. `parameter` is the
-    same weight inside a tuple, so that autograd does not track this reference."""
+    same weight inside a tuple, so that autograd does not track the reference."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, parameter: tuple[Tensor]) -> Tensor:

@@ -28,7 +28,8 @@ class RingArrays(NamedTuple):
     flags: Tensor
     """[size] uint8 has the bits TERMINATED, ENDED, VALID, SAMPLEABLE."""
     final: Tensor
-    """[size] int32 is the slot in `finals` of the episode that ended at this cell, or negative if no episode ended."""
+    """`final` [size] int32 is the slot in `finals` of the episode that ended at the cell, or negative if no episode
+    ended."""
     B: int
     stack: int
     n: int

@@ -117,7 +117,7 @@ def read_column(run: Path, x: str, y: str) -> Column:
 
 
 def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
-    """Return the settings except seed and folder, the seed, and an empty curve for runs of these settings."""
+    """Return the settings except seed and folder, the seed, and an empty curve."""
     config = dict(settings)
     env = config.get("env", {})
     game, name = str(env.get("game") or env.get("id")), str(config.get("algorithm"))

@@ -26,15 +26,16 @@ COLUMNS = (
     *("eval_score", "eval_score_std", "eval_episodes", "eval_steps"),
     *WALL_CLOCK,
 )
-"""`COLUMNS` lists the columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""
+"""`COLUMNS` lists the columns of a row that are not metrics of updates. `Loss.metrics` may not have the names of other
+columns."""
 PREFIXES = ("info/", "secondary/")
-"""Columns with one of these prefixes are not metrics of updates."""
+"""Columns with a prefix in `PREFIXES` are not metrics of updates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateMetrics:
     """`UpdateMetrics` has sums of scalars over several updates. The sums stay on the learner's device until a row of
-    metrics is written. `names` has M names, and `sums` is [M] float64. `updates` is the number of updates."""
+    metrics is written. `names` has M names, and `sums` is [M] float64."""
 
     names: tuple[str, ...]
     sums: Tensor

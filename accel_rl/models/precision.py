@@ -41,7 +41,7 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
 
 
 def multiplies_bfloat16() -> bool:
-    """Return whether this CPU multiplies bfloat16 in hardware."""
+    """Return whether the CPU multiplies bfloat16 in hardware."""
     return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
 
 

@@ -95,8 +95,8 @@ class FlatParameters:
         return torch.cat([state[name].reshape(-1) for name, _ in self.named])
 
     def order(self, layout: Sequence[Sequence[Any]]) -> Tensor | None:
-        """Return the index [P] that reorders a vector of another layout into this layout, or None if the layouts are
-        equal. Raises ValueError, with a message of one line, if the two layouts differ in names or shapes."""
+        """Return the index [P] that reorders a vector of another layout into the model's layout, or None if the layouts
+        are equal. Raises ValueError, with a message of one line, if the two layouts differ in names or shapes."""
         theirs, mine = ({name: list(shape) for name, shape in x} for x in (layout, self.layout()))
         for name in [*mine, *theirs]:
             if mine.get(name) != theirs.get(name):

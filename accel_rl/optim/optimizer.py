@@ -48,5 +48,5 @@ class ElementWise:
             self._update(part, data[part], grad[part], learning_rate, finite)
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
-        """Update one part of the parameters, where `data` and `grad` are slices of this part."""
+        """Update one part of the parameters, where `data` and `grad` are slices of the part."""
         raise NotImplementedError

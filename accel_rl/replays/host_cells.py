@@ -8,7 +8,7 @@ from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID
 
 class HostCells:
     """`HostCells` has the flags, ages and final-frame slots of the ring's cells, which form L rows of B cells. If the
-    ring is in host memory, these arrays are the ring's own arrays.
+    ring is in host memory, `flags`, `age` and `final` are the ring's own arrays.
 
     `flags` and `age` are [L * B] uint8, and `final` is [L * B] int32. `refused` [L] int64 is the number of cells in
     each row that cannot be drawn because one of their n steps is missing.
@@ -25,7 +25,7 @@ class HostCells:
         self.refused = torch.zeros(L, dtype=torch.int64)
 
     def mark(self, low: int, high: int) -> None:
-        """Mark the cells of rows [low, high) that can be drawn. All n steps after these rows must have been
+        """Mark the cells of rows [low, high) that can be drawn. All n steps after the given rows must have been
         appended."""
         row = torch.arange(low, high)
         cells = row[:, None] * self.B + torch.arange(self.B)

@@ -71,7 +71,7 @@ class Replay:
         return self.selection.generator
 
     def join(self, communicator: Communicator) -> None:
-        """Make this replay one part of a replay that is divided among the ranks."""
+        """Make the replay one part of a replay that is divided among the ranks."""
         self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
@@ -113,7 +113,7 @@ class Replay:
         self.selection.load_state_dict(state["selection"])
 
     def _moved(self, batch: ReplayBatch) -> ReplayBatch:
-        """Copy a batch to this replay's device; the host waits only if that device is the host."""
+        """Copy a batch to the replay's device; the host waits only for a copy to the host."""
         fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__ if name != "cell"}
         if Device(self.ring.device).queues_work:
             queued = Device(self.device).queues_work

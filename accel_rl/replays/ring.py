@@ -50,7 +50,7 @@ class FinalFrames:
         return slots.to(torch.int32)
 
     def drop(self, slots: Tensor) -> None:
-        """Free these slots [n], given on the host; entries NONE are ignored."""
+        """Free slots [n], given on the host; entries NONE are ignored."""
         self._free += slots[slots >= 0].tolist()
 
     def clear(self) -> None:
@@ -215,7 +215,7 @@ class FrameRing:
         self.show(self.cursor - self.returns.n - T)
 
     def show(self, low: int) -> None:
-        """Mark the cells from row `low` on that can be drawn, and copy the host's state of these rows to a GPU."""
+        """Mark the cells from row `low` on that can be drawn, and copy the rows' state from the host to a GPU."""
         low = max(low, self.oldest)
         self.host.mark(low, max(low, self.cursor - self.returns.n))
         if Device(self.device).queues_work:

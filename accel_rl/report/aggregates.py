@@ -11,7 +11,7 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
 TAUS = np.linspace(0.0, 2.0, 41)
-"""Performance profiles are evaluated at these human-normalised scores (shares)."""
+"""Performance profiles are evaluated at the human-normalised scores `TAUS` (shares)."""
 SIZE = 95  # Bootstrap intervals cover 95 percent.
 
 

@@ -17,7 +17,7 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
 SHARE = 0.75
-"""A setting is not inferior if its mean score is at least this share of the published score."""
+"""A setting is not inferior if its mean score is at least 0.75 of the published score."""
 TOLERANCE = 0.01
 """A run of 9.9 M env steps counts as one of 10 M, because rollouts do not divide every length."""
 QUANTILES = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)

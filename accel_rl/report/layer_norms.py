@@ -13,7 +13,7 @@ from accel_rl.results.trained_run import Run, by_setting
 LAYERS = {"Conv-0": "body.conv_0.weight", "FC-0": "advantage.hidden.weight"}
 NORMS = {"weights": "param_norm", "gradients": "grad_norm", "steps": "step_norm"}
 SECONDARY = "secondary/"
-"""The metrics columns of a secondary learner begin with this prefix."""
+"""The metrics columns of a secondary learner begin with `SECONDARY`."""
 
 
 def titles() -> dict[str, str]:
@@ -50,7 +50,7 @@ def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, 
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Return {setting: optimizer, batch size and learning rate}, the labels of Figure 9. If these labels are not
+    """Return {setting: optimizer, batch size and learning rate}, the labels of Figure 9. If short labels are not
     unique, the settings keep their own names."""
     names = {r.setting: _optimizer(r) for r in runs}
     return names if len(set(names.values())) == len(names) else {setting: setting for setting in names}

@@ -31,7 +31,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the report has notes, pictures and tables, shown in this order."""
+    """A section of the report has notes, then pictures, then tables."""
 
     title: str
     pictures: Sequence[Picture] = ()

@@ -36,8 +36,8 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """Return the run folders: these folders themselves, or folders inside them, in order. Exported models are not runs.
-    Raises ConfigError if a folder contains no run."""
+    """Return the run folders in order: the given folders themselves, or the folders inside. Exported models are not
+    runs. Raises ConfigError if a folder contains no run."""
     result: dict[Path, None] = {}
     for folder in folders:
         configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
@@ -51,7 +51,7 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs in these folders. Raises ConfigError for a damaged file. A run without rows of metrics has no
+    """Read the runs in the given folders. Raises ConfigError for a damaged file. A run without rows of metrics has no
     scores."""
     runs = [_read(p) for p in find_runs(folders)]
     labels = _labels(runs)
@@ -113,8 +113,8 @@ def _experiment(folder: Path) -> str:
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """Label each run by its name in the papers' figures, or its algorithm, and the settings in which runs of this name
-    differ."""
+    """Label each run by its name in the papers' figures, or its algorithm, and the settings in which runs of the same
+    name differ."""
     names = [daley_name(r.settings) or run_settings.name(r.settings) or r.algorithm for r in runs]
     differing: dict[str, list[str]] = {}
     for name in set(names):
@@ -128,7 +128,7 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _short(key: str) -> str:
-    """Shorten a setting's name to its last word if this word is clear; `steps` for evaluation.steps would mislead."""
+    """Shorten a setting's name to its last word if the word is clear; `steps` for evaluation.steps would mislead."""
     group, _, name = key.rpartition(".")
     return name if group in ("", "algo", "sampler", "env", "distributed") else key
 

@@ -44,8 +44,8 @@ def samples_only(settings: Settings) -> bool:
 
 
 def total_envs(settings: Settings) -> int | None:
-    """Return the number of environments of all ranks, or None if the settings do not contain this number.
-    `sampler.envs` is the total over synchronous ranks, and the number per asynchronous rank."""
+    """Return the number of environments of all ranks, or None if the settings do not contain the number. `sampler.envs`
+    is the total over synchronous ranks, and the number per asynchronous rank."""
     if (envs := settings.get("sampler.envs")) is None:
         return None
     return int(envs) * (ranks(settings) if asynchronous(settings) else 1)

@@ -61,8 +61,8 @@ number."""
 
 @dataclass(frozen=True)
 class Alike:
-    """`Alike` has the runs for one published number. Either all of these runs have the settings of the published
-    number, or none has. `mark` is "" or MARK."""
+    """`Alike` has the runs for one published number. Either all runs have the settings of the published number, or no
+    run has. `mark` is "" or MARK."""
 
     runs: Sequence[Run]
     mark: str

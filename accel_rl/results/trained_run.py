@@ -21,8 +21,8 @@ def no_column() -> Column:
 
 @dataclass
 class Run:
-    """A `Run` is one run of a report. `setting` is the label of all runs with these settings in any game and with any
-    seed. `experiment` is the experiment of the run's sweep.
+    """A `Run` is one run of a report. `setting` is the label of all runs with the same settings in any game and with
+    any seed. `experiment` is the experiment of the run's sweep.
 
     The columns of a run are against env steps. `online` is the training score. `evaluations` and `deviations` are the
     mean score and the standard deviation over an evaluation's episodes, and `episodes` is their number. `clock` is in
@@ -73,8 +73,7 @@ class Run:
 
     @property
     def short(self) -> np.ndarray:
-        """Return whether each evaluation [n] is short, with less than half of the minimum number of episodes for these
-        settings.
+        """Return whether each evaluation [n] is short, with less than half of the minimum number of episodes.
 
         The evaluation at the end of a run may be short if it follows the previous evaluation by few env steps. The
         minimum number of episodes is the number of parallel environments, or the number in the settings. If all
@@ -103,7 +102,7 @@ class Run:
 
     @property
     def hours(self) -> float:
-        """Return the hours for FULL_LENGTH env steps at this speed, or NaN before the first row."""
+        """Return the hours for FULL_LENGTH env steps at the run's speed, or NaN before the first row."""
         return FULL_LENGTH / self.steps_per_s / 3600
 
     def hours_past(self, start: float) -> float:
@@ -115,7 +114,7 @@ class Run:
         return float((minutes[-1] - np.interp(start, steps, minutes)) / 60 * FULL_LENGTH / (steps[-1] - start))
 
     def minutes(self, env_steps: np.ndarray) -> np.ndarray:
-        """Return the minutes since the run's start at these env steps, or NaN without a clock."""
+        """Return the minutes since the run's start at the given env steps, or NaN without a clock."""
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
 
     def columns(self, names: Sequence[str]) -> dict[str, Column]:

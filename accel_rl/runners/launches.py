@@ -22,7 +22,7 @@ MOST = 1 << 20  # A saved diff of the source code has at most 1 MiB.
 
 
 def record(run: RunFolder, env_steps: int) -> None:
-    """Append this launch to launches.json. `env_steps` is the run's number of env steps at the launch."""
+    """Append the current launch to launches.json. `env_steps` is the run's number of env steps at the launch."""
     launches = read(run)
     number, here = len(launches) + 1, Path.cwd()
     launch: dict[str, Any] = {

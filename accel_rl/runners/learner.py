@@ -47,7 +47,7 @@ class Learner:
         seed: int,
         exchange: Exchange | None = None,
     ):
-        """`exchange` connects this learner to the learners of other ranks, and is None for a single rank."""
+        """`exchange` connects the learner to the learners of other ranks, and is None for a single rank."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
@@ -128,7 +128,7 @@ class Learner:
         return self.algo.schedules(now.progress, now.env_steps)["learning_rate"]
 
     def close(self) -> None:
-        """Free the captured updates; this must be called before the process group ends."""
+        """Free the captured updates, before the process group ends."""
         if self._captured is not None:
             self._captured.close()
 

@@ -12,7 +12,7 @@ optimizations, ranks, processes and files.
             sync.update(loss, rate)                  gradient, clipping, optimizer
             algo.after_update(batch, loss)           priorities
 
-A `Trainer` adds evaluations, metrics, checkpoints, signals, workers, ranks and CUDA graphs to this loop, and computes
+A `Trainer` adds evaluations, metrics, checkpoints, signals, workers, ranks and CUDA graphs to the loop, and computes
 the same numbers bit for bit, as tests/runners/test_loop.py checks.
 """
 

@@ -12,8 +12,8 @@ from accel_rl.runners.video import Episode
 from accel_rl.system.errors import ConfigError
 
 KEEP = 0.75
-"""Sticky random play repeats the last action with this probability. An action then lasts 4 steps on average, which is a
-quarter of a second."""
+"""Sticky random play repeats the last action with probability `KEEP`. An action then lasts 4 steps on average, which is
+a quarter of a second."""
 STICKY_RANDOM = f"sticky random play: each action is kept for the next step with probability {KEEP}"
 
 

@@ -43,8 +43,8 @@ class RunFolder:
 
     @classmethod
     def new_path(cls, config: TrainConfig) -> Path:
-        """Create an empty folder with the run's default name, followed by a number if another run has this name, and
-        return the folder."""
+        """Create an empty folder with the run's default name, followed by a number if another run has the same name,
+        and return the folder."""
         path = cls.default_path(config)
         for candidate in itertools.chain([path], (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))):
             with contextlib.suppress(FileExistsError):
@@ -132,8 +132,8 @@ class RunFolder:
         return folder
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a file atomically; `name` may include a subfolder. When this method returns, the file survives a power
-        failure, since a checkpoint may need it."""
+        """Write a file atomically; `name` may include a subfolder. After `write_json` returns, the file survives a
+        power failure, since a checkpoint may need the file."""
         file = self.path / name
         file.parent.mkdir(exist_ok=True)
         temporary = file.with_name(f".{file.name}.tmp")
@@ -162,7 +162,7 @@ class RunFolder:
 
 
 def _place(written: Path, file: Path) -> None:
-    """Move a written file to its final path; if several runs do this at the same time, only one succeeds. Raises
+    """Move a written file to its final path; of several runs at the same time, only one succeeds. Raises
     FileExistsError for the other runs."""
     try:
         os.link(written, file)  # A hard link makes the complete file appear atomically.

@@ -56,7 +56,7 @@ class Lockstep:
         self.exchange = exchange or Exchange()
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Sample one rollout, and make the updates of this rollout."""
+        """Sample one rollout, and make the rollout's updates."""
         first = self.learners[0][1]
         rollout = self.sampler.collect(self.exchange.agent(first.algo.agent, first.gradient_sync))
         metrics: list[UpdateMetrics] = []
@@ -67,7 +67,7 @@ class Lockstep:
         return rollout.env_steps, metrics
 
     def state_dict(self) -> None:
-        """Return None, because this schedule has no state between cycles."""
+        """Return None, because the lockstep schedule has no state between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None

@@ -30,7 +30,7 @@ class _Part:
     pending = False
 
     def state_dict(self) -> None:
-        """Return None, because this schedule has no state between cycles."""
+        """Return None, because the schedule has no state between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None

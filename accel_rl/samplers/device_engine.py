@@ -145,7 +145,7 @@ class DeviceEngine:
             envs.reseed(seeds)
 
     def close(self) -> None:
-        """Do nothing, because the memory is freed with this object."""
+        """Do nothing, because the memory is freed with the engine object."""
 
 
 def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:

@@ -39,7 +39,7 @@ class EngineSetup:
 
 
 class WorkersReplaced(Exception):
-    """`Engine.get_state` raises this exception if environments were replaced: the sampler then includes the new
+    """`Engine.get_state` raises `WorkersReplaced` if environments were replaced: the sampler then includes the new
     environments by `Engine.join`, and calls `get_state` again."""
 
 
@@ -68,7 +68,7 @@ class Engine(Protocol):
         `GroupStepper` explains step indices."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups has finished all but its last `ahead` requested steps, and return this group."""
+        """Wait until a group has finished all but its last `ahead` requested steps, and return the group."""
 
     def is_ready(self, group: int) -> bool:
         """Return whether the group is ready, without waiting."""

@@ -23,7 +23,7 @@ class Episode:
 
 class EpisodeTracker:
     """Stores the running score and length of each environment. The tracker also stores the last `window` finished
-    episodes (paper: 100), with the numbers that environments reported at the ends of these episodes.
+    episodes (paper: 100), with the numbers that environments reported at the episodes' ends.
 
     `partial_starts` means that environments begin inside an episode (decorrelated starts), so that the first episode is
     not counted.
@@ -73,7 +73,7 @@ class EpisodeTracker:
         return {name: float(np.mean([n[name] for n in self.numbers if name in n])) for name in names}
 
     def forget(self, b: slice) -> None:
-        """Discard the running episodes of these environments, which are reset."""
+        """Discard the running episodes of environments that are reset."""
         self.score[b] = 0.0
         self.length[b] = 0
         self.partial[b] = self._partial_starts

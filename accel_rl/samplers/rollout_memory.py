@@ -31,7 +31,7 @@ class RolloutMemory(Protocol):
         """From the next rollout on, skip the environments of the mask `idle` [B]; None steps all environments."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
-        """Replace the actions of idle environments at step t, so that these environments are not stepped."""
+        """Replace the actions of idle environments at step t, so that idle environments are not stepped."""
 
     def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:
         """Copy the last frames of environments `b` to the start of the next rollout."""

@@ -12,8 +12,8 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 
 class RolloutSampler(Protocol):
-    """A sampler collects rollouts of T steps of B environments. The classes of this interface are `Sampler`, and
-    `NoSampler` for a rank that does not sample."""
+    """A sampler collects rollouts of T steps of B environments. `Sampler`, and `NoSampler` for a rank that does not
+    sample, have the interface RolloutSampler."""
 
     spec: EnvSpec
     T: int

@@ -150,8 +150,8 @@ class Sampler:
         return independent and not self._resets_in_pause and not self.memory.resident
 
     def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
-        """Start a rollout without serving it in this thread, because all actions are drawn before or inference runs in
-        threads."""
+        """Start a rollout that the calling thread does not serve, because all actions are drawn before or inference
+        runs in threads."""
         self.phase = Phase.AHEAD if ahead else Phase.RUNNING
         self.memory.skip(self.idle)
         if is_open_loop(agent):
@@ -176,7 +176,7 @@ class Sampler:
         self._threads.begin(self.T, serve)
 
     def _infer_here(self, agent: Agent, buffer: int) -> None:
-        """Play a rollout with inference in this thread."""
+        """Play a rollout with inference in the calling thread."""
         self.phase = Phase.RUNNING
         self.memory.skip(self.idle)
         self.server.begin(agent, buffer, self._draw())

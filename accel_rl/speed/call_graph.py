@@ -22,7 +22,7 @@ class CallRecord:
 
 
 class CallRecorder(TorchDispatchMode):
-    """Records every kernel that this thread calls through `call` while the recorder is active.
+    """Records every kernel that the thread calls through `call` while the recorder is active.
 
     `unsupported` contains the names of torch operations that computed values while the recorder was active. Views and
     allocations are allowed, but any other torch operation would be missing from the replay. The recorder references the

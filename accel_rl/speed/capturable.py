@@ -2,8 +2,9 @@
 classes are captured.
 
 A captured act repeats only the kernel calls, so the agent and every module of its network must not count, log or draw
-random numbers during a step. The built-in classes in this file satisfy this condition. A subclass that inherits `act`
-or `forward` is captured like its parent; a subclass with its own method is captured only if the subclass is registered.
+random numbers during a step. The built-in classes in this file satisfy the conditions for capture. A subclass that
+inherits `act` or `forward` is captured like its parent; a subclass with its own method is captured only if the subclass
+is registered.
 """
 
 import logging

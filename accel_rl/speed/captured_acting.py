@@ -12,7 +12,7 @@ from accel_rl.speed.cuda_graph_inference import CudaGraphInference
 
 
 class CapturedActing(Acceleration):
-    """Captures the inference of agents that allow this, as kernel calls on a CPU and as CUDA graphs on a GPU."""
+    """Captures the inference of agents that allow captures, as kernel calls on a CPU and as CUDA graphs on a GPU."""
 
     def __init__(self, enabled: bool = True):
         """`enabled` is False if the run has --sampler.no-capture."""

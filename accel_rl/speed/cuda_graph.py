@@ -53,7 +53,7 @@ class CudaGraphs:
 
     def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
         """Capture the GPU operations of the function `work`, and return a function that replays them. `capture` calls
-        `work` once, and this call has no effect.
+        `work` once, without an effect on memory.
 
         `generators` are the random generators that `work` uses in addition to the device's default generator. Raises
         RuntimeError if `work` waits for the GPU or reads from the host.

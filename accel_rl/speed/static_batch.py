@@ -1,4 +1,4 @@
-"""A static batch has a fixed address. The next batch of the same kind is copied to this address, where a replayed
+"""A static batch has a fixed address. The next batch of the same kind is copied to the fixed address, where a replayed
 update reads the batch."""
 
 import copy

@@ -9,7 +9,7 @@
         )
 
 The grid of this example has eight runs. The keys of a level are settings of `TrainConfig`, as on the command line. If
-the grid's first argument is a function that returns a `TrainConfig`, a key may also name a parameter of this function.
+the grid's first argument is a function that returns a `TrainConfig`, a key may also name a parameter of the function.
 The decorator `@levels(...)` gives an experiment the levels of its sweep.
 """
 
@@ -141,7 +141,8 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """Select the runs whose levels have one of these values. Raises ConfigError for an unknown level or value."""
+        """Select the runs whose levels have one of the given values. Raises ConfigError for an unknown level or
+        value."""
         members = list(self.members)
         for key, values in chosen.items():
             there = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))

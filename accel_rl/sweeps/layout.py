@@ -162,7 +162,7 @@ class Layout:
     slots: Mapping[Size, Sequence[Slot]]
 
     def cores(self, size: Size) -> int:
-        """Return the number of physical cores of a slot of this size."""
+        """Return the number of physical cores of a slot of the given size."""
         return self.machine.cores_of(self.slots[size][0].held)
 
     def describe(self) -> list[str]:
@@ -178,7 +178,7 @@ class Layout:
 
 
 def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
-    """Divide this machine, or a machine described by a file, into slots for runs with these requests."""
+    """Divide this machine, or a machine described by a file, into slots for runs with the given requests."""
     machine = read_machine(Path(file)) if file else this_machine()
     if o.cores:
         machine = machine.restricted(numbers(o.cores))

@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
 
 
 def _lower_session() -> None:
-    """Give the session of this run the lowest share of the cores.
+    """Give the session of the run the lowest share of the cores.
 
     Linux may group processes by session (autogroup, sched(7)). With autogroup, Linux applies the idle scheduling class
     only within a session, and divides the cores evenly among sessions with equal nice values.

@@ -20,8 +20,8 @@ INSTALL = "pip install 'accel_rl[slurm]'"
 
 
 class Job:
-    """A Slurm job resumes one run from its checkpoint. Submitit pickles this class by value and calls it on the node,
-    where submitit's process need not find this module."""
+    """A Slurm job resumes one run from its checkpoint. Submitit pickles the class Job by value and calls the job on the
+    node, where the module need not be importable."""
 
     def __init__(self, run: str, retries: int, command: list[str], variables: dict[str, str]):
         """`command` resumes the run. `variables` are added to the environment variables of the run's process."""

@@ -23,9 +23,9 @@ SCORES = {"evaluation": "eval_score", "online": "score"}
 PERIODS = 20
 """A run's online score is compared `PERIODS` times with the scores of other runs at the same number of env steps."""
 WARM_UP = 4
-"""A run is not pruned during this many comparison periods at its start."""
+"""A run is not pruned during its first `WARM_UP` comparison periods."""
 FIRST_TRIALS = 5
-"""No run is pruned before this many runs have ended."""
+"""No run is pruned before `FIRST_TRIALS` runs have ended."""
 
 
 def optuna() -> ModuleType:
@@ -68,7 +68,6 @@ class Study:
         return list(self._study.trials)
 
     def ask(self) -> Any:
-        """Return a new trial."""
         return self._study.ask()
 
     @staticmethod
@@ -142,5 +141,4 @@ class Study:
 
 
 def named(value: Any) -> str:
-    """Format the value of a setting."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -87,7 +87,7 @@ class SweepFolder:
 
     def finished(self, name: str, env_steps: int) -> bool:
         """Return whether the run's last checkpoint exists, which is written after the last row of metrics.csv. A run
-        whose length is a number of updates is finished if the last row of metrics.csv has this number of updates."""
+        whose length is a number of updates is finished if the last row of metrics.csv has all updates."""
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
         if not steps:
             return False
@@ -180,7 +180,7 @@ class SweepFolder:
 
     def locked(self) -> AbstractContextManager[int]:
         """Lock the sweep's folder. The sweep's runs inherit the lock's descriptor, and the kernel releases the lock
-        when the last of these processes exits. Raises ConfigError if another process holds the lock."""
+        when the last process exits. Raises ConfigError if another process holds the lock."""
         return folder_lock.locked(self.path, self._in_use)
 
     def holder(self) -> int | None:

@@ -45,7 +45,7 @@ class Run:
 
 
 def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """Plan the runs of a grid in slots of these sizes."""
+    """Plan the runs of a grid in slots of the given sizes."""
     result = {}
     for m in grid.members:
         with _of_run(m.name):
@@ -54,7 +54,7 @@ def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
 
 
 def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """Plan to resume started runs in slots of these sizes."""
+    """Plan to resume started runs in slots of the given sizes."""
     for name, config in configs.items():
         with _of_run(name):
             check_begun(config, sizes[name])
@@ -119,8 +119,8 @@ class ClusterNeeds:
     processes themselves is not counted.
 
     `cores` is the number of cores of each member. `replay` is the size in bytes of each bundle's replay. `shared` is
-    the size in bytes of the single global replay.
-    `is_local` is true if Ray is started on the sweep's machine for this run.
+    the size in bytes of the single global replay. `is_local` is true if Ray is started on the sweep's machine for the
+    run.
     """
 
     members: int

@@ -57,13 +57,12 @@ class Device(str):
         return runtime(self)
 
     def use(self) -> None:
-        """Select this device as the current device, so that tensors without a named device use no memory of another
+        """Select the device as torch's current device, so that tensors without a named device use no memory of another
         GPU."""
         if self.queues_work:
             self.runtime.set_device(self)
 
     def stream(self) -> Any:
-        """Return a new stream."""
         return self.runtime.Stream(self) if self.queues_work else HostStream()
 
     def default_stream(self) -> Any:

@@ -25,5 +25,5 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as one line; programs assign this function to warnings.showwarning."""
+    """Print a warning as one line; programs assign show_warning to warnings.showwarning."""
     print(f"note: {message}", file=sys.stderr, flush=True)

@@ -33,7 +33,7 @@ def _compiled(package: Path, name: str) -> bool:
 
 
 def _installed_with(name: str) -> Path | None:
-    """Return the folder of another accel_rl that this Python could import and that contains the compiled extension."""
+    """Return the folder of another importable accel_rl that contains the compiled extension."""
     for folder in (*map(Path, sys.path), *_editable()):
         package = (folder / "accel_rl").absolute()
         if package != PACKAGE and _compiled(package, name):

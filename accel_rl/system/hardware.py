@@ -248,8 +248,8 @@ def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
 
 
 def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
-    """Return all logical processors of this processor's physical core, or only this processor if the system does not
-    report the others."""
+    """Return all logical processors of a processor's physical core, or only the processor itself if Linux does not
+    report the core."""
     try:
         return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):

@@ -81,7 +81,7 @@ class Machine:
         return tuple(t for n in self.nodes for c in n.cores for t in c)
 
     def cores_of(self, processors: Sequence[int]) -> int:
-        """Return the number of physical cores of these logical processors."""
+        """Return the number of physical cores of the given logical processors."""
         return sum(not set(c).isdisjoint(processors) for n in self.nodes for c in n.cores)
 
     def describe(self) -> str:
@@ -101,8 +101,8 @@ class Machine:
         return f"{len(self.processors)} cores{quota}, {memory} of memory, {gpus}{each}"
 
     def restricted(self, processors: Sequence[int]) -> "Machine":
-        """Return the machine with only these logical processors. Raises ConfigError for a processor that the machine
-        does not have."""
+        """Return the machine with only the given logical processors. Raises ConfigError for a processor that the
+        machine does not have."""
         if outside := sorted(set(processors) - set(self.processors)):
             raise ConfigError(f"--cores: core {outside} is not allowed; allowed: {ranges(sorted(self.processors))}")
         nodes = []
@@ -115,7 +115,7 @@ class Machine:
 def of_cores(
     cores: Sequence[int], quota: float | None = None, memory: int | None = None, gpus: int = 0, gpu_memory: int = 0
 ) -> Machine:
-    """Return a machine with one NUMA node and these single-threaded cores. `gpus` is the number of GPUs."""
+    """Return a machine with one NUMA node and the given single-threaded cores."""
     node = Node(tuple((c,) for c in cores), tuple(range(gpus)))
     return Machine((node,), memory, quota=quota, gpu_memory=gpu_memory)
 

@@ -29,7 +29,7 @@ class PackageEnergy:
         self._last = self._read()
 
     def joules(self) -> float | None:
-        """Return the energy since this object was made, or None without RAPL or without the right to read it."""
+        """Return the energy since the counter was made, or None without RAPL or without permission."""
         now = self._read()
         if not now or len(now) != len(self._last):
             return None

@@ -15,7 +15,7 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """`Results` writes the files gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands stay in these
+    """`Results` writes the files gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands stay in the
     files."""
 
     def __init__(self, folder: Path, device: str):

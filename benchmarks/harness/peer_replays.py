@@ -1,7 +1,7 @@
 """This module gives replays of other packages a common interface; each replay is set up as its manual describes.
 
 All replays are filled with pictures of 84x84 in stacks of four from `B` simulators, and each package stores frames as
-compactly as it can. A replay has the number `bytes_each`, the bytes of a transition, and these methods:
+compactly as it can. A replay has the number `bytes_each`, the bytes of a transition, and the methods:
 
     | append() -> number of transitions      one step of every simulator
     | sample(N)                              observations before and after, actions, rewards, ends

@@ -46,7 +46,7 @@ class Options:
             raise ConfigError(f"--seconds {self.seconds:g}: must be above 0")
 
     def at_least(self, least: int, *names: str) -> None:
-        """Raise ConfigError if one of these options, or an element of it, is below `least`."""
+        """Raise ConfigError if a given option, or an element of the option, is below `least`."""
         for name in names:
             value = getattr(self, name)
             values = value if isinstance(value, tuple) else () if value is None else (value,)
@@ -120,8 +120,8 @@ Build = Callable[[ExitStack], Case]
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Chosen]):
-    """A `Benchmark` measures its variants in turns. `name` is the name of its module. `cases` builds the cases one
-    after another. `lines` returns the text after the table."""
+    """A `Benchmark` measures its variants in turns. `cases` builds the cases one after another. `lines` returns the
+    text after the table."""
 
     name: str
     doc: str | None

@@ -36,7 +36,7 @@ def sampling_config(
     device: str = "cpu",
     **sampler: Any,
 ) -> TrainConfig:
-    """Return A2C's settings with this sampler. If `workers` is None, each usable core has one worker. Raises
+    """Return A2C's settings with the given sampler. If `workers` is None, each usable core has one worker. Raises
     ConfigError for an unknown reset."""
     if reset not in RESETS:
         raise ConfigError(f"--reset {reset}: must be one of {', '.join(RESETS)}{nearest(reset, RESETS)}")

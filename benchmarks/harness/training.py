@@ -57,7 +57,6 @@ class Training:
 
     @property
     def agent(self) -> Any:
-        """Return the agent that acts."""
         return self.schedule.behaviour if isinstance(self.schedule, Concurrent) else self.learner.algo.agent
 
     def _cycle(self) -> int:

@@ -84,7 +84,6 @@ def train() -> list[str]:
 
 
 def page() -> str:
-    """Return the text of docs/commands.md."""
     lines = [INTRO]
     for command, does in COMMANDS.items():
         what, _, example = does.partition(": ")

@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("examples", "experiments", "benchmarks/results")
-"""The pages and linked files of these folders are part of the site, under their own path."""
+"""The pages and linked files of the folders `FOLDERS` are part of the site, under their own path."""
 SUFFIXES = (".md", ".ipynb", ".png", ".svg", ".csv", ".json", ".py", ".yaml")
 CODE = re.compile(r"^(```|~~~).*?^\1\s*$|`[^`\n]+`", re.M | re.S)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
@@ -24,7 +24,7 @@ INLINE = re.compile(r"(?<![\w$\\])\$([^$\n]+?)\$(?![\w$])")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages outside docs/, and the files that these pages show."""
+    """Add the pages outside docs/, and the files that the pages show."""
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and path.suffix in SUFFIXES and "__pycache__" not in path.parts:

@@ -28,7 +28,7 @@ CHANGES = {
 
 
 def changed(script: Path) -> str:
-    """Return the script with this emulator's constructor."""
+    """Return the script with the constructor of accel_rl's emulator."""
     text = script.read_text()
     for pattern, instead in CHANGES[script.name]:
         text, n = re.subn(pattern, instead, text, flags=re.MULTILINE | re.DOTALL)

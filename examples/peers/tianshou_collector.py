@@ -1,6 +1,6 @@
 """Tianshou's DQN and collector run on the emulator: `python tianshou_collector.py 1000`.
 
-`gymnasium.make` gets the id of this emulator, which needs no wrappers. The option `--theirs` uses ale-py's id and
+`gymnasium.make` gets the id of accel_rl's emulator, which needs no wrappers. The option `--theirs` uses ale-py's id and
 Gymnasium's wrappers.
 """
 

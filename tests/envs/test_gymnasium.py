@@ -161,6 +161,7 @@ def test_a_replay_that_differs_is_told() -> None:
         ("CartPole-v11", "nearest: CartPole-v1"),
         ("Cartpol-v1", "nearest: CartPole-v1"),
         ("no_such_module:make", "cannot import 'no_such_module'"),
+        ("sys:exit", "called sys.exit(None) while the environment was made"),
         (HERE + "nothing", "must be a gymnasium.Env"),
         (HERE + "no_such_function", "is unknown"),
         (HERE + "continuous", "must be Discrete"),

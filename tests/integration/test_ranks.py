@@ -98,6 +98,17 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     assert gone(children)
 
 
+@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+def test_a_signal_to_one_rank_stops_the_run(tmp_path, update):
+    folder = tmp_path / "run"
+    process = start("train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", folder)
+    wait_for(lambda: progressed(folder, 2), 60)
+    os.kill(ranks_of(process.pid)[1].pid, signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 143 and "stopped at" in out, err
+    assert Checkpoints(folder / "checkpoints").steps()
+
+
 @pytest.mark.slow
 def test_max_restarts_brings_a_synchronous_run_back(tmp_path):
     folder = tmp_path / "run"

@@ -176,8 +176,8 @@ HD u8 observed_pixel(ObservationKind kind, i32 rows, const Rows& first, const Ro
 struct Observer {
     ObservationKind kind;
     i32 rows;
-    AreaLine* line;           // `line` is `area_line` for the processor's instructions, or null for the portable function.
-    u8 largest[ROWS][WIDTH];  // `largest` has the maximum of two frames, for MEAN; rows that `at` does not name are unused.
+    AreaLine* line;           // `line` is `area_line` for the processor, or null for the portable function.
+    u8 largest[ROWS][WIDTH];  // For MEAN, `largest` has the maximum of two frames, in rows that `at` names.
     u16 at[ROWS];             // Maps each picture row to the row of `largest` with its values.
 
     // If `second` is null, only the first frame is used.

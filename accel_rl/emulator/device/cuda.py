@@ -18,7 +18,7 @@ PLAIN_SHARED = 48 * 1024  # A thread block gets up to 48 KiB of shared memory wi
 
 
 def check(device: str) -> None:
-    """Raise ConfigError unless games can be emulated on this GPU."""
+    """Raise ConfigError unless games can be emulated on the GPU."""
     capability = torch.cuda.get_device_capability(device)
     if capability < OLDEST:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""A game on a device has a ROM, rules and start states, which all environments of the game on this device share."""
+"""A game on a device has a ROM, rules and start states, which all environments of the game on the device share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 """An agent step on a device is one torch operator. On a GPU the operator runs kernels, and on a CPU the host build of
-these kernels.
+the kernels.
 
     | step -> draw -> finish -> begin        (kernels/kernels.cu)
 

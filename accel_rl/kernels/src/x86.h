@@ -1,4 +1,5 @@
-// This header determines whether x86-64 instructions are compiled. ACCEL_PLAIN omits x86-64 instructions, as on another architecture.
+// This header determines whether x86-64 instructions are compiled.
+// ACCEL_PLAIN omits x86-64 instructions, as on another architecture.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)

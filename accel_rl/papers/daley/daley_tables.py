@@ -113,7 +113,7 @@ def _is_of_suite(run: Run) -> bool:
 
 
 def best(runs: Sequence[Run]) -> tuple[float, float, int]:
-    """Return (mean, standard deviation, number of episodes) of the best evaluations of these runs. The mean is over
+    """Return (mean, standard deviation, number of episodes) of the best evaluations of the given runs. The mean is over
     runs, and the deviation over all episodes of the best evaluations; the deviation is NaN if none was recorded."""
     means = []
     variances = []

@@ -14,7 +14,7 @@ from accel_rl.results.trained_run import FULL_LENGTH, Run
 
 
 def column(settings: Settings) -> str:
-    """Return the column of table 3 that a run of these settings measures, or "" for other runs."""
+    """Return the column of table 3 that a run of the given settings measures, or "" for other runs."""
     if settings.get("algorithm") != "impala":
         return ""
     n = ranks(settings)

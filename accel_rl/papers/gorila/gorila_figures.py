@@ -103,8 +103,8 @@ class Progress:
     peak: Mapping[str, float]
 
     def games(self, hours: float) -> tuple[int, int]:
-        """Return the number of games in which a run passed DQN's score, and in which it reached its best score, within
-        these hours."""
+        """Return the number of games in which a run passed DQN's score, and in which a run reached its best score,
+        within the given hours."""
         return sum(h <= hours for h in self.passed.values()), sum(h <= hours for h in self.peak.values())
 
 

@@ -50,17 +50,17 @@ class Result:
 
 
 def final(run: Run, starts: Starts) -> Result | None:
-    """Return the final evaluation of a run from these starts, or None if the run has none."""
+    """Return the final evaluation of a run from the given starts, or None."""
     return _one(run, starts, starts)
 
 
 def random_play(run: Run, starts: Starts) -> Result | None:
-    """Return the evaluation of random play at 10 Hz in a run's game from these starts, or None if the run has none."""
+    """Return the evaluation of random play at 10 Hz in a run's game from the given starts, or None."""
     return _one(run, f"random-{starts}", starts)
 
 
 def during_training(run: Run, starts: Starts) -> list[Result]:
-    """Return the evaluations of a run during its training from these starts, in order."""
+    """Return the evaluations of a run during its training from the given starts, in order."""
     result = [] if run.path is None else [_read(p) for p in sorted((run.path / "evaluations").glob("*.json"))]
     return [_timed(r, run) for r in result if r.starts == starts and not math.isnan(r.score)]
 
@@ -186,7 +186,7 @@ def percent_of_dqn(game: str, kind: str, value: float) -> float:
 
 
 def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, Score]:
-    """Return {game: this project's score} of one setting from these starts, in the paper's order of games."""
+    """Return {game: this project's score} of one setting from the given starts, in the paper's order of games."""
     found = {}
     for game in ATARI_49:
         runs = [r for r in games.get(game, ()) if is_gorila(r)]

@@ -1,5 +1,5 @@
-"""Libraries publish scores of their algorithms after a number of env steps. Runs are compared with these scores at
-equal env steps."""
+"""Libraries publish scores of their algorithms after a number of env steps. Runs are compared with the libraries'
+scores at equal env steps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

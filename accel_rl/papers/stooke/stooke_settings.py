@@ -1,5 +1,5 @@
-"""The common settings of these experiments are from Stooke & Abbeel 2018, or from the paper's published code where the
-text specifies none."""
+"""The experiments' common settings are from Stooke & Abbeel 2018, or from the paper's published code where the text
+specifies none."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,8 +11,8 @@ STEPS = 50_000_000
 """A learning curve has 50 M env steps (section 5.3: 200 M frames)."""
 
 TEST_GAMES = ("beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders")
-"""Figures 3 to 5 show these games. The paper's text names three of these games (Breakout, Pong, Seaquest), and this
-project chose the other three."""
+"""Figures 3 to 5 show the games in TEST_GAMES. The paper's text names three of these games (Breakout, Pong, Seaquest),
+and this project chose the other three."""
 
 POLICY_GRADIENT_GAMES = tuple(sorted({*ATARI_49, "pitfall"} - {"hero"}))
 """Figures 10 and 11 show the games of Schulman et al. 2017, as in the paper's published code."""
@@ -44,7 +44,7 @@ Q_STEP_SIZES: dict[str, dict[int, float]] = {
 
 
 def step_size(algorithm: str, batch_size: int) -> float:
-    """Return the learning rate of the largest batch size in the paper that is not above this batch size."""
+    """Return the learning rate of the largest batch size in the paper that is not above the given batch size."""
     known = Q_STEP_SIZES[algorithm]
     return known[max((b for b in known if b <= batch_size), default=min(known))]
 

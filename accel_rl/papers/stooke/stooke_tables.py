@@ -129,7 +129,7 @@ def stooke_row(settings: Settings) -> tuple[int, str] | None:
 
 
 def stooke_cell(settings: Settings) -> Cell | None:
-    """Return the cell of tables 2 and 3 that a run of these settings measures, even if the paper does not print this
+    """Return the cell of tables 2 and 3 that a run of the given settings measures, even if the paper does not print the
     cell. Returns None for other runs, such as runs with another number of environments per rank."""
     if (row := stooke_row(settings)) is None:
         return None
@@ -184,18 +184,18 @@ def stooke_figures(experiment: str) -> list[str]:
 
 
 def shown_figures(runs: Sequence[Run]) -> list[str]:
-    """Return the numbers of the figures that these runs reproduce, in the paper's order."""
+    """Return the numbers of the figures that the given runs reproduce, in the paper's order."""
     result = {n for r in runs for n in stooke_figures(r.experiment)}
     return sorted(result, key=int)
 
 
 def claims(figures: Sequence[str]) -> list[str]:
-    """Format the paper's claims about these figures, one per line."""
+    """Format the paper's claims about the given figures, one per line."""
     printed = published_by("stooke")["figures"]
     return [f"Stooke & Abbeel, figure {n}: {claim}" for n in figures for claim in printed[n]["claims"]]
 
 
 def title(figures: Sequence[str]) -> str:
-    """Return the title of a section about these figures."""
+    """Return the title of a section about the given figures."""
     printed = published_by("stooke")["figures"]
     return "Stooke & Abbeel 2018, " + "; ".join(f"figure {n}: {printed[n]['title']}" for n in figures)

@@ -66,7 +66,7 @@ class Starter(Protocol):
     """After a rank's end, the group waits settle_s seconds to find the rank that failed first."""
 
     def start(self, ranks: Iterable[int]) -> Sequence[RankHandle]:
-        """Start the processes of these ranks. Raises RunError or ConfigError."""
+        """Start the processes of the given ranks. Raises RunError or ConfigError."""
 
     def close(self) -> None: ...
 
@@ -118,7 +118,7 @@ class RankGroup:
                 if ended and replaced == self.replaced:
                     break
                 running = [r for r in self._ranks if r.code() is None]
-                if stop and deadline is None:
+                if (stop or self._stop_code()) and deadline is None:
                     deadline = time.monotonic() + STOP_S
                     for rank in running:
                         rank.stop()
@@ -128,7 +128,11 @@ class RankGroup:
                 watch()
                 time.sleep(POLL_S)
             result = Result.from_dict(self._ranks[0].reply())
-            return replace(result, exit_code=stop.exit_code) if stop else result
+            return replace(result, exit_code=stop.exit_code or self._stop_code())
+
+    def _stop_code(self) -> int:
+        """Return the exit code of the run if a signal has stopped a single rank, and otherwise 0."""
+        return max(r.reply().get("exit_code", 0) if r.code() == 0 else 0 for r in self._ranks)
 
     def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
         """Replace a killed rank if ranks are asynchronous, and otherwise raise the rank's error."""

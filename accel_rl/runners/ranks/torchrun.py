@@ -45,8 +45,8 @@ class RankInfo:
     """If own_gpu is true, the launcher assigned a GPU to this rank alone, and this process sees no other GPU."""
 
     def fit(self, config: TrainConfig) -> TrainConfig:
-        """Return the settings with this number of ranks. Raises ConfigError if the settings name a different number of
-        ranks."""
+        """Return the settings with torchrun's number of ranks. Raises ConfigError if the settings name a different
+        number of ranks."""
         g = config.distributed
         if g.ranks not in (None, self.size):
             raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")

@@ -127,7 +127,7 @@ class DeviceRollouts:
         rollout.age[t, b].copy_(host.age[t, b], non_blocking=True)
 
     def close(self) -> None:
-        """Release page-locked memory; this must be called before the rollouts' memory is freed."""
+        """Release page-locked memory, before the rollouts' memory is freed."""
         self._runtime.synchronize(self._device)
         self._unlock()
 

@@ -36,8 +36,8 @@ class Inference:
         are recurrent states."""
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Replay a captured inference call for the group at step t of the buffer's rollout, and return whether this was
-        possible."""
+        """Replay a captured inference call for the group at step t of the buffer's rollout, and return whether a replay
+        was possible."""
         return False
 
     @contextmanager
@@ -59,7 +59,7 @@ class RolloutPlayer(Protocol):
 
 
 class Acceleration:
-    """Selects how a sampler infers actions; this base class calls the agent at every step."""
+    """Selects how a sampler infers actions; the base class calls the agent at every step."""
 
     def on_cpu(self, groups: Sequence[slice]) -> Inference:
         """Return the inference for rollouts in host memory. `groups` has the environments of each group."""

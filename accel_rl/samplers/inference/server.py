@@ -185,6 +185,6 @@ class ActionServer:
             self.state.zero_()
 
     def close(self) -> None:
-        """Release page-locked memory; this must be called before the rollouts' memory is freed."""
+        """Release page-locked memory, before the rollouts' memory is freed."""
         if self._gpu is not None:
             self._gpu.close()

@@ -1,4 +1,4 @@
-"""All signals between the action server and its worker processes pass through this channel.
+"""All signals between the action server and its worker processes pass through the channel.
 
 One action server serves several workers, each of which has two groups of environments. While the server infers for one
 group, the workers step the other group, so the shorter of the two times is hidden:
@@ -10,7 +10,7 @@ group, the workers step the other group, so the shorter of the two times is hidd
 
 A request to a worker is a counter in shared memory that only the server increases. A worker's answer is a counter that
 only the worker increases. A group is ready when its request and answer counters are equal. If the server requests
-several successive steps together, the request counter grows by their number, and no process waits between these steps.
+several successive steps together, the request counter grows by their number, and no process waits between the steps.
 The server may also request further steps before the first ones are done (`ahead`). An eventfd wakes a sleeping process.
 The eventfd is set after every change, and a process clears the eventfd before reading the counters, so no wake-up is
 lost. Rare messages (set-up, states, errors) are sent over one socket per worker (control.py). The end of file of a
@@ -195,7 +195,7 @@ class ServerSide:
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
         """Request `step_index` and the n - 1 steps after it, of a group that has answered all requests.
 
-        If the group has open requests, `step_index` must follow the last of these steps; the worker then continues
+        If the group has open requests, `step_index` must follow the last requested step; the worker then continues
         without waiting.
         """
         at = group * _LINE
@@ -227,7 +227,7 @@ class ServerSide:
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
         """Wait until one of the groups is ready, and return []. If workers send a message or die before a group is
-        ready, return these workers.
+        ready, return the workers.
 
         Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more at most) in any group,
         even if other workers answer in this time.

@@ -25,7 +25,6 @@ class WorkerSetup:
     """Episodes begin in states of the file `starts_file`. With an empty string, episodes begin with a reset of the
     environment."""
     environments: int
-    """`environments` is the number of environments of all workers."""
     start: bool
     """If true, the worker begins episodes; otherwise the main process sets the environments' states next."""
     groups: list[int]

@@ -233,7 +233,7 @@ class WorkerPool:
                     self._side.release(w, group, step_index, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups has finished all but its last `ahead` requested steps, and return this group."""
+        """Wait until a group has finished all but its last `ahead` requested steps, and return the group."""
         while True:
             self._handle(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
             if (ready := self._side.ready(groups, ahead)) is not None:

@@ -35,7 +35,7 @@ class GroupStepper:
         self._is_fresh = False
 
     def start(self) -> None:
-        """Begin the first episodes, with decorrelated starts. The first frames of these episodes become the next
+        """Begin the first episodes, with decorrelated starts. The first frames of the new episodes become the next
         initial observation."""
         self.env.reset(self._first)
         self._is_fresh = True

@@ -23,7 +23,7 @@ struct Program {
 
 enum FrameEnd : u32 { RUNNING, OVER, ABANDONED };
 
-constexpr u32 MOST_LOGGED = 1536;  // The log has room for 1,536 writes of a frame; the 57 games make at most 1,061 writes.
+constexpr u32 MOST_LOGGED = 1536;  // The log has room for 1,536 writes; a frame of the 57 games has at most 1,061 writes.
 
 // Some offsets of a bank are plain ROM, and bit 13 of an address may choose the bank.
 struct PlainRom {

@@ -83,7 +83,7 @@ class FinishedStep {
     bool unknown_ = false;
 };
 
-// Thread `thread` of `threads` threads finishes its share of the steps. The array `scratch` is [threads].
+// Thread `thread` of `threads` threads finishes its share of the steps. `scratch` has one entry for each thread.
 HD void finish_steps(const StepArguments& a, FinishScratch* scratch, u32 thread, u32 threads) {
     for (u32 i = thread; i < a.envs.n; i += threads) {
         if (a.envs.shown[i] != SHOWS_FINISHED) continue;

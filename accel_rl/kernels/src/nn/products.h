@@ -12,7 +12,7 @@
 namespace accel {
 
 template <int N>
-// The sums of MOST rows, a row of the other factor and a broadcast number fit in 32 registers.
+// The sums of together() rows, a row of the other factor and a broadcast number fit in 32 registers.
 constexpr int together() {
     return N == 4 ? 6 : 12;
 }
