@@ -4,16 +4,33 @@
 //
 // If a batch contains all environments, each environment writes its stack directly into the batch's array.
 // For smaller batches, recv copies each stack into the batch's array.
+//
+// No call waits for ever. A wait polls the caller's signals, and ends with an exception if the vector is stopped.
+// A forked child has none of the threads, so that all calls but stop() fail in the child.
 #pragma once
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 #include "stacked_env.h"
 
 namespace accel {
+
+// The vector was stopped, or belongs to the parent process.
+struct Closed : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+// Another thread uses the vector.
+struct InUse : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// The number of forks between the first process and this process. The binding counts them.
+inline u32 fork_count = 0;
 
 struct Task {
     u32 env;
@@ -25,26 +42,36 @@ struct Task {
 class Vector {
   public:
     // A new Vector has no threads, see add_thread.
-    Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size) : batch_size_(batch_size) {
+    // In a forked child, a Vector of the parent must not be destroyed, because its locks and threads are unusable.
+    Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size)
+        : batch_size_(batch_size), fork_count_(fork_count), playing_(env_cores.size()) {
         for (AtariEnvCore* core : env_cores) envs_.push_back(std::make_unique<StackedEnv>(*core, rules));
     }
     ~Vector() { stop(); }
+
+    bool forked() const { return fork_count_ != fork_count; }
+    void check_process() const {
+        if (forked()) throw Closed("this VectorEnv was created before a fork, without its threads: create one in this process");
+    }
 
     // On Linux a new thread inherits the cores of the calling thread, which lets a caller pin the new thread.
     void add_thread() {
         threads_.emplace_back([this] { work(); });
     }
 
-    // Stops the threads, and drops queued tasks.
+    // Stops the threads, and drops queued tasks. Waiting calls of other threads end.
     void stop() {
+        if (forked()) return;
+        std::vector<std::thread> threads;
         {
             const std::lock_guard<std::mutex> guard(lock_);
             stopped_ = true;
             queue_.clear();
+            threads.swap(threads_);
         }
         wake_.notify_all();
-        for (std::thread& thread : threads_) thread.join();
-        threads_.clear();
+        arrived_.notify_all();
+        for (std::thread& thread : threads) thread.join();
     }
 
     size_t size() const { return envs_.size(); }
@@ -52,9 +79,15 @@ class Vector {
     StackedEnv& env(u32 i) { return *envs_[i]; }
     u32 batch_size() const { return batch_size_; }
 
+    // Throws InUse if an environment still plays, which happens only if another thread sent its task.
     void send(const std::vector<Task>& tasks) {
+        check_process();
         {
             const std::lock_guard<std::mutex> guard(lock_);
+            check_use();
+            for (const Task& task : tasks)
+                if (playing_[task.env]) throw InUse(IN_USE);
+            for (const Task& task : tasks) playing_[task.env] = true;
             queue_.insert(queue_.end(), tasks.begin(), tasks.end());
             busy_ += tasks.size();
         }
@@ -62,17 +95,21 @@ class Vector {
         else wake_.notify_all();
     }
 
-    // Waits for a batch and returns the batch's environments.
-    // A batch of all environments is in the environments' order, and includes environments without a task.
-    std::vector<u32> recv() {
+    // Waits for a batch and returns the batch's environments. `poll` is called during a long wait, and may throw.
+    // A batch of all environments is in their order, and includes environments without a task.
+    template <class Poll>
+    std::vector<u32> recv(Poll poll) {
+        check_process();
         std::unique_lock<std::mutex> guard(lock_);
+        check_use();
         const size_t wanted = whole() ? busy_ + done_.size() : batch_size_;
-        arrived_.wait(guard, [&] { return error_ || done_.size() >= wanted; });
+        wait(guard, poll, [&] { return error_ || done_.size() >= wanted || !busy_; });
         if (error_) {
             const std::exception_ptr error = error_;
             error_ = nullptr;
             std::rethrow_exception(error);
         }
+        if (done_.size() < wanted) throw std::logic_error("fewer tasks were sent than a batch has environments");
         std::vector<u32> batch(done_.begin(), done_.begin() + std::ptrdiff_t(wanted));
         done_.erase(done_.begin(), done_.begin() + std::ptrdiff_t(wanted));
         if (whole()) {
@@ -83,14 +120,44 @@ class Vector {
     }
 
     // Waits for all tasks and drops their results.
-    void drain() {
+    template <class Poll>
+    void drain(Poll poll) {
+        check_process();
         std::unique_lock<std::mutex> guard(lock_);
-        arrived_.wait(guard, [&] { return busy_ == 0; });
+        check_use();
+        wait(guard, poll, [&] { return busy_ == 0; });
         done_.clear();
         error_ = nullptr;
     }
 
   private:
+    static constexpr auto POLL = std::chrono::milliseconds(50);
+    static constexpr const char* IN_USE = "another thread uses this VectorEnv: create one for each thread";
+
+    void check_use() const {
+        if (stopped_) throw Closed("this VectorEnv is closed: create another one");
+        if (waits_) throw InUse(IN_USE);
+    }
+
+    template <class Poll, class Ready>
+    void wait(std::unique_lock<std::mutex>& guard, Poll poll, Ready ready) {
+        struct Waiting {
+            bool& flag;
+            ~Waiting() { flag = false; }
+        } const waiting{waits_};
+        struct Unlocked {
+            std::unique_lock<std::mutex>& guard;
+            ~Unlocked() { guard.lock(); }
+        };
+        waits_ = true;
+        while (!arrived_.wait_for(guard, POLL, [&] { return stopped_ || ready(); })) {
+            guard.unlock();
+            const Unlocked unlocked{guard};  // The lock is held again if `poll` throws.
+            poll();
+        }
+        if (stopped_) throw Closed("this VectorEnv was closed by another thread");
+    }
+
     void work() {
         std::unique_lock<std::mutex> guard(lock_);
         for (;;) {
@@ -108,6 +175,7 @@ class Vector {
             guard.lock();
             if (error) error_ = error;
             busy_--;
+            playing_[task.env] = false;
             done_.push_back(task.env);
             if (!busy_ || error || (!whole() && done_.size() >= batch_size_)) arrived_.notify_all();
         }
@@ -120,7 +188,7 @@ class Vector {
         if (task.to) env.write(task.to);
     }
 
-    const u32 batch_size_;
+    const u32 batch_size_, fork_count_;
     std::vector<std::unique_ptr<StackedEnv>> envs_;
     std::vector<std::thread> threads_;
     std::mutex lock_;
@@ -129,7 +197,8 @@ class Vector {
     std::deque<u32> done_;
     size_t busy_ = 0;
     std::exception_ptr error_;
-    bool stopped_ = false;
+    std::vector<bool> playing_;  // The environments with a task that is queued or runs.
+    bool stopped_ = false, waits_ = false;
 };
 
 }  // namespace accel

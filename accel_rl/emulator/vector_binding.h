@@ -14,10 +14,14 @@ class PythonVector {
     using Longs = py::array_t<long long, py::array::c_style>;
 
     PythonVector(const py::list& env_cores, const py::dict& rules, u32 batch_size)
-        : env_cores_(env_cores), vector_(pointers(env_cores), rules_of(rules), batch_size) {
+        : env_cores_(env_cores), owned_(std::make_unique<Vector>(pointers(env_cores), rules_of(rules), batch_size)),
+          vector_(*owned_) {
         if (batch_size < 1 || batch_size > vector_.size()) throw std::invalid_argument("an impossible vector");
     }
-    ~PythonVector() { stop(); }
+    ~PythonVector() {
+        stop();
+        if (vector_.forked()) static_cast<void>(owned_.release());  // The parent destroys its own copy.
+    }
     void stop() {
         py::gil_scoped_release release;
         vector_.stop();
@@ -49,7 +53,7 @@ class PythonVector {
     bool recv(std::optional<Bytes> obs, Ints& reward, Flags& terminated, Flags& truncated, Ints& numbers) {
         {
             py::gil_scoped_release release;
-            batch_ = vector_.recv();
+            batch_ = vector_.recv(check_signals);
         }
         const size_t n = batch_.size();
         check(obs, n);
@@ -94,11 +98,13 @@ class PythonVector {
 
     // No task may be running during a save.
     std::vector<py::bytes> save(const Ints& which) {
+        vector_.check_process();
         std::vector<py::bytes> out;
         for (py::ssize_t i = 0; i < which.size(); i++) out.emplace_back(env(which.at(i)).save());
         return out;
     }
     void restore(const Ints& which, const std::vector<std::string>& states) {
+        vector_.check_process();
         if (size_t(which.size()) != states.size()) throw std::invalid_argument("states and environments differ in number");
         for (py::ssize_t i = 0; i < which.size(); i++) env(which.at(i)).restore(states[size_t(i)]);
     }
@@ -110,7 +116,7 @@ class PythonVector {
     }
     void drain() {
         py::gil_scoped_release release;
-        vector_.drain();
+        vector_.drain(check_signals);
     }
 
   private:
@@ -142,8 +148,15 @@ class PythonVector {
     void check(const std::optional<Bytes>& obs, size_t n) {
         if (obs && size_t(obs->size()) != n * vector_.env(0).bytes()) throw std::invalid_argument("obs has the wrong size");
     }
+    // Calls Python's handlers of signals that have arrived, and throws the exception of a handler, as KeyboardInterrupt.
+    static void check_signals() {
+        py::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals()) throw py::error_already_set();
+    }
+
     // Environments without a task show the same picture again.
     void start(std::vector<Task>& tasks, std::optional<Bytes>& obs) {
+        vector_.check_process();
         check(obs, vector_.size());
         for (const Task& task : tasks)
             if (task.env >= vector_.size()) throw std::invalid_argument("there is no such env");
@@ -160,11 +173,31 @@ class PythonVector {
     }
 
     const py::list env_cores_;  // The list keeps the environments alive.
-    Vector vector_;
+    std::unique_ptr<Vector> owned_;
+    Vector& vector_;
     std::vector<u32> batch_;
 };
 
+// Raises an exception of gymnasium.error.
+template <class... Arguments>
+void raise_gymnasium(const char* name, Arguments... arguments) {
+    const py::object type = py::module_::import("gymnasium.error").attr(name);
+    PyErr_SetObject(type.ptr(), type(arguments...).ptr());
+}
+
 inline void bind_vector(py::module_& m) {
+    py::register_exception_translator([](std::exception_ptr thrown) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const Closed& closed) {
+            raise_gymnasium("ClosedEnvironmentError", closed.what());
+        } catch (const InUse& in_use) {
+            raise_gymnasium("AlreadyPendingCallError", in_use.what(), "step");
+        }
+    });
+    const py::module_ os = py::module_::import("os");
+    if (py::hasattr(os, "register_at_fork"))
+        os.attr("register_at_fork")(py::arg("after_in_child") = py::cpp_function([] { fork_count++; }));
     py::class_<PythonVector>(m, "Vector")
         .def(py::init<const py::list&, const py::dict&, u32>(), py::arg("env_cores"), py::arg("rules"), py::arg("batch_size"))
         .def("add_thread", &PythonVector::add_thread)

@@ -207,15 +207,19 @@ class VectorEnv(GymnasiumVectorEnv):
             raise ValueError(f"actions from {actions.min()} to {actions.max()}: must be 0 to {len(self._codes) - 1}")
         if self._pending:
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        if self.autoreset_mode is AutoresetMode.DISABLED:
-            waiting = ids[np.array(self._core.waiting())[ids]].tolist()
-            if waiting:
-                raise error.ResetNeeded(
-                    f"environments {waiting} have ended: reset(options={{'reset_mask': ...}}) first"
-                )
-        self._begin()
-        self._core.send(ids, self._codes[actions], self._obs if self._whole else None)
-        self._pending = True
+        self._pending = True  # No call since the check, so that the send() of a second thread is refused.
+        try:
+            if self.autoreset_mode is AutoresetMode.DISABLED:
+                waiting = ids[np.array(self._core.waiting())[ids]].tolist()
+                if waiting:
+                    raise error.ResetNeeded(
+                        f"environments {waiting} have ended: reset(options={{'reset_mask': ...}}) first"
+                    )
+            self._begin()
+            self._core.send(ids, self._codes[actions], self._obs if self._whole else None)
+        except BaseException:
+            self._pending = False
+            raise
 
     def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Wait for the current batch, or for the first `batch_size` environments that finish, and return the
@@ -226,8 +230,8 @@ class VectorEnv(GymnasiumVectorEnv):
         assert obs is not None
         reward, numbers = np.empty(n, np.int32), np.empty((len(INFO), n), np.int32)
         terminated, truncated = np.empty(n, bool), np.empty(n, bool)
-        self._pending = False
         finished = self._core.recv(None if self._whole else obs, reward, terminated, truncated, numbers)
+        self._pending = False  # After Ctrl-C, recv() can be called again.
         self._last = numbers[0].copy()
         info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
         if finished:
@@ -276,7 +280,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return obs, info
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the threads."""
+        """End the threads. Every later call raises ClosedEnvironmentError, and so do waiting calls of other threads."""
         self._core.stop()
 
     def _begin(self) -> None:
