@@ -21,9 +21,9 @@ class Schedules:
     """The current values of schedules are attributes: `now.learning_rate`, `now.clip` and every other name of
     `Algorithm.schedules`.
 
-    Three more attributes describe the run. `progress` is the fraction of the run that was done when the cycle began.
-    `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the number of env steps of
-    the newest rollout.
+    Three further attributes of an algorithm describe the run. `progress` is the fraction of the run that was done when
+    the cycle began. `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the
+    number of env steps of the newest rollout.
     """
 
     def __init__(self) -> None:
@@ -155,8 +155,8 @@ class Algorithm(ABC):
         """
 
     def begin(self) -> None:  # noqa: B027  optional
-        """Allocate memory such as a replay. The runner calls `begin` before the first rollout, or before a state is
-        loaded."""
+        """Allocate the algorithm's memory, such as a replay. The runner calls `begin` before the first rollout, or
+        before a state is loaded."""
 
     @abstractmethod
     def ingest(self, rollout: Rollout) -> None:

@@ -49,8 +49,9 @@ def train(
 
 
 def raise_if_stopped(result: Result) -> None:
-    """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. The run has already
-    saved its state. Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the exit code 143."""
+    """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. When an error is
+    raised, the run has already saved its state. Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the
+    exit code 143."""
     if result.exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if result.exit_code:

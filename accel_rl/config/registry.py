@@ -25,8 +25,8 @@ PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the class of a name such as `a2c`, or of a user's `module:Class`. The current folder is also searched.
-    Raises ConfigError."""
+    """Return the class of a name such as `a2c`, or of a user's `module:Class`. User modules are also searched in the
+    current folder. Raises ConfigError."""
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")

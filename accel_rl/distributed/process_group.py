@@ -120,8 +120,8 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
 
 
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
-    """Wait until this rank may end. Rank 0 may host the store, so it waits until no other rank needs the store, at most
-    timeout_s."""
+    """Wait until the rank may end without harming other ranks. Rank 0 may host the store, so it waits until no other
+    rank needs the store, at most timeout_s."""
     if rank:
         store.set(f"parted/{rank}", "1")
         return
@@ -130,7 +130,7 @@ def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
 
 
 def leave() -> None:
-    """Close this rank's connections. Collective operations fail after `leave`. With NCCL, `leave` has no effect,
-    because NCCL would wait for unfinished operations."""
+    """Close the rank's connections to other ranks. Collective operations fail after `leave`. With NCCL, `leave` has no
+    effect, because NCCL would wait for unfinished operations."""
     if dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()

@@ -105,7 +105,7 @@ class GymnasiumEnv:
         return pack(header)
 
     def set_state(self, state: bytes) -> None:
-        """Replay the state's episode. Raises ValueError for foreign or corrupt bytes.
+        """Replay the episode that a saved state describes. Raises ValueError for foreign or corrupt bytes.
 
         If the replay ends in another state, the environment is not deterministic: a warning is issued, and the episode
         is truncated at the next step.
@@ -171,7 +171,7 @@ class GymnasiumEnv:
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
-    """Make a Gymnasium environment, see `_made`. Raises ConfigError if the environment's code ends the process."""
+    """Make a Gymnasium environment as `_made` does. Raises ConfigError if the environment's code ends the process."""
     try:
         return _made(id, options)
     except SystemExit as e:

@@ -119,7 +119,8 @@ class ResolvedEnv(EnvConfig):
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
-    """Choose the settings that are `auto`. `randomness` replaces `auto`. Raises ConfigError for an unknown name."""
+    """Choose the environment's settings that are `auto`. `randomness` replaces `auto`. Raises ConfigError for an
+    unknown name."""
     for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS)):
         if (value := getattr(config, name)) not in allowed:
             raise ConfigError(

@@ -36,9 +36,9 @@ class Point:
 class StartPoints:
     """`StartPoints` has the start points of one Atari game.
 
-    `policy` describes the player. `frame_skip` is the number of emulated frames per recorded action. `mode` and
-    `difficulty` are the game's switches; None means the default. `games` has the actions of each recorded game, one
-    byte per step, as indices of ale-py's 18 actions.
+    `policy` describes the player of the recorded games. `frame_skip` is the number of emulated frames per recorded
+    action. `mode` and `difficulty` are the game's switches; None means the default. `games` has the actions of each
+    recorded game, one byte per step, as indices of ale-py's 18 actions.
     """
 
     game: str
@@ -95,7 +95,7 @@ class StartPoints:
 
     @cached_property
     def checksum(self) -> str:
-        """Return the sha256 of all contents."""
+        """Return the sha256 of all start points."""
         return _checksum(self.to_dict())
 
     def save(self, path: Path) -> None:

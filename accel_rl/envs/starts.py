@@ -85,6 +85,6 @@ def _power_on(env: Replayable) -> None:
 
 
 def _play(env: Replayable, code: int, points: StartPoints) -> None:
-    """Play a recorded step."""
+    """Play one step of a recorded game."""
     for _ in range(points.frame_skip):
         env.play_frame(code)

@@ -135,7 +135,7 @@ class RemoteReplay(Replay):
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
-        """Return the actor of the global replay. Raises RunError if the actor has been missing for too long."""
+        """Return the Ray actor of the global replay. Raises RunError if the actor has been missing for too long."""
         deadline = time.monotonic() + self._timeout_s
         while self._actor is None:
             try:

@@ -1,4 +1,4 @@
-"""A Ray session runs on this machine, or belongs to a running Ray cluster. The actors of a session are named.
+"""A Ray session runs on this machine, or belongs to a running Ray cluster. The Ray actors of a session have names.
 
 A watcher process monitors each session that was started on this machine. The watcher process outlives the driver, and
 ends the remaining processes of the session. After a driver is killed, Ray's agents run for another minute, and Ray

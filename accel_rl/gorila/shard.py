@@ -258,8 +258,8 @@ def _new_epoch() -> int:
 
 
 def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
-    """Join the snapshots of all shards. Parameters and tensors of the optimizer state become vectors [P]. Each number
-    of the optimizer state (a step count) becomes a list with one entry per shard."""
+    """Join the snapshots of all shards into one state. Parameters and tensors of the optimizer state become vectors
+    [P]. Each number of the optimizer state (a step count) becomes a list with one entry per shard."""
     optimizers = [s.optimizer for s in snapshots]
     return {
         "parameters": torch.cat([s.parameters for s in snapshots]),

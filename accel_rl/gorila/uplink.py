@@ -97,8 +97,8 @@ class Uplink:
         self.bytes_moved = 0
 
     def connect(self, transport: Transport) -> None:
-        """Connect to the shards. The central parameters and the central optimizer state are overwritten by those of the
-        shards. Raises ValueError if the number of shards differs."""
+        """Connect the machine to the shards. The central parameters and the central optimizer state are overwritten by
+        those of the shards. Raises ValueError if the number of shards differs."""
         if transport.shards != len(self._slices):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self._slices)} slices")
         self._calls = ShardCalls(transport, self._config.timeout_s)

@@ -24,9 +24,9 @@ class Run:
     """A `Run` is one run of a report. `setting` is the label of all runs with the same settings in any game and with
     any seed. `experiment` is the experiment of the run's sweep.
 
-    The columns of a run are against env steps. `online` is the training score. `evaluations` and `deviations` are the
-    mean score and the standard deviation over an evaluation's episodes, and `episodes` is their number. `clock` is in
-    minutes, and `speeds` are the env steps/s of each row.
+    The columns of a run are against env steps. `online` is the mean training score. `evaluations` and `deviations` are
+    the mean score and the standard deviation over an evaluation's episodes, and `episodes` is their number. `clock` is
+    in minutes, and `speeds` are the env steps/s of each row.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Run:
         return float(self.evaluations[1][self.chosen(which)])
 
     def chosen(self, which: str) -> int:
-        """Return the index of the run's final or best evaluation. The run must have evaluations."""
+        """Return the index of the run's final or best evaluation. Only runs with evaluations are allowed."""
         counts = np.flatnonzero(~self.short)
         return int(counts[self.evaluations[1][counts].argmax()] if which == "best" else counts[-1])
 

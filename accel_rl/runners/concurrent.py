@@ -131,8 +131,8 @@ class Concurrent:
         return self._synchronize()
 
     def _ends_early(self) -> bool:
-        """Return whether the period must end early. Ranks that share batches do not end within a period, because each
-        rank would end at another update."""
+        """Return whether the period of sampling must end early. Ranks that share batches do not end within a period,
+        because each rank would end at another update."""
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(

@@ -12,8 +12,9 @@ from accel_rl.system.hardware import say_once
 
 
 class CapturedRollouts:
-    """Plays rollouts on a GPU. The first rollouts run from Python. Later rollouts replay a CUDA graph that was captured
-    for the same buffer. The reason why an agent is not captured is logged once (see `CapturedInference`)."""
+    """Plays rollouts on a GPU. The first rollouts in each buffer run from Python. Later rollouts replay a CUDA graph
+    that was captured for the same buffer. The reason why an agent is not captured is logged once (see
+    `CapturedInference`)."""
 
     def __init__(self, device: torch.device, enabled: bool):
         self._graphs = CudaGraphs(device)

@@ -59,7 +59,8 @@ def _parts(batch: Any) -> dict[Any, Any] | None:
 
 
 def _mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return the batch with changed tensors. Dataclasses are copied without a call of their constructor."""
+    """Return a batch whose tensors are replaced by a function of them. Dataclasses are copied without a call of their
+    constructor."""
     if isinstance(batch, Tensor):
         return change(batch)
     parts = _parts(batch)

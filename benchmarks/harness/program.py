@@ -86,9 +86,9 @@ class Case:
     derive: Callable[[Measurements], Measurements] = lambda found: {}
     """Returns further series computed from the measurements, such as a bound, with one value for each turn."""
     columns: Callable[[Measurements], Columns] = lambda found: {}
-    """Returns further columns of the table."""
+    """The function returns further columns of the benchmark's table."""
     figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
-    """Returns further results of the case."""
+    """The function returns further results of the case."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Variants that could not be built, with the reason."""
 

@@ -109,8 +109,8 @@ class WorkerSide:
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """Return a group with a request. The search starts after the last served group, so that every group is
-        served."""
+        """Return a group of environments with an open request. The search starts after the last served group, so that
+        every group is served."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
             if self._request[g * _LINE] != self._answer[g * _LINE]:
@@ -164,7 +164,7 @@ class ServerSide:
         self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
     def attach(self, worker: int, event: EventFd, control: Control) -> None:
-        """Include a worker, which has no open request."""
+        """Include a further worker process, which has no open request."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE] = 0
         self._events[worker] = event
