@@ -34,11 +34,9 @@ def find_algorithm(name: str) -> type[Algorithm]:
 
 
 def find(name: str, flag: str = "algorithm") -> Any:
-    """Import the object named by `a2c` or `module:attribute`. Raises a ConfigError that begins with the flag.
-
-    The module is a user's module (the current folder is also searched), a user's file (`my_grids.py:sizes`), or a paper
-    of accel_rl.papers.
-    """
+    """Import the object named by `a2c` or `module:attribute`. Raises a ConfigError that begins with the flag. The
+    module is a user's module (the current folder is also searched), a user's file (`my_grids.py:sizes`), or a paper of
+    accel_rl.papers."""
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:

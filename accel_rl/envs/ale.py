@@ -132,11 +132,9 @@ class AtariEnv:
             self._ale.restoreState(self._start[0])
 
     def _press(self, after_life: bool) -> bool:
-        """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended.
-
-        The screens of the last two frames are stored. If the game ends during the frames after a reset, the game is
-        reset again.
-        """
+        """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended. The
+        screens of the last two frames are stored. If the game ends during the frames after a reset, the game is reset
+        again."""
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
                 if frames_left == 1:

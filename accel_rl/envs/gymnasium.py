@@ -105,11 +105,9 @@ class GymnasiumEnv:
         return pack(header)
 
     def set_state(self, state: bytes) -> None:
-        """Replay the episode that a saved state describes. Raises ValueError for foreign or corrupt bytes.
-
-        If the replay ends in another state, the environment is not deterministic: a warning is issued, and the episode
-        is truncated at the next step.
-        """
+        """Replay the episode that a saved state describes. Raises ValueError for foreign or corrupt bytes. If the
+        replay ends in another state, the environment is not deterministic: a warning is issued, and the episode is
+        truncated at the next step."""
         header, _ = unpack(state, kind="gymnasium", id=self.id)
         if header["episode_seed"] is not None:
             frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)

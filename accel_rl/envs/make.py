@@ -241,10 +241,8 @@ def make_batch(
     starts: StartOrder | None = None,
 ) -> SequentialEnv:
     """Create one environment per seed; the environments are stepped one after another. The arguments are explained in
-    SequentialEnv. Raises ConfigError.
-
-    `starts` are saved states in which an Atari game's episodes begin, instead of resets.
-    """
+    SequentialEnv. Raises ConfigError. `starts` are saved states in which an Atari game's episodes begin, instead of
+    resets."""
     envs: list[Any] = [make_env(config, seed, training, reset == "cached") for seed in seeds]
     if starts is not None:
         assert config.game and reset == "immediate" and not decorrelation_steps

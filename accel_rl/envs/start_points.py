@@ -131,10 +131,8 @@ def load_starts(path: Path) -> StartPoints:
 
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
     """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of the given lengths.
-
     A game's first moment is a reset and its last moment is its end, so both are excluded. Raises ConfigError if the
-    games have fewer than n moments.
-    """
+    games have fewer than n moments."""
     moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
     if n < 1 or n > len(moments):
         raise ConfigError(f"{n} start points: must be from 1 to {len(moments):,}, the steps of the recorded games")

@@ -51,9 +51,8 @@ class GlobalReplay:
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
         """Append a rollout from process number `life` of a member, and return the number of transitions in the replay.
-
-        A new process of a member does not continue the episodes of the previous process, whose last steps are dropped.
-        """
+        A new process of a member does not continue the episodes of the previous process, whose last steps are
+        dropped."""
         if member not in self._parts or self._parts[member][0] != life:
             seed = self._seed + 1 + len(self._parts)
             B = self.config.sampler.envs

@@ -106,10 +106,8 @@ class Members:
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
         """Start the work of members that Ray has placed, and replace members that have died. Raises RunError, or the
-        error of a member.
-
-        `counts` has the counts of each member. `ending` is true if the run ends; then no member is replaced.
-        """
+        error of a member. `counts` has the counts of each member. `ending` is true if the run ends; then no member is
+        replaced."""
         for seat in self.seats:
             if ending and seat.running is None:
                 seat.ended, seat.starts_at = True, None

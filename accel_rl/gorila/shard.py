@@ -161,10 +161,8 @@ class Shard:
 
     def __init__(self, parameters: Tensor, optimizer: Optimizer, max_delay: int):
         """`parameters` [n] float32 are the initial values, which are copied. `optimizer` is an optimizer of n
-        parameters, on the same device as `parameters`.
-
-        `max_delay` is the maximum age of a push, in other pushes to the shard since the version of the push.
-        """
+        parameters, on the same device as `parameters`. `max_delay` is the maximum age of a push, in other pushes to the
+        shard since the version of the push."""
         self.optimizer, self.max_delay = optimizer, max_delay
         self._parameters = parameters.detach().clone()
         self._sequences: dict[str, int] = {}

@@ -56,11 +56,9 @@ class Run:
     """`unfinished` is a note on missing data, or ""."""
 
     def score(self, which: str) -> float:
-        """Return a score of the run, or NaN if the run has no such score.
-
-        `final` is the last evaluation that is not `short`, and `best` is the best evaluation that is not `short`.
-        `online` is the last training score. Without evaluations, training scores are used.
-        """
+        """Return a score of the run, or NaN if the run has no such score. `final` is the last evaluation that is not
+        `short`, and `best` is the best evaluation that is not `short`. `online` is the last training score. Without
+        evaluations, training scores are used."""
         if which == "online" or not self.evaluated:
             values = self.online[1]
             return math.nan if not values.size else float(values.max() if which == "best" else values[-1])

@@ -58,11 +58,8 @@ class Reporter:
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
         """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv; later rows
-        will be written again.
-
-        If the run's length is a number of updates, `updates` is the number of updates so far, and the progress display
-        counts updates.
-        """
+        will be written again. If the run's length is a number of updates, `updates` is the number of updates so far,
+        and the progress display counts updates."""
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         if self._csv.rows < rows:
             self.event(

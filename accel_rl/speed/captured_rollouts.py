@@ -26,10 +26,8 @@ class CapturedRollouts:
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
         """Play a rollout into the buffer. `agent` is None if all actions are drawn before the rollout. `settings` are
-        further values on which the rollout depends.
-
-        Groups run in parallel only inside a CUDA graph, because a first rollout allocates memory that all groups use.
-        """
+        further values on which the rollout depends. Groups run in parallel only inside a CUDA graph, because a first
+        rollout allocates memory that all groups use."""
         key = agent is None, buffer
         if not self._may_capture(agent, settings):
             play(False)

@@ -187,11 +187,8 @@ def program(
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
     """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with `json`, the file of the
-    result, or "".
-
-    Return the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a RunError or a result
-    with entries in `wrong`.
-    """
+    result, or "". Return the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a
+    RunError or a result with entries in `wrong`."""
     from accel_rl.config.arguments import parse  # The parser needs tyro, which `benchmarks.gpu` does not need.
 
     try:

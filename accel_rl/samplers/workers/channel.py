@@ -193,11 +193,9 @@ class ServerSide:
             event.set()
 
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
-        """Request `step_index` and the n - 1 steps after it, of a group that has answered all requests.
-
-        If the group has open requests, `step_index` must follow the last requested step; the worker then continues
-        without waiting.
-        """
+        """Request `step_index` and the n - 1 steps after it, of a group that has answered all requests. If the group
+        has open requests, `step_index` must follow the last requested step; the worker then continues without
+        waiting."""
         at = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
@@ -227,11 +225,8 @@ class ServerSide:
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
         """Wait until one of the groups is ready, and return []. If workers send a message or die before a group is
-        ready, return the workers.
-
-        Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more at most) in any group,
-        even if other workers answer in this time.
-        """
+        ready, return the workers. Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more
+        at most) in any group, even if other workers answer in this time."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []

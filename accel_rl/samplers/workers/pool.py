@@ -332,11 +332,9 @@ class WorkerPool:
             return False
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments from another seed, as in a new pool but in the existing processes.
-
-        A worker that is lost before or during a reseed is replaced by a worker with the same new environments (with
-        --strict, RunError is raised).
-        """
+        """Rebuild all environments from another seed, as in a new pool but in the existing processes. A worker that is
+        lost before or during a reseed is replaced by a worker with the same new environments (with --strict, RunError
+        is raised)."""
         self.check()
         self._until_ready()
         self._seed, self._history = seed, [History() for _ in self._workers]
