@@ -1,5 +1,5 @@
-"""Synchronous ranks make one all-reduce per gradient, then the same optimizer step on every rank (Stooke & Abbeel 2018,
-section 4.2)."""
+"""Synchronous ranks sum each gradient by an all-reduce, and make the same optimizer step (Stooke & Abbeel 2018, section
+4.2)."""
 
 import hashlib
 import time
@@ -16,12 +16,11 @@ from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Rate
 from accel_rl.system.errors import RunError
 
-WIDE = 1 << 16  # The gradient of a layer with WIDE parameters or more is reduced while the backward pass continues.
+WIDE = 1 << 16  # A layer with WIDE parameters or more may be reduced during the backward pass.
 
 
 class GradientMean(Protocol):
-    """Averages the gradients of all ranks. `CollectiveMean`, and `SharedMemoryMean` for ranks of one machine, have the
-    protocol GradientMean."""
+    """A `GradientMean` averages the gradients of all ranks: `CollectiveMean`, or `SharedMemoryMean` on one machine."""
 
     communicator: Collective
 
@@ -34,9 +33,9 @@ class GradientMean(Protocol):
 
 
 class AllReduce(GradientSync):
-    """Averages the gradients of all ranks, and clips the mean gradient. Every rank computes the same step from the same
-    mean gradient, so the ranks' parameters stay identical. The ranks compare a hash of the parameters every
-    `check_interval` updates, and on GPUs at every row of metrics."""
+    """`AllReduce` averages the gradients of all ranks, so that every rank makes the same update, and parameters stay
+    identical. The ranks compare a hash of the parameters every `check_interval` updates, and on GPUs at every row of
+    metrics."""
 
     def __init__(self, guarded: GuardedStep, mean: GradientMean, check_interval: int = 100):
         """`check_interval` is the number of updates between two comparisons of the parameters; 0 means never."""
@@ -60,8 +59,7 @@ class AllReduce(GradientSync):
         return norm
 
     def verify(self) -> None:
-        """Compare the parameters of ranks on GPUs. Ranks on CPUs compare their parameters every `check_interval`
-        updates. Raises RunError if parameters differ."""
+        """Compare the parameters of all ranks, on GPUs. Raises RunError if parameters differ."""
         if self.check_interval and self._on_gpu:
             self._compare()
 
@@ -70,7 +68,7 @@ class AllReduce(GradientSync):
 
 
 class CollectiveMean:
-    """Averages gradients over torch's process group, by NCCL on GPUs and gloo on CPUs.
+    """A `CollectiveMean` averages gradients over torch's process group, by NCCL on GPUs and gloo on CPUs.
 
     Each rank is weighted by its number of valid samples. The gradient, the number of samples and the loss share one
     collective, so that all ranks detect a non-finite number in the same update. On CPUs, if one layer holds most
@@ -95,7 +93,7 @@ class CollectiveMean:
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """Start the all-reduce of the wide layer's gradient, when autograd reports that the gradient is complete."""
+        """Start the all-reduce of the wide layer's gradient, which autograd has completed."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]
@@ -107,7 +105,7 @@ class CollectiveMean:
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         message = self._flat.message
-        # Assigning by an index would copy from pageable memory, which a CUDA graph cannot capture.
+        # Unlike an assignment, a CUDA graph can capture copy_.
         message[-1].copy_(loss * samples)
         if isinstance(samples, Tensor):
             message[-2].copy_(samples)
@@ -126,9 +124,8 @@ class CollectiveMean:
 
 
 def _wide(flat: FlatParameters) -> str | None:
-    """Return the name of the tensor that has more than half of all parameters and at least WIDE parameters, or None
-    without such a tensor. Return None on a GPU, where a collective is part of the update's CUDA graph and uses no
-    core's time."""
+    """Return the name of the tensor that has more than half of all parameters and at least WIDE parameters, or None if
+    there is none. Returns None on a GPU, where collectives take no time of a core."""
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
     n = len(flat.data[flat.slices[name]])
     return name if flat.data.device.type == "cpu" and n >= WIDE and 2 * n > len(flat.data) else None
@@ -136,8 +133,7 @@ def _wide(flat: FlatParameters) -> str | None:
 
 def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, with_untrained: bool = False) -> None:
     """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical. `updates` is the
-    number of updates made. With `with_untrained`, frozen parameters and buffers are also compared. During a learning
-    phase each rank's buffers depend on the rank's own samples."""
+    number of updates made. With `with_untrained`, frozen parameters and buffers are also compared."""
     tensors = (flat.data, *(flat.untrained() if with_untrained else ()))
     digests = communicator.gather([digest(x) for x in tensors])
     if any(d != digests[0] for d in digests):

@@ -1,10 +1,11 @@
-"""The central parameters and optimizer state are in shared memory of the host, in chunks that are always consistent.
+r"""The central parameters and optimizer state of asynchronous ranks are in shared memory, in chunks that are always
+consistent.
 
     chunk k:  lock | word | copy 0: parameters, optimizer state, step count | copy 1: the same
-                      \\-- version * 2 + index of the current copy
+                      \-- version * 2 + index of the current copy
 
-A writer fills the second copy of the chunk, and then publishes the copy by storing one 64-bit word. If the writer dies
-at any moment, the current copy of the chunk is still a complete version.
+A writer fills the second copy of a chunk, and then publishes this copy by storing one 64-bit word. If the writer dies,
+the chunk's current copy is still complete.
 """
 
 import zlib
@@ -31,7 +32,7 @@ def chunks(size: int, k: int) -> list[slice]:
 
 @dataclass(slots=True)
 class _Copy:
-    tensors: dict[str, Tensor]  # The tensors are views of the shared memory, and include "parameters".
+    tensors: dict[str, Tensor]  # Views of the shared memory, including "parameters"
     numbers: dict[str, np.ndarray]  # [1] float64 each
     check: np.ndarray  # [1] uint64
 
@@ -50,9 +51,9 @@ class Central:
     def __init__(
         self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
     ):
-        """`fd` is an open file that all ranks share. `create` sets the file's size and initialises its locks; exactly
-        one process calls `create`, before any other process opens the file. `checks` stores a checksum with every
-        version (for tests)."""
+        """`fd` is an open file that all ranks share. With `create`, the file's size is set and its locks are
+        initialised, which exactly one process must do first. With `checks`, every version has a checksum (for
+        tests)."""
         self.parts, self._checks = parts, checks
         layout: Layout = {"locks": ("uint8", (len(parts), LOCK_BYTES)), "words": ("uint64", (len(parts), 8))}
         for k, (part, state) in enumerate(zip(parts, states, strict=True)):
@@ -80,12 +81,12 @@ class Central:
         return len(self.parts)
 
     def version(self, k: int) -> int:
-        """Return the number of versions of chunk k that were written; no lock is needed."""
+        """Return the version number of chunk k, without its lock."""
         return int(self._words[k, 0]) >> 1
 
     def updates(self, k: int) -> int:
-        """Return the number of updates of chunk k. One write of a chunk can contain several updates; no lock is
-        needed."""
+        """Return the number of updates of chunk k, without its lock. One write of a chunk can contain several
+        updates."""
         return int(self._words[k, 1])
 
     @contextmanager
@@ -123,7 +124,7 @@ class Central:
 
     def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:
         """Publish the spare copy of chunk k, whose tensors the caller has written, as the next version. `numbers` has
-        the numbers of the optimizer's state, by name."""
+        the scalars of the optimizer's state, by name."""
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]
@@ -139,8 +140,7 @@ class Central:
         return [x for copies in self._copies for copy in copies for x in copy.tensors.values()]
 
     def verify(self, k: int, timeout_s: float = 10.0) -> int:
-        """Return the version of chunk k. Raises AssertionError if the chunk's checksum is wrong. `verify` works only
-        with `checks`."""
+        """Return the version of chunk k. Raises AssertionError if the chunk's checksum is wrong (with `checks`)."""
         with self.held(k, timeout_s):
             word = int(self._words[k, 0])
             copy, version = self._copies[k][word & 1], word >> 1

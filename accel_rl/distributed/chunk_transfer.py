@@ -16,20 +16,19 @@ PARAMETERS = "parameters"
 
 
 class ChunkTransfer:
-    """Copies chunks of the central parameters on a separate CUDA stream. The host waits once for each chunk that the
-    GPU writes, and for no other operation.
+    """A `ChunkTransfer` copies chunks of the central parameters from and to a GPU on a separate CUDA stream. The host
+    waits once for each chunk that the GPU writes.
 
         own stream      | central copy -> GPU |                  | GPU -> spare copy |
         current stream                        | optimizer's step |
         host            lock                                                   wait | publish, unlock
 
-    The central memory is page-locked, so that the GPU can read and write it directly.
+    The central parameters are in page-locked memory, which the GPU reads and writes directly.
     """
 
     def __init__(self, central: Central, data: Tensor, parts: Sequence[slice], optimizers: Sequence[Optimizer]):
-        """`data` [P] has the parameters on the GPU. `parts` and `optimizers` have one entry per chunk. All numbers of
-        an optimizer's state must be attributes that count its updates, as Adam's `steps`, so that the host computes
-        them without waiting for the GPU."""
+        """`data` [P] has the parameters on the GPU. `parts` and `optimizers` have one entry per chunk. Scalars of an
+        optimizer's state must count its updates, such as Adam's `steps`, so that the host knows them."""
         self._central = central
         self._optimizers = optimizers
         self._device = data.device
@@ -42,22 +41,21 @@ class ChunkTransfer:
         self._staging = Staging(self._device)
         self._is_finite = page_locked_zeros((1,), torch.bool, self._runtime)
         locked = PageLocked(central.tensors(), self._runtime)
-        weakref.finalize(self, locked.close).atexit = False  # At exit the process frees the memory.
+        weakref.finalize(self, locked.close).atexit = False  # The system frees the memory at exit.
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
         """Copy the central chunk k to the GPU. The caller must hold the chunk's lock. Later operations on the current
-        stream use the copy.
+        CUDA stream wait for the copy.
 
-        `is_held` means that the caller holds the lock until `push` returns. With `is_held`, the GPU reads the central
-        memory directly. Without `is_held`, other ranks may overwrite the central memory before the GPU has read it, so
-        the GPU reads a copy that the host makes.
+        With `is_held`, the caller holds the lock until `push` returns, and the GPU reads the central parameters
+        directly. Otherwise the host first copies the chunk, which other ranks may overwrite.
         """
         there, values = self._central.read(k)
         here, sources = self._here[k], {PARAMETERS: there} if parameters else {}
         if state:
             sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
         now = self._runtime.current_stream(self._device)
-        # Queued operations still read the older values, so the copy's stream waits for these operations.
+        # Queued operations still read the older values of the chunk.
         self._stream.wait_stream(now)
         with self._runtime.stream(self._stream):
             for name, source in sources.items():
@@ -72,7 +70,7 @@ class ChunkTransfer:
 
     def push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
         """Write the GPU's chunk k to the central parameters. The caller must hold the chunk's lock, and the GPU's chunk
-        must be at least one update newer than the central chunk. The host waits for the copy of the chunk.
+        must be newer than the central chunk.
 
         `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that it is written. Return
         whether the chunk was written.

@@ -17,8 +17,8 @@ from accel_rl.system.errors import RunError
 
 
 class Watch:
-    """Reports which of the given processes, {rank: pid}, have ended. A pidfd works for processes that are not children,
-    and does not confuse a process with a later process of the same pid."""
+    """A `Watch` reports which of the processes {rank: pid} have ended. A pidfd also works for processes that are not
+    children, and never means a later process of the same pid."""
 
     def __init__(self, pids: dict[int, int]):
         self._poll = select.poll()
@@ -29,7 +29,7 @@ class Watch:
                 fd = os.pidfd_open(pid)
             except ProcessLookupError:
                 self._gone.add(rank)
-            except OSError:  # In a sandbox that forbids pidfds, a lost rank is detected by timeout.
+            except OSError:  # Without pidfds, a lost rank is detected by timeout.
                 continue
             else:
                 self._ranks[fd] = rank
@@ -57,8 +57,8 @@ class Collective:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
         self.store = store
-        self.watch = Watch({})  # `watch` has the visible processes of other ranks on this machine.
-        # The list keeps background operations alive, each of which keeps the process group's connections open.
+        self.watch = Watch({})  # other ranks' processes on this machine
+        # Pending operations hold the process group's connections open.
         self._works: list[Any] = []
 
     @property
@@ -85,19 +85,18 @@ class Collective:
         return self.all_reduce_sum(numbers).tolist()
 
     def updates(self, own: int) -> int:
-        """Return the argument, because all ranks make every update together."""
+        """Return `own`, because all ranks make every update together."""
         return own
 
     def gather(self, x: Any) -> list[Any]:
-        """Return every rank's x (plain lists and numbers), in the order of ranks."""
+        """Return the values x (plain lists and numbers) of all ranks, in the order of ranks."""
         result: list[Any] = [None] * self.size
         with _Named(self, "a list"):
             dist.all_gather_object(result, x)
         return result
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
-        """Start to sum x over the ranks in the background, in place. Return a function that waits until the sum is
-        complete."""
+        """Start to sum x over the ranks in place, in the background. Return a function that waits for the sum."""
         with _Named(self, f"{x.numel()} numbers"):
             self._works.append(dist.all_reduce(x, async_op=True))
 
@@ -113,8 +112,8 @@ class Collective:
         return x
 
     def failed(self, what: str, why: str) -> RunError:
-        """Return the error of a failed operation, naming the ranks that have ended or hang. Every healthy rank sets a
-        key in the process group's store, and the error names the ranks without a key."""
+        """Return the error of a failed collective operation, which names the ranks that have ended or hang. To find
+        these, every healthy rank sets a key in the process group's store."""
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
     def _missing(self) -> str:
@@ -123,7 +122,7 @@ class Collective:
         deadline = time.monotonic() + SETTLE_S
         try:
             self.store.set(f"well/{self.rank}", "1")
-            leave()  # Closing the connections lets waiting ranks notice the failure.
+            leave()  # Waiting ranks then notice the failure.
             while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
                 others = [r for r in others if not self.store.check([f"well/{r}"])]
                 time.sleep(0.02)
@@ -133,7 +132,7 @@ class Collective:
 
 
 class _Named:
-    """Converts the failure of an operation into a RunError of one line."""
+    """`_Named` converts the failure of a collective operation into a RunError of one line."""
 
     def __init__(self, group: Collective, what: str):
         self.group, self.what = group, what
@@ -142,5 +141,5 @@ class _Named:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            traceback.clear_frames(trace)  # Stack frames would keep the group's connections open.
+            traceback.clear_frames(trace)  # Stack frames hold the group's connections open.
             raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error

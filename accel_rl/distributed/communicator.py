@@ -11,11 +11,10 @@ class CountedSteps(NamedTuple):
     """`CountedSteps` has the numbers of env steps since the last count."""
 
     of_run: int
-    """`of_run` counts the env steps of all ranks. Schedules (exploration, target network, learning rate) advance by the
-    env steps of all ranks."""
+    """`of_run` counts the env steps of all ranks, which advance the schedules (exploration, target network, learning
+    rate)."""
     of_batch: int
-    """`of_batch` counts the env steps of the ranks that share each batch. The number of updates that become due is the
-    product of the counted env steps and the training intensity."""
+    """`of_batch` counts the env steps of the ranks that share each batch, which determine the number of updates."""
 
 
 class Communicator(Protocol):
@@ -25,7 +24,7 @@ class Communicator(Protocol):
     size: int
 
     def count(self, env_steps: int) -> CountedSteps:
-        """Add this rank's env steps since its last call, and return the totals of all ranks."""
+        """Add the env steps of this rank since its last call, and return the sums over ranks."""
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
         """Compute the sum of x [...] over the ranks that share a batch, in place."""
@@ -37,11 +36,11 @@ class Communicator(Protocol):
         """Return the minimum of n over the ranks that share a batch."""
 
     def all_gather(self, n: int) -> list[int]:
-        """Return every rank's n, in the order of ranks. `all_gather` does not wait for a GPU."""
+        """Return the numbers n of all ranks, in the order of ranks, without waiting for a GPU."""
 
     def updates(self, own: int) -> int:
-        """Return the total number of updates of the parameters, on which schedules that count updates depend. `own` is
-        the number of updates by the rank's own learner."""
+        """Return the number of parameter updates that schedules count. The rank's own learner has made `own`
+        updates."""
 
 
 class SingleProcess:
@@ -83,7 +82,7 @@ def average_buffers(buffers: Sequence[Tensor], communicator: Communicator) -> No
 
 
 def _in_one(buffers: list[Tensor], dtype: torch.dtype, reduce: Callable[[Tensor], Tensor]) -> None:
-    """Reduce buffers of any shapes by one collective."""
+    """Reduce buffers of any shapes by one collective operation."""
     if not buffers:
         return
     reduced = reduce(torch.cat([x.reshape(-1).to(dtype) for x in buffers]))

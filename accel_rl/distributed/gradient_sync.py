@@ -1,4 +1,4 @@
-"""A gradient sync turns a loss into an update; this module defines the interface, and implements it for a single
+"""A `GradientSync` turns a loss into an update. This module has the interface, and the implementation for a single
 learner."""
 
 from abc import ABC, abstractmethod
@@ -12,18 +12,18 @@ from accel_rl.optim.optimizer import Rate
 
 
 class GradientSync(ABC):
-    """Turns a loss into one update of `flat.data`, together with the learners that share the parameters.
+    """A `GradientSync` turns a loss into one update of the parameters `flat.data`, together with other learners.
 
     A user's class, `--update module:Class`, is built as `Class(flat, algo, communicator)` by every synchronous rank
-    (docs/extending.md has an example). Most users' GradientSync classes need only the method `step`.
+    (docs/extending.md has an example). Most users' classes override only the method `step`.
     """
 
     flat: FlatParameters
     skips: SkippedUpdates
     """`skips` counts the updates that were skipped because of a non-finite loss or gradient."""
     times: dict[str, float]
-    """`times` has the seconds of each activity of synchronization with other ranks. For a single rank, `times` is
-    empty."""
+    """`times` has the seconds spent in each activity of synchronization with other ranks, such as pulling
+    parameters."""
 
     def __init__(self, guarded: GuardedStep):
         self.guarded = guarded
@@ -44,20 +44,17 @@ class GradientSync(ABC):
     @abstractmethod
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         """Make one update from `flat.grad`, and return the gradient's norm before clipping, []. `loss` and `samples`
-        are the arguments of `backward`. A non-finite update must be skipped by every rank, or by no rank (see
-        `GuardedStep`)."""
+        are the arguments of `backward`. All ranks must skip the same updates (see `GuardedStep`)."""
 
     def pull(self) -> None:  # noqa: B027  optional
-        """Fetch newer parameters. The learner calls `pull` before an off-policy gradient is computed, and before an
-        evaluation."""
+        """Fetch newer parameters, before an off-policy gradient is computed or an evaluation begins."""
 
     def verify(self) -> None:  # noqa: B027  optional
-        """Check that all ranks have the same parameters, or raise RunError. `verify` waits for a GPU, and is called at
-        every row of metrics."""
+        """Raise RunError if ranks have different parameters. The method is called at every row of metrics, and waits
+        for a GPU."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, with `parameters` [P] and the numbers of `skips`. The vectors in the optimizer's state are
-        flat."""
+        """Return the state of parameters [P], optimizer and skipped updates, as flat vectors."""
         return self.guarded.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -12,7 +12,8 @@ from accel_rl.system.devices import Device
 
 
 class SkippedUpdates:
-    """Counts skipped updates on the device of the parameters, without waiting for a GPU."""
+    """`SkippedUpdates` counts updates that were skipped because of a non-finite loss or gradient, on the parameters'
+    device."""
 
     def __init__(self, device: torch.device):
         self._counts = torch.zeros(2, dtype=torch.int64, device=device)
@@ -22,7 +23,7 @@ class SkippedUpdates:
             self._seen = page_locked_zeros((2,), torch.int64, Device(device).runtime)
 
     def count(self, finite: Tensor) -> None:
-        """Count an update, where `finite` [] bool, on the parameters' device, is true if the update was made."""
+        """Count an update as made or skipped, where `finite` [] bool is true if the update was made."""
         self._total.add_(~finite)
         self._in_a_row.add_(1).mul_(~finite)
 
@@ -38,7 +39,7 @@ class SkippedUpdates:
 
     @property
     def seen_in_a_row(self) -> int:
-        """Return the last value of `in_a_row` that was copied to the host."""
+        """Return the number of consecutive skipped updates, as last copied to the host."""
         return int(self._seen[1])
 
     def show(self) -> None:
@@ -57,7 +58,8 @@ class SkippedUpdates:
 
 
 class GuardedStep:
-    """Clips the gradient in `flat.grad`, and steps the optimizer, unless the loss or the gradient is not finite.
+    """A `GuardedStep` clips the gradient in `flat.grad`, and steps the optimizer unless the loss or the gradient is not
+    finite.
 
     On a GPU the host does not wait for the check whether loss and gradient are finite. If an update is skipped, the
     gradient becomes zero, the optimizer's state does not change, and the GPU counts the update.
@@ -69,7 +71,7 @@ class GuardedStep:
         self.optimizer = optimizer
         self.max_norm = max_norm
         self.skips = SkippedUpdates(flat.data.device)
-        self.knows_on_gpu = not flat.data.is_cpu  # If true, only the GPU knows which updates are skipped.
+        self.knows_on_gpu = not flat.data.is_cpu  # On a GPU, the host does not know which updates are skipped.
 
     def __call__(self, learning_rate: Rate, loss: Tensor) -> Tensor:
         """Clip the gradient, and make one update. `loss` [] is the minimised loss. Return the gradient's norm before
@@ -79,8 +81,8 @@ class GuardedStep:
         return norm
 
     def of_clipped(self, learning_rate: Rate, total: Tensor) -> None:
-        """Make one update from a clipped gradient, unless `total` [], the sum of norm and loss, is not finite. An
-        overflow of the norm also skips the update."""
+        """Make one update from a clipped gradient, unless `total` [], the sum of gradient norm and loss, is not
+        finite."""
         is_finite = torch.isfinite(total)
         self.skips.count(is_finite)
         data, grad = self.flat.data, self.flat.grad

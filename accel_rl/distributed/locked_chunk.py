@@ -2,7 +2,7 @@
 
 In the algorithm of Stooke & Abbeel (2018, section 4.3), a rank first computes and clips the gradient. For each chunk,
 beginning with unlocked chunks, the rank then pulls the parameters and the optimizer state, steps the optimizer on the
-rank's device, and writes both back. After an update, the rank's parameters equal the central parameters.
+rank's device, and writes them back. After an update, the rank's parameters equal the central parameters.
 """
 
 import time
@@ -20,12 +20,12 @@ from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
 
-LOCK_S = 60.0  # A chunk is normally locked for about a millisecond.
+LOCK_S = 60.0  # A lock is usually held for a millisecond.
 
 
 class LockedChunks(GradientSync):
-    """`LockedChunks` applies gradients to central parameters in locked chunks. Call `connect` before the first
-    update."""
+    """`LockedChunks` applies gradients to the central parameters, chunk by chunk under a lock. Call `connect` before
+    the first update."""
 
     def __init__(
         self,
@@ -35,24 +35,24 @@ class LockedChunks(GradientSync):
         k: int,
         rank: int = 0,
     ):
-        """`build_optimizer(n)` builds an optimizer of n parameters, and is called for each chunk. `k` is the number of
-        chunks. `rank` is this rank; ranks begin with different chunks."""
+        """`build_optimizer(n)` builds an optimizer of n parameters, and is called for each chunk. The parameters have
+        `k` chunks. Ranks begin with different chunks, according to `rank`."""
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(GuardedStep(flat, EachChunk(self), max_norm))
         self.times |= {"sync_s": 0.0, "lock_wait_s": 0.0}
-        self._transfer: ChunkTransfer | None = None  # A ChunkTransfer copies chunks of the parameters to a GPU.
+        self._transfer: ChunkTransfer | None = None  # for learners on a GPU
         self._rank, self._first = rank, rank % len(self.parts)
-        # Gradients of ranks other than 0 are dropped until the central parameters have had warmup_updates updates.
+        # During the warmup, only rank 0 makes updates.
         self.warmup_updates = 0
-        self._parameters = [-1] * len(self.parts)  # the parameters' versions
+        self._parameters = [-1] * len(self.parts)  # version of each chunk's parameters
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # Counts the pulls of the parameters.
 
     # -- parameters ------------------------------------------------------------
 
     def states(self) -> list[dict[str, Any]]:
-        """Return the state of each chunk's optimizer, for `Central`."""
+        """Return the state of each chunk's optimizer."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
@@ -72,7 +72,7 @@ class LockedChunks(GradientSync):
         self.pull_now()
 
     def pull_now(self) -> bool:
-        """Copy the central chunks that other ranks have changed, and return whether any chunk had changed."""
+        """Copy the chunks of the central parameters that other ranks have changed; return whether any has changed."""
         changed = False
         for k in range(len(self.parts)):
             if self.central.version(k) != self._parameters[k]:
@@ -94,8 +94,7 @@ class LockedChunks(GradientSync):
         return bool(self._rank and self.warmup_updates and min(central_updates) < self.warmup_updates)
 
     def step_chunks(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        """Step the optimizer of each chunk and write the chunk to the central parameters. The arguments are those of
-        `Optimizer.step`."""
+        """Step the optimizer of each chunk, and write the chunk to the central parameters."""
         began = time.monotonic()
         with closing(self._free()) as free:
             for k in free:
@@ -128,8 +127,7 @@ class LockedChunks(GradientSync):
                 central.locks.release(k)
 
     def _read_parameters(self, k: int, is_held: bool = False) -> None:
-        """Read the parameters of chunk k. `is_held` means that the lock is held until the chunk is written, as in
-        `ChunkTransfer.pull`."""
+        """Read chunk k of the central parameters; `is_held` is explained in `ChunkTransfer.pull`."""
         if (version := self.central.version(k)) != self._parameters[k]:
             if self._transfer is None:
                 self.flat.data[self.parts[k]].copy_(self.central.read(k)[0])
@@ -155,8 +153,7 @@ class LockedChunks(GradientSync):
         self._parameters[k] = self._states[k] = self.central.version(k)
 
     def _push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
-        """Write the chunk k of a GPU to the central parameters if the chunk is finite, and return whether it is
-        finite."""
+        """Write chunk k from a GPU to the central parameters if the update is finite; return whether it is finite."""
         assert self._transfer is not None
         is_written = self._transfer.push(k, updates, is_finite)
         if is_written:
@@ -166,8 +163,8 @@ class LockedChunks(GradientSync):
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the central parameters. A scalar of the optimizer state (its step count) becomes a list,
-        one per chunk."""
+        """Return the state of the central parameters. The optimizer's step count becomes a list, with one number per
+        chunk."""
         for k in range(len(self.parts)):
             with self.central.held(k, LOCK_S):
                 self._read_parameters(k)

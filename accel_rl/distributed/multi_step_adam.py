@@ -16,10 +16,10 @@ from accel_rl.optim.optimizers import Adam
 
 
 class MultiStepAdam(LockedChunks):
-    """Makes n = `local_updates` Adam updates locally between two pushes. Each local Adam update adds its gradient g and
-    its step s to sums:
+    """A `MultiStepAdam` makes n = `local_updates` local Adam updates between two pushes. Each local update adds its
+    gradient g and step s to sums:
 
-    V:    a_g <- beta_1 a_g + g;   a_g2 <- beta_2 a_g2 + g^2;   a_s <- a_s + s
+    V: a_g <- beta_1 a_g + g; a_g2 <- beta_2 a_g2 + g^2; a_s <- a_s + s
 
     Each push then computes new central parameters (~), chunk by chunk:
 
@@ -27,8 +27,8 @@ class MultiStepAdam(LockedChunks):
         m, ~m <- beta_1^n ~m + (1 - beta_1) a_g
         v, ~v <- beta_2^n ~v + (1 - beta_2) a_g2
 
-    The step count of the chunk grows by n. The chunk's `Adam` determines the root to which epsilon is added; appendix A
-    uses the root without bias correction (--algo.optimizer adam-epsilon-hat).
+    The step count of the chunk grows by n. In appendix A, epsilon is added to the root without bias correction
+    (--algo.optimizer adam-epsilon-hat).
     """
 
     def __init__(
@@ -43,10 +43,8 @@ class MultiStepAdam(LockedChunks):
         super().__init__(flat, build_optimizer, max_norm, k, rank)
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
-        self._steps = [0 for _ in self.parts]  # The host knows the step count of each chunk's optimizer.
-        self.guarded.knows_on_gpu = (
-            False  # The host must know how many updates were made, so the host waits for each update.
-        )
+        self._steps = [0 for _ in self.parts]  # step count of each chunk's optimizer
+        self.guarded.knows_on_gpu = False  # The host waits for each update, to know its success.
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def connect(self, central: Central, publish: bool) -> None:
@@ -60,7 +58,7 @@ class MultiStepAdam(LockedChunks):
         self._steps[k] = int(self.central.read(k)[1]["steps"])
 
     def _count(self, k: int, updates: int) -> int:
-        """Add to the step count of chunk k without waiting for a GPU, and return the count."""
+        """Increase the step count of chunk k's optimizer by `updates`, and return the count."""
         optimizer = self.optimizers[k]
         assert isinstance(optimizer, Adam)
         self._steps[k] += updates
@@ -77,14 +75,14 @@ class MultiStepAdam(LockedChunks):
         return super().pull_now() or pushed
 
     def flush(self) -> bool:
-        """Push the accumulated updates, and return whether there were any."""
+        """Push the accumulated local updates, and return whether any update was pushed."""
         if not self._n:
             return False
         self._push_all()
         return True
 
     def step_chunks(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        if not self._n:  # The local updates begin from the central state.
+        if not self._n:  # Local updates begin from the central parameters.
             for k in range(len(self.parts)):
                 if self.central.version(k) != self._states[k]:
                     with self.central.held(k, LOCK_S):
@@ -112,7 +110,7 @@ class MultiStepAdam(LockedChunks):
         for k in self._free():
             part, optimizer = self.parts[k], self.optimizers[k]
             assert isinstance(optimizer, Adam)
-            # The versions are invalid, because local updates have changed the values.
+            # Local updates have changed the chunk.
             self._parameters[k] = self._states[k] = -1
             self._read_parameters(k, is_held=True)
             self._read_state(k, is_held=True)

@@ -11,7 +11,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# The import precedes any process group, because the module's default arguments would keep the group alive.
+# Imported before any process group exists, because the module would hold the group alive.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
@@ -19,15 +19,13 @@ from accel_rl.system.devices import Device
 from accel_rl.system.errors import RunError
 
 JOIN = timedelta(seconds=60)
-"""All ranks must reach the store within a minute."""
+"""All ranks must connect to torch's store within a minute."""
 
 
 def file_store(fd: int, size: int) -> Any:
-    """Open a torch store over a file descriptor that all ranks of this machine have inherited. A store over a file
-    descriptor needs no name or port. The caller may close fd, because the store has its own copy of the descriptor
-    until the process ends."""
-    # The destructor of FileStore opens its path again.
-    # If the file descriptor then belonged to another file, the process would abort.
+    """Open a torch store over a file descriptor that all ranks of this machine have inherited. The store has its own
+    copy of the descriptor, so the caller may close fd."""
+    # FileStore's destructor opens its path again, so the descriptor must stay open.
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 
@@ -46,19 +44,19 @@ def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
             )
     except Exception as e:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
-    # Consecutive runs that use the same store must not read each other's keys.
+    # Restarted runs use new keys of the store.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size  # type: ignore[attr-defined]
 
 
 def choose_interface(host: str, one_machine: bool) -> None:
-    """Set the network interface of gloo to the one through which this machine reaches a host, unless GLOO_SOCKET_IFNAME
-    is set. By default gloo uses the address of the machine's own name, which is often a loopback address. `host` is a
-    name or address that all ranks can reach (MASTER_ADDR). `one_machine` means that all ranks are on this machine."""
+    """Let gloo use the network interface through which this machine reaches a host, unless GLOO_SOCKET_IFNAME is set.
+    (By default, gloo often uses a loopback address.) `host` is a name or address that all ranks can reach
+    (MASTER_ADDR). `one_machine` means that all ranks are on this machine."""
     if "GLOO_SOCKET_IFNAME" in os.environ:
         return
     name = _interface_to(host)
-    # Other machines cannot reach the loopback address.
+    # Other machines cannot reach a loopback address.
     if name is not None and (one_machine or not _is_loopback(name)):
         os.environ["GLOO_SOCKET_IFNAME"] = name
 
@@ -111,8 +109,8 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
 
 
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
-    """Wait until the rank may end without harming other ranks. Rank 0 may host the store, so it waits until no other
-    rank needs the store, at most timeout_s."""
+    """Wait until this rank may end without harming other ranks: rank 0, which may host torch's store, waits for the
+    other ranks, at most timeout_s."""
     if rank:
         store.set(f"parted/{rank}", "1")
         return
@@ -121,7 +119,7 @@ def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
 
 
 def leave() -> None:
-    """Close the rank's connections to other ranks. Collective operations fail after `leave`. With NCCL, `leave` has no
-    effect, because NCCL would wait for unfinished operations."""
+    """Close the rank's connections to other ranks. Later collective operations fail. With NCCL, the connections stay
+    open, because NCCL would wait for unfinished operations."""
     if dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()

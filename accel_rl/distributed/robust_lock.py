@@ -1,5 +1,4 @@
-"""Locks in shared memory that survive their owner are pthread robust mutexes, which the kernel frees if the owner
-dies."""
+"""Locks in shared memory are pthread robust mutexes, which the kernel releases if their owner dies."""
 
 import ctypes
 import errno
@@ -21,7 +20,7 @@ class _Timespec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Return whether the operating system has robust mutexes between processes, as only Linux has."""
+    """Return whether the operating system has robust mutexes between processes, which only Linux has."""
     return sys.platform == "linux"
 
 
@@ -49,14 +48,14 @@ class RobustLocks:
             raise OSError(code, name)
 
     def try_acquire(self, i: int) -> bool:
-        """Try to acquire lock i, and return whether the lock was free or its owner dead."""
+        """Try to acquire lock i, and return whether it was acquired. The lock of a dead owner can be acquired."""
         return self._taken(i, self._libc.pthread_mutex_trylock(self._at[i]))
 
     def acquire(self, i: int, timeout_s: float) -> None:
         """Acquire lock i. Raises RunError if a living owner holds the lock for longer than timeout_s."""
         left = timeout_s
         while True:
-            wait = min(1.0, left)  # Waits are short, because the realtime clock may jump and processes may be stopped.
+            wait = min(1.0, left)  # Waits are short, because the realtime clock may jump.
             until = time.time_ns() + int(wait * 1e9)
             limit = _Timespec(until // 10**9, until % 10**9)
             if self._taken(i, self._libc.pthread_mutex_timedlock(self._at[i], ctypes.byref(limit))):
@@ -68,9 +67,7 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if (
-            code == errno.EOWNERDEAD
-        ):  # Data that a lock guards are always consistent, so no repair is needed after the owner's death.
+        if code == errno.EOWNERDEAD:  # The guarded data are consistent even after an owner's death.
             self._call("pthread_mutex_consistent", self._at[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

@@ -3,7 +3,7 @@
     rank 0  | part 0: its gradient | barrier | sums its share of all parts | barrier | reads the sums
     rank 1  | part 1: its gradient | barrier | sums its share of all parts | barrier | reads the sums
 
-A collective over sockets copies the gradient four times, which is slow relative to an update of A3C-Net on one core.
+A collective operation over sockets would copy the gradient four times.
 """
 
 import math
@@ -21,12 +21,13 @@ from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
 _LINE = 8  # A cache line has 8 int64 values.
-_SPIN_S = 2e-3  # After 2 ms the waiting rank sleeps, because the awaited rank may need the core.
+_SPIN_S = 2e-3  # A waiting rank sleeps after 2 ms.
 _SLEEP_S = 2e-4
 
 
 class SharedMemoryMean:
-    """Computes the mean of the gradients in shared memory, bitwise identical on every rank."""
+    """A `SharedMemoryMean` computes the mean of all ranks' gradients in shared memory, bitwise identical on every
+    rank."""
 
     def __init__(self, flat: FlatParameters, communicator: Collective, fd: int, timeout_s: float):
         """`fd` is an open file, initially empty, that all ranks share."""
@@ -45,7 +46,7 @@ class SharedMemoryMean:
         self._parts, self._sum = torch.from_numpy(self._memory["parts"]), torch.from_numpy(self._memory["sum"])
         shares = chunks(n - 2, R)
         self._share = shares[communicator.rank] if communicator.rank < len(shares) else slice(0, 0)
-        # The backward pass writes gradients directly into shared memory.
+        # backward writes gradients into shared memory
         flat.place_gradient(self._parts[communicator.rank])
 
     def backward(self, loss: Tensor, samples: Tensor | float) -> None:
@@ -59,7 +60,7 @@ class SharedMemoryMean:
         mine[-2], mine[-1] = samples, loss
         self._meet()
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
-        n = sum(counts) or float("nan")  # Without any samples the update is skipped.
+        n = sum(counts) or float("nan")  # An update without samples is skipped.
         shares = [part[share] for part in parts]
         self._squares[self.communicator.rank, 0] = _weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()
@@ -69,7 +70,7 @@ class SharedMemoryMean:
         return torch.tensor(norm), torch.tensor(sum(c * x for c, x in zip(counts, losses, strict=True)) / n)
 
     def _meet(self) -> None:
-        """Wait until all ranks have called the barrier. Raises RunError with the missing ranks."""
+        """Wait at a barrier for all ranks. Raises RunError, which names the missing ranks."""
         turns, rank = self._turns, self.communicator.rank
         turns[rank, 0] += 1
         turn, patience = turns[rank, 0], Patience(self._timeout_s)

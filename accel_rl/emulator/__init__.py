@@ -1,5 +1,5 @@
-"""This Atari 2600 emulator is exact against ale-py 0.12.1 for the games in benchmarks/results/emulator_trace.md. The
-emulator is compiled if a C++ compiler is found."""
+"""For the games in benchmarks/results/emulator_trace.md, this Atari 2600 emulator computes exactly what ale-py 0.12.1
+computes. The emulator is compiled if a C++ compiler is found."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ __all__ = ["AtariEmulator", "VectorEnv", "games"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "VectorEnv":  # The import loads Gymnasium, which a worker process does not need.
+    if name == "VectorEnv":  # Worker processes do not need Gymnasium.
         from accel_rl.emulator.vector_env import VectorEnv
 
         return VectorEnv

@@ -1,11 +1,11 @@
-"""AtariEmulator plays one Atari game.
+"""An `AtariEmulator` plays one Atari game.
 
     emulator = AtariEmulator("breakout", seed=1)
     reward = emulator.act(1)                       # one frame; 18 actions, as in ale_py.Action
     emulator.screen(), emulator.gray(), emulator.rgb(), emulator.ram()
     state = emulator.save()                        # bytes from which `restore` continues identically
 
-The emulator is compared frame for frame with ale-py 0.12.1.
+Tests compare the emulator frame for frame with ale-py 0.12.1.
 """
 
 import functools
@@ -153,10 +153,11 @@ class AtariEmulator:
         return self._emulator.save()
 
     def restore(self, state: bytes) -> None:
-        """Restore a state. A bad state raises a ValueError that names the defect, and leaves the emulator unchanged."""
+        """Restore a state. An invalid state raises a ValueError that names the defect, and leaves the emulator
+        unchanged."""
         self._emulator.restore(state)
 
     def trace(self, action: int) -> list[tuple[int, ...]]:
-        """Run one frame, and return its instructions: (cycle, line, cycle in line, pc, three bytes at pc, a, x, y,
-        sp)."""
+        """Run one frame, and return the executed instructions, as (cycle, line, cycle in line, pc, three bytes at pc,
+        a, x, y, sp)."""
         return self._emulator.trace(action)

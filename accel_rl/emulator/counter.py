@@ -1,5 +1,4 @@
-"""A counter-based generator computes the random numbers of episodes, so that each number is a function of its position,
-not of earlier numbers.
+"""A counter-based generator computes an episode's random numbers, each from its position and not from earlier numbers.
 
     | start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
     | sticky    (seed, episode, step)       -> a number for each frame of the agent step
@@ -15,9 +14,9 @@ import numpy as np
 from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.system.errors import ConfigError
 
-MOST_NOOPS = 100  # On a GPU, a table has 75 start states of 9 KB for each number of no-ops.
+MOST_NOOPS = 100  # On a GPU, start states take 75 x 9 KB for each number of no-ops.
 CACHED_STARTS = 30  # Dalton & Frosio 2020 use "a cache of random initial states (30 by default)" (section 3).
-CACHE_SEED = 2020  # The seed is a constant, so that all runs use the same cached starts.
+CACHE_SEED = 2020  # All runs use the same cached start states.
 
 
 def check_noops(noop_max: int) -> None:
@@ -27,22 +26,22 @@ def check_noops(noop_max: int) -> None:
 
 
 class Counter:
-    """Draws an episode's random numbers by the rules of a game. With `cached`, episodes begin in one of `CACHED_STARTS`
-    random start states."""
+    """A `Counter` draws an episode's random numbers. With `cached`, episodes begin in one of `CACHED_STARTS` start
+    states."""
 
     def __init__(self, noop_max: int, frame_skip: int, cached: bool, noop_min: int = 0) -> None:
         self._counter, self._frame_skip = core().counter, frame_skip
         timers, noops = self._counter.TIMERS, noop_max - noop_min + 1
         first = self._counter.FIRST_TIMER
         self.starts = [[(first + row, noop_min + column) for column in range(noops)] for row in range(timers)]
-        """The array `starts` [rows, columns] has (timer, number of no-op frames) of all possible starts, which are
+        """The attribute `starts` [rows, columns] has (timer, number of no-op frames) of all start states, which are
         equally likely."""
         if cached:
             places = [self._counter.start_draws(CACHE_SEED, k, timers, noops) for k in range(CACHED_STARTS)]
             self.starts = [[self.starts[row][column]] for row, column in places]
 
     def start(self, seed: int, episode: int) -> tuple[int, int]:
-        """Return (timer, number of no-op frames) of an episode."""
+        """Return (timer, number of no-op frames) with which an episode begins."""
         row, column = self._counter.start_draws(seed, episode, len(self.starts), len(self.starts[0]))
         return self.starts[row][column]
 
@@ -59,7 +58,7 @@ def start_at(console: EmulatorCore, timer: int, noops: int) -> None:
 
 
 def wait_at(console: EmulatorCore, timer: int, noops: int) -> None:
-    """Play further no-op frames after `start_at` with the same timer."""
+    """Continue the start state of `start_at`, for the same timer, with further no-op frames."""
     for _ in range(noops):
         console.act(0)
         if console.over:
@@ -67,12 +66,11 @@ def wait_at(console: EmulatorCore, timer: int, noops: int) -> None:
 
 
 class CounterState(NamedTuple):
-    """A `CounterState` is the saved state of an environment with counter-based random numbers. The bytes of a
-    `CounterState` are the same on every engine (`Env` of kernels/envs.h).
+    """A `CounterState` is the saved state of an environment with counter-based random numbers. Every engine can read
+    these bytes (`Env` of kernels/envs.h).
 
-    `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number. For `age` see
-    `data.step.Step`. Pictures and random generators are not part of the state: a step draws its pictures, and random
-    numbers are functions of their position.
+    `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number, and `age` the
+    number of steps since its first frame. The state contains neither pictures nor random generators.
     """
 
     play: bytes

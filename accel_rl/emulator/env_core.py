@@ -4,7 +4,7 @@
     core.reset()                               # resets the console; begin(frame) starts an episode
     step_env_cores([core], codes, None, out)   # codes [n] int32 of the 18 actions, below 0: skipped; out: data.Step
 
-A single call steps several environments.
+One call steps several games.
 """
 
 from typing import Protocol
@@ -42,7 +42,7 @@ def make_env_core(
     mode: int | None = None,
     difficulty: int | None = None,
 ) -> AtariEnvCore:
-    """Load one game, or raise ConfigError. `luminance` [256] uint8 is the gray of each colour byte."""
+    """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colours to gray."""
     rows = settings(game)["height"]
     kind = OBSERVATIONS.index(observation)
     if rows != 210 and kind:
@@ -58,6 +58,6 @@ def make_env_core(
 
 
 def step_env_cores(cores: list[AtariEnvCore], codes: np.ndarray, draws: np.ndarray | None, out: Step) -> None:
-    """Step each environment. `draws` [n, frame_skip] float64 in [0, 1) are the random numbers of sticky actions. A step
-    writes all fields of `out` except age and valid."""
+    """Step each environment. `draws` [n, frame_skip] float64 in [0, 1) are the random numbers of sticky actions. All
+    fields of `out` except age and valid are written."""
     core().step_env_cores(cores, codes, draws, out.frame, out.reward, out.terminated, out.truncated, out.ended)

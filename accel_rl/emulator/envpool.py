@@ -1,4 +1,5 @@
-"""Serves EnvPool's constructors and calls with this project's emulator. A script for EnvPool only changes its import.
+"""This module has EnvPool's constructors and calls over this project's emulator, so that a script for EnvPool only
+changes its import.
 
     from accel_rl.emulator import envpool                       # instead of: import envpool
     envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, episodic_life=True, reward_clip=True)
@@ -9,9 +10,8 @@
     obs, reward, terminated, truncated, info = envs.recv()
     envs.send(actions, info["env_id"])
 
-Names, defaults and info are those of EnvPool 1.2. The emulator differs from EnvPool in two ways. After a lost life,
-`episodic_life` presses FIRE in games that start by FIRE, as EnvPool does, but plays no no-ops. The random numbers of
-episodes are those of `VectorEnv`.
+Names, defaults and info are those of EnvPool 1.2. Unlike EnvPool, `episodic_life` plays no no-ops after a lost life,
+and the random numbers of episodes are those of `VectorEnv`.
 """
 
 from typing import Any
@@ -87,7 +87,7 @@ class EnvPool:
         self.observation_space = spaces.Box(0, 255, self._envs.single_observation_space.shape, np.uint8)
         self.action_space = spaces.Discrete(len(self._envs.action_codes))
         self._lives = LostLives(self._envs, count=c["episodic_life"], press_fire=c["use_fire_reset"])
-        self._over = np.ones(n, bool)  # If true, the environment's next step begins a game.
+        self._over = np.ones(n, bool)  # Games that begin at their next step
         self._elapsed = np.zeros(n, np.int32)
         self._seed: int | None = int(c["seed"])
         self._ids = self.all_env_ids
@@ -103,19 +103,19 @@ class EnvPool:
         return obs if self._old_gym else (obs, info)
 
     def async_reset(self) -> None:
-        """Begin all games; recv() returns the first batch."""
+        """Begin all games, whose first observations recv() returns in batches."""
         self._over[:] = True
         self._first = self._envs.reset(seed=self._seed)
-        self._seed = None  # Later resets continue the streams of random numbers.
+        self._seed = None  # The seed is used for one reset.
 
     def step(self, action: np.ndarray, env_id: np.ndarray | None = None) -> tuple[Any, ...]:
-        """Send actions to the environments, then receive the results."""
+        """Send actions to the environments, and wait for the results of one batch."""
         self.send(action, env_id)
         return self.recv()
 
     def send(self, action: np.ndarray, env_id: np.ndarray | None = None) -> None:
-        """Send actions [batch_size] for the environments `env_id`, which are by default those of the last recv() in the
-        same order."""
+        """Send actions [batch_size] for the environments `env_id`, by default the environments of the last recv() in
+        the same order."""
         action = np.array(action)
         if env_id is not None:
             given = np.asarray(env_id)

@@ -1,5 +1,4 @@
-"""Records episodes in the formats of older interfaces. `LostLives` ends an episode when a life is lost, though the game
-continues."""
+"""This module records episodes in the formats of older environment interfaces."""
 
 import numpy as np
 
@@ -7,8 +6,7 @@ from accel_rl.emulator.vector_env import FIRE, VectorEnv
 
 
 class EpisodeSums:
-    """`EpisodeSums` sums rewards and lengths of `n` environments whose episodes are reset in the step that ends an
-    episode."""
+    """`EpisodeSums` sums the rewards and the lengths of episodes in `n` environments."""
 
     def __init__(self, n: int) -> None:
         self._points, self._steps = np.zeros(n), np.zeros(n, np.int64)
@@ -18,7 +16,7 @@ class EpisodeSums:
         self._points[:] = self._steps[:] = 0
 
     def add(self, points: np.ndarray) -> None:
-        """Add the points [n] of a step."""
+        """Add the points [n] that `n` games won in a step."""
         self._points += points
         self._steps += 1
 
@@ -30,8 +28,8 @@ class EpisodeSums:
 
 
 class LostLives:
-    """Detects lost lives in a VectorEnv whose episodes end only with games. If `count` is False, lost lives are
-    ignored. With `press_fire`, FIRE replaces the agent's action in the step after a lost life, if the game has FIRE."""
+    """`LostLives` detects lost lives in a VectorEnv whose episodes last whole games, unless `count` is False. With
+    `press_fire`, FIRE replaces the agent's action after a lost life, if the game has FIRE."""
 
     def __init__(self, envs: VectorEnv, count: bool, press_fire: bool) -> None:
         self._count = count
@@ -41,12 +39,11 @@ class LostLives:
         self._lost = np.zeros(envs.num_envs, bool)
 
     def actions(self, actions: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """Return the actions [batch] to play for environments `ids`."""
+        """Return the actions [batch] to play in the environments `ids`, with FIRE after a lost life."""
         return actions if self._fire is None else np.where(self._lost[ids], self._fire, actions)
 
     def step(self, lives: np.ndarray, ids: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """Return which environments lost a life, bool [batch]. `ended` marks environments whose game ended or began,
-        which is not a loss."""
+        """Return which environments lost a life, bool [batch]. `ended` marks environments whose game ended or began."""
         lost: np.ndarray = (lives < self._lives[ids]) & ~ended & self._count
         self._lives[ids], self._lost[ids] = lives, lost
         return lost

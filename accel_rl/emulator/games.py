@@ -1,16 +1,16 @@
 """This module reads games.json, which has the meaning of each game's RAM, how the game is started, and the type of its
 cartridge.
 
-A byte of RAM that contains score or lives is described by `[address, form, ...]`. The form determines how many points
-each of the byte's 256 values means:
+A byte of RAM that contains score or lives is described by `[address, form, ...]`. Each form maps the 256 values of a
+byte of RAM to points:
 
     | bcd w      w * (10 * high digit + low digit)        binary w   w * value
     | low w      w * low digit                            high w     w * high digit
     | low7, low5, low6, low7b, sbyte, bits3-6, bits3-7    other cuts of the byte
     | runs [[n, points], ...]   table [points x 256]      anything else
 
-The end of a game is described by a list of clauses. A clause is a list of conditions `[address, [[first, last], ...]]`
-that all must hold.
+The end of a game is described by a list of clauses. A clause holds if all of its conditions `[address, [[first, last],
+...]]` hold.
 
 `start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
 how a mode is chosen. To choose a mode, the inputs `[action, switches, frames, gap, sticks]` of `before` are played,
@@ -30,7 +30,7 @@ from accel_rl.system.errors import ConfigError, nearest
 CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
 CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
-BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are verified to the release protocol.
+BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are the benchmark games.
 RESET, SELECT = 1, 2  # The console's switches RESET and SELECT have the numbers 1 and 2.
 RIGHT, LEFT, DOWN = 3, 4, 5
 
@@ -50,7 +50,7 @@ _FORMS = {
 
 
 def table(form: str, argument: Any, offset: int = 0) -> list[int]:
-    """Return the points of the 256 values of a byte."""
+    """Return the points that each of the 256 values of a byte of RAM means."""
     if form == "table":
         points = list(argument)
     elif form == "runs":
@@ -62,7 +62,7 @@ def table(form: str, argument: Any, offset: int = 0) -> list[int]:
 
 @functools.cache
 def games() -> dict[str, dict[str, Any]]:
-    """Return all settings by game: first the games of the 57-game benchmark, then the other games."""
+    """Return the contents of games.json by game, first the 57 benchmark games."""
     result: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
     return result
 
@@ -87,7 +87,8 @@ def _clause(source: list[Any]) -> list[tuple[int, list[int]]]:
 
 
 def settings(game: str) -> dict[str, Any]:
-    """Return the core's description of a game. Raises ConfigError for a game that is not in the table."""
+    """Return the description of a game for the compiled emulator. Raises ConfigError for a game that is not in
+    games.json."""
     if game not in games():
         raise ConfigError(f"game {game!r} is not emulated{nearest(game, games())}")
     g = games()[game]
@@ -132,7 +133,7 @@ def settings(game: str) -> dict[str, Any]:
 
 
 def modes(game: str) -> list[int]:
-    """Return the modes of a game, with the default first."""
+    """Return the mode numbers of a game, with the default first."""
     return list(games()[game].get("modes", {}).get("numbers", [0]))
 
 
@@ -141,8 +142,8 @@ def default_mode(game: str) -> int:
 
 
 def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
-    """Return the inputs of a reset as the core expects them. Each tuple has (action, switches, frames, gap, sticks,
-    clause that ends the repetition of the input, byte whose change ends the repetition)."""
+    """Return the inputs of a reset for the compiled emulator, each (action, switches, frames, gap, sticks, clause that
+    ends the input's repetition, byte whose change ends the repetition)."""
     reset: tuple[Any, ...] = (0, RESET, 4, 0, False, [], 0)
     chosen = [reset]
     rule = games()[game].get("modes")
@@ -168,7 +169,7 @@ def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
     """Return the inputs for a menu with one yes/no line per bit of the mode: down to the line, then left for no, right
     for yes."""
     down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
-    chosen = [down]  # The agent's actions leave the title screen.
+    chosen = [down]  # The agent itself leaves the title screen.
     for line, bit in enumerate(rule["bits"]):
         yes = mode >> line & 1
         accepted = [v for v in range(256) if bool(v & bit) == bool(yes)]

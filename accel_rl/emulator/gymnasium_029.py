@@ -2,9 +2,8 @@
 
     envs = make("breakout", 8, seed=1)      # instead of gym.vector.SyncVectorEnv([make_env(...) for i in range(8)])
 
-Episodes are reset in the step that ends them. In the step that ends an episode, `infos["final_observation"]` has the
-last observation, and `infos["final_info"]` has a dict. At game over, `infos["final_info"]` contains `episode`, with the
-score `r`, not clipped, and the length `l` in agent steps.
+Episodes are reset in the step that ends them. Then `infos["final_observation"]` has the last observation, and at game
+over `infos["final_info"]` has `episode`, with the unclipped score `r` and the length `l` in agent steps.
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 
 class Gymnasium029Env:
-    """The vector environment has observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
+    """`Gymnasium029Env` has observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
 
     def __init__(self, envs: VectorEnv, seed: int | None, episodic_life: bool, reward_clip: bool) -> None:
         self._envs = envs
@@ -35,8 +34,8 @@ class Gymnasium029Env:
         self._sums = EpisodeSums(envs.num_envs)
 
     def reset(self, *, seed: int | None = None, options: None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin all games. `seed` is the first game's seed, and game i has seed + i. The default is the seed of make(),
-        at the first call only."""
+        """Begin all games. Game i has the seed `seed` + i; the default, at the first call only, is the seed of
+        make()."""
         obs, info = self._envs.reset(seed=self._seed if seed is None else seed)
         self._seed = None
         self._lives.step(info["lives"], self._ids, ended=np.ones(self.num_envs, bool))

@@ -34,8 +34,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
     life ends the agent's episode, and the game continues. With `clip_reward`, rewards are the signs of the game's
     points. `options` are further options of `VectorEnv`. The number of no-ops after a reset is drawn as in `VectorEnv`.
 
-    The infos have `lives`, `frame_number`, `episode_frame_number` and `TimeLimit.truncated`. At the end of an episode
-    they have `terminal_observation`, and at the end of a game `episode`, as SB3's Monitor does: `r` the sum of the
+    The infos have `lives`, `frame_number`, `episode_frame_number` and `TimeLimit.truncated`. At the end of an episode,
+    the infos have `terminal_observation`, and at the end of a game `episode`, as from SB3's Monitor: `r` the sum of the
     game's points over all lives, `l` the number of emulated frames, `t` the seconds since the environments were
     created. Raises ConfigError.
     """
@@ -74,7 +74,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         self._starts_by_fire = FIRE in self.envs.action_codes
         self._lives = np.zeros(n_envs, np.int32)
         self._points = np.zeros(n_envs)
-        self._games: dict[int, dict[str, float | int]] = {}  # `episode` of the games that ended in this step
+        self._games: dict[int, dict[str, float | int]] = {}  # statistics of the games that ended in this step
         self._start = time.perf_counter()
 
     def seed(self, seed: int | None = None) -> list[int | None]:
@@ -83,7 +83,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
 
     def reset(self) -> np.ndarray:
         obs, info = self.envs.reset(seed=self._seed)
-        self._seed = None  # A seed is used for one reset only, and later resets continue the random streams.
+        self._seed = None  # A seed is used for one reset only.
         self._points[:] = 0
         self._lives = info["lives"].copy()
         everyone = np.ones(self.num_envs, bool)
@@ -124,7 +124,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         raise NotImplementedError("the games of one VectorEnv are no Python objects")
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """Return True for Monitor, because `infos` have Monitor's `episode`. evaluate_policy reads this."""
+        """Return True for Monitor, because `infos` have Monitor's `episode`. SB3's evaluate_policy calls this
+        method."""
         return [wrapper_class is Monitor for _ in self._indices(indices)]
 
     def _reward(self, points: np.ndarray) -> np.ndarray:
@@ -138,11 +139,11 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         ]
 
     def _count(self, points: np.ndarray, over: np.ndarray, info: dict[str, Any]) -> np.ndarray:
-        """Add a step to the games' scores, record the games that ended, and return which environments lost a life that
-        ends the agent's episode, bool [n_envs]."""
+        """Add a step to the games' scores, and record ended games. Return which environments lost a life that ends the
+        agent's episode, bool [n_envs]."""
         self._points += points
         lives = info["lives"]
-        # Qbert has no lives for a few frames before a game ends.
+        # Qbert reports 0 lives for a few frames before a game ends.
         lost: np.ndarray = (lives > 0) & (lives < self._lives) & ~over & self._ends_by_life
         self._lives = lives.copy()
         for i in np.flatnonzero(over):
@@ -153,8 +154,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         return lost
 
     def _begin(self, obs: np.ndarray, info: Any, lost: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Play the steps at the begin of the episodes `new`, of which `lost` begin after a lost life. Return the
-        observations and infos after the steps."""
+        """Play the first steps (FIRE, no-ops) of the episodes `new`, of which `lost` begin after a lost life. Return
+        the observations and infos."""
         if lost.any():
             obs, info, _ = self._play(NOOP, lost)
         if self._starts_by_fire:
@@ -166,7 +167,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
 
     def _play(self, action: int, which: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
         """Play one agent step in the environments `which`, bool [n_envs]. Return observations and infos of all
-        environments, and which of them lost a life."""
+        environments, and which environments lost a life."""
         ids = np.flatnonzero(which)
         obs, points, terminated, truncated, info = self.envs.step(np.full(len(ids), action), ids)
         return obs, info, self._count(points, terminated | truncated, info)

@@ -1,4 +1,4 @@
-"""This module makes a single Atari game a Gymnasium environment."""
+"""`SingleEnv` is a single Atari game as a Gymnasium environment."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode. The seed determines all random numbers until the next reset with a seed."""
+        """Begin an episode. The seed determines all later random numbers."""
         super().reset(seed=seed)
         obs, info = self._envs.reset(seed=seed)
         return obs[0], _of_one(info)

@@ -5,13 +5,11 @@
     obs, reward, terminated, truncated, info = envs.step(actions)
     envs.send(actions); ...; envs.recv()           # the same in two calls: threads play meanwhile
 
-The same seed and actions give AtariVectorEnv's observations, rewards, ends and info, with one exception: the newest
-frame of an episode's last observation. AtariVectorEnv 0.12.1 never reads the screen at which an episode ends (by game
-over, a lost life with episodic_life, or the limit of frames). The last observation of AtariVectorEnv repeats the
-previous newest frame, or the maximum of that frame and the step's last frame but one. In VectorEnv the newest frame of
-the last observation contains the end of the episode. If life_loss_info reports a lost life in SAME_STEP mode,
-AtariVectorEnv does not write final_obs. VectorEnv additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with
-the masks of Gymnasium 1.x in SAME_STEP mode, and `copy=False`.
+With the same seed and actions, VectorEnv gives the same results as AtariVectorEnv, except for the newest frame of an
+episode's last observation: AtariVectorEnv 0.12.1 never reads the screen at which an episode ends, and repeats an
+earlier screen. If life_loss_info reports a lost life in SAME_STEP mode, AtariVectorEnv does not write final_obs.
+VectorEnv additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP
+mode, and `copy=False`.
 """
 
 import contextlib
@@ -42,23 +40,21 @@ MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMod
 class VectorEnv(GymnasiumVectorEnv):
     """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads outside the GIL.
 
-    `batch_size` is the number of environments that recv() returns, those that finish first; 0 means all.
-    `info["env_id"]` names the returned environments, for which the next send() is. `num_threads` = 0 means one thread
-    per core that this process may use, at most one thread per environment. `thread_affinity_offset` pins thread i, on
-    Linux, to the (offset + i)-th of these cores; -1 means no pinning. `max_num_frames_per_episode` is the time limit in
-    emulated frames. `noop_max` is an upper bound on the number of no-ops after a reset, drawn from the seed below this
-    bound. With `life_loss_info`, a lost life terminates the episode, though the game continues. With `episodic_life`, a
-    lost life also resets the game.
+    recv() returns the first `batch_size` environments that finish a step; 0 means all. `info["env_id"]` lists the
+    returned environments, to which the next send() applies. `num_threads` = 0 means one thread per core that this
+    process may use, at most one thread per environment. `thread_affinity_offset` pins thread i, on Linux, to the
+    (offset + i)-th usable core; -1 means no pinning. `max_num_frames_per_episode` is the time limit in emulated frames.
+    `noop_max` is an upper bound on the number of no-ops after a reset, drawn from the seed. With `life_loss_info`, a
+    lost life terminates the episode, though the game continues. With `episodic_life`, a lost life also resets the game.
 
     If `copy` is False, observations are written to two buffers in turn, and the result of a recv() is valid until the
     send() after the next recv(). If `copy` is True, each result has its own memory. With either value of `copy`,
     `torch.from_numpy(obs)` makes no copy.
 
     With the device "cuda" or "cuda:N", games are emulated on that GPU, and all results are torch tensors on the GPU
-    (`device.device_vector_env.DeviceVectorEnv`, which has fewer arguments). The device "cpu" selects a slow host build
-    of this GPU emulator.
+    (`DeviceVectorEnv`, which has fewer arguments). The device "cpu" selects a slow build of the GPU emulator for CPUs.
 
-    Raises ConfigError for arguments that the emulator does not support, and that only ale-py's AtariVectorEnv supports.
+    Raises ConfigError for arguments that only ale-py's AtariVectorEnv supports.
     """
 
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
@@ -155,17 +151,17 @@ class VectorEnv(GymnasiumVectorEnv):
         shape = (self.batch_size, stack_num, SIDE, SIDE)
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
-        self._obs: np.ndarray | None = None  # The environments write their observations into the array `_obs`.
-        self._last: np.ndarray | None = None  # `_last` lists the environments of the last batch.
-        self._new = np.full(num_envs, True)  # `_new` is true for environments that have not been seeded.
+        self._obs: np.ndarray | None = None  # The environments write observations into `_obs`.
+        self._last: np.ndarray | None = None  # environments of the last recv()
+        self._new = np.full(num_envs, True)  # environments without a seed so far
         self._pending = False
 
     def reset(
         self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. Environments that are
-        not reset return their last observation. `seed` is the first environment's seed, where environment i has seed +
-        i. `seed` may also be an array [environments that are reset], in which a negative number means no seed."""
+        not reset return their last observation. Environment i has the seed `seed` + i. `seed` may also be an array
+        [environments that are reset], in which a negative number means no seed."""
         which = np.arange(self.num_envs, dtype=np.int32)
         mask = (options or {}).get("reset_mask")
         if mask is not None:
@@ -182,14 +178,15 @@ class VectorEnv(GymnasiumVectorEnv):
     def step(
         self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Return observations, rewards (int32), terminated, truncated and info. `indices` are those of send()."""
+        """Play a step in the environments `indices` (see send()). Return observations, rewards (int32), terminated,
+        truncated and info."""
         self.send(actions, indices)
         return self.recv()
 
     def send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None) -> None:
         """Send actions [batch_size] for the environments of the last recv(), without waiting. With `indices`, send
-        actions [len(indices)] for these environments alone. The others do not play, and return their last observation
-        with reward 0."""
+        actions [len(indices)] for the environments `indices`; other environments return their last observation with
+        reward 0."""
         actions = np.asarray(actions)
         if self._last is None:
             raise error.ResetNeeded("send() before reset()")
@@ -202,7 +199,7 @@ class VectorEnv(GymnasiumVectorEnv):
             raise ValueError(f"actions from {actions.min()} to {actions.max()}: must be 0 to {len(self._codes) - 1}")
         if self._pending:
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        self._pending = True  # No call since the check, so that the send() of a second thread is refused.
+        self._pending = True  # Set immediately, so that another thread's send() is refused.
         try:
             if self.autoreset_mode is AutoresetMode.DISABLED:
                 waiting = ids[np.array(self._core.waiting())[ids]].tolist()
@@ -217,8 +214,7 @@ class VectorEnv(GymnasiumVectorEnv):
             raise
 
     def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Wait for the current batch, or for the first `batch_size` environments that finish, and return the
-        results."""
+        """Wait for the first `batch_size` environments that finish their step, and return their results."""
         if not self._pending:
             raise error.NoAsyncCallError("recv() without send()", "recv")
         n, obs = self.batch_size, self._obs
@@ -226,7 +222,7 @@ class VectorEnv(GymnasiumVectorEnv):
         reward, numbers = np.empty(n, np.int32), np.empty((len(INFO), n), np.int32)
         terminated, truncated = np.empty(n, bool), np.empty(n, bool)
         finished = self._core.recv(None if self._whole else obs, reward, terminated, truncated, numbers)
-        self._pending = False  # After Ctrl-C, recv() can be called again.
+        self._pending = False  # recv() can be repeated after Ctrl-C.
         self._last = numbers[0].copy()
         info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
         if finished:
@@ -250,11 +246,11 @@ class VectorEnv(GymnasiumVectorEnv):
     def restore_states(
         self, states: Sequence[bytes], indices: Sequence[int] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Continue each environment, or the environments in `indices`, from a state. Return observations and info of
-        all environments.
+        """Restore the states of all environments, or of the environments `indices`. Return observations and info of all
+        environments.
 
         A state may come from any environment of any VectorEnv with the same game, mode and stack_num. Raises ValueError
-        for a state that does not fit. Before the error, earlier environments in `indices` have been restored.
+        for a state that does not fit, after restoring earlier environments.
         """
         which = self._checked_indices(indices)
         if len(states) != len(which):
@@ -273,7 +269,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return obs, info
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the threads. Every later call raises ClosedEnvironmentError, and so do waiting calls of other threads."""
+        """End the emulator's threads. Later calls, and waiting calls of other threads, raise ClosedEnvironmentError."""
         self._core.stop()
 
     def _begin(self) -> None:
@@ -311,7 +307,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
 
 def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
-    """Return the core of each thread; -1 means any core."""
+    """Return the core of each emulator thread; -1 means any core."""
     pins = hasattr(os, "sched_setaffinity")
     if offset >= 0 and not pins:
         raise ConfigError(f"thread_affinity_offset={offset}: this system cannot pin threads; must be -1")
@@ -322,8 +318,8 @@ def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
 
 @contextlib.contextmanager
 def _running_on(core: int) -> Iterator[None]:
-    """Context manager in which the calling thread runs on a core; -1 means any core. A thread that is started inside
-    the context stays on the core."""
+    """Context manager in which the calling thread, and every thread that it starts, run on a core; -1 means any
+    core."""
     if core < 0:
         yield
         return

@@ -1,2 +1,2 @@
-"""All environments have one interface (`environment`): Atari through ale-py or this project's emulator, and Gymnasium's
-environments. The module `make` creates batches of environments."""
+"""All environments have one interface: Atari games through ale-py or this project's emulator, and Gymnasium
+environments."""

@@ -1,4 +1,4 @@
-"""Plays one Atari game through ale-py, by the rules of a protocol."""
+"""This module plays one Atari game through ale-py, by the rules of a protocol."""
 
 from importlib.metadata import version
 
@@ -22,15 +22,14 @@ class AtariEnv:
 
     `seed` is a whole number >= 0 that determines no-ops and sticky actions. A training environment plays by `protocol`,
     and an evaluation environment by `protocol.for_evaluation()`. With `cached`, each episode begins from the stored
-    state after the first reset, instead of from a reset (`unclean_resets` lists the games in which these differ).
+    state after the first reset, instead of from a reset (in the games of `unclean_resets`, a reset gives other states).
     Raises ConfigError for an unknown game, and for a mode or difficulty that the game does not have.
 
-    A game over ends an agent step even within its frame skip. At a game over, the frame contains only the last screen.
-    `terminated` and `truncated` are never both True, because a time limit at the same step as a game over or a lost
-    life is ignored.
+    A game over ends an agent step within its frame skip, and the frame is then the last screen. `terminated` and
+    `truncated` are never both True, because a time limit at the same step as a game over or a lost life is ignored.
 
-    `exact_restore` is False for games that ale-py 0.12.1 restores inexactly. After set_state such a game is valid, but
-    continues differently than without the restore.
+    `exact_restore` is False for games that ale-py 0.12.1 restores inexactly. Such a game may continue differently after
+    `set_state`.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
@@ -64,8 +63,8 @@ class AtariEnv:
             protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY, "backend": "ale"},
         )
         self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
-        self._pools = any(frames > 1 for _, frames in self.presses[False])  # The first observation may be a maximum.
-        self._held = 0  # With sticky actions, `_held` is the action of the last emulated frame.
+        self._pools = any(frames > 1 for _, frames in self.presses[False])
+        self._held = 0  # action of the last emulated frame, for sticky actions
         self._actions = bytearray()
         self._last = self._preprocess.last
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
@@ -78,10 +77,10 @@ class AtariEnv:
         # ale-py draws no number from its seed, but a saved state contains the seed, by default the time of day.
         ale.setInt("random_seed", self.seed & 0x7FFFFFFF)
         rom = roms.get_rom_path(self.game)
-        assert rom is not None  # GAMES lists the games that ale-py ships.
+        assert rom is not None
         ale.loadROM(rom)
         self._set_switches()
-        # The methods are looked up once, not at each step.
+        # Attribute lookups are avoided at each step.
         self._over = ale.game_over
         self._screen = ale.getScreen
         self._count = ale.lives
@@ -132,9 +131,8 @@ class AtariEnv:
             self._ale.restoreState(self._start[0])
 
     def _press(self, after_life: bool) -> bool:
-        """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended. The
-        screens of the last two frames are stored. If the game ends during the frames after a reset, the game is reset
-        again."""
+        """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended. If the
+        game ends during these frames after a reset, the game is reset again."""
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
                 if frames_left == 1:
@@ -182,7 +180,7 @@ class AtariEnv:
                 write = self._last
                 break
             if frames_left == 1:
-                self._screen(first)  # The pixelwise maximum of two frames is used, because sprites flicker.
+                self._screen(first)  # Sprites flicker, so a pixelwise maximum of two frames is used.
             reward += act(code)
             ended = over()
         self._screen(last)
@@ -220,8 +218,8 @@ class AtariEnv:
         return pack_origin(header, self.save_console(), self, self.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. After a restore, `screen_rgb` is correct from the next step on, when ale-py draws the screen
-        again. A state of this project's emulator is restored by replaying its episode."""
+        """Restore a state. A state of this project's emulator is restored by replaying its episode. `screen_rgb` is
+        correct only from the next step on."""
         if is_foreign(state, "ale"):
             return replay(self, state)
         header, blob, codes = unpack_origin(state, self, kind="atari", game=self.game, ale_py=ALE_PY)
@@ -230,8 +228,7 @@ class AtariEnv:
         self._steps = header["steps"]
         self._lives = header["lives"]
         self._held = header["held"]
-        # A state of an earlier version has no episode number.
-        # Later episodes of an earlier version's state differ from those of the saved run.
+        # States saved by an earlier version have no episode number, so later episodes differ.
         self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]
 
@@ -247,8 +244,8 @@ class AtariEnv:
         """Do nothing, because the environment holds no resources."""
 
     def _sticky_act(self, code: int) -> int:
-        """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2). ale-py's own sticky actions
-        lose the previous action when a state is restored."""
+        """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2). ale-py itself forgets the
+        previous action when a state is restored."""
         if self._rng.random() >= self._repeat:
             self._held = code
         return self._ale.act(self._held)

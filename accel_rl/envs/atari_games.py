@@ -24,9 +24,8 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# ale-py 0.12.1 does not restore the games in INEXACT_RESTORE exactly from some states.
-# The games were found by trying 40 states in each of the 104 games.
-# In yars_revenge some first screens after a restore differ, which does not matter with a frame skip above 2.
+# ale-py 0.12.1 does not restore the games in INEXACT_RESTORE exactly from some states. These games were found by
+# restoring 40 states in each of the 104 games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # ATARI_49 lists the games of Mnih et al. 2015, Extended Data Table 2.
@@ -68,14 +67,13 @@ def check_game(name: str) -> None:
 
 @cache
 def unclean_resets() -> frozenset[str]:
-    """Return the games whose reset does not clear all state of the previous episode. unclean_reset.json describes the
-    test."""
+    """Return the games whose reset does not clear all state of the previous episode (see unclean_reset.json)."""
     return frozenset(json.loads(files("accel_rl.envs").joinpath("unclean_reset.json").read_text())["games"])
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Return why episodes with another mode of reset may differ from episodes with `immediate`, or None for equal
-    episodes."""
+    """Return why a game's episodes may differ with another --sampler.reset than `immediate`, or None if they are
+    equal."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():

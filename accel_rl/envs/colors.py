@@ -1,10 +1,9 @@
-"""The luminance of each palette index is exactly as `ALEInterface.getScreenGrayscale` returns it.
+"""This module has the luminance of each palette index, equal to that of `ALEInterface.getScreenGrayscale`.
 
 The luminances were measured on ale-py 0.12.1, with a program that displays every colour through the COLUBK register in
 frames of 262 (NTSC), 312 and 313 (PAL) lines. An NTSC screen has even indices only, with the luminance round(.2989 R +
-.587 G + .114 B). A PAL screen with an odd number of lines loses its colour. ale-py marks such colours by odd indices,
-whose luminance does not follow the formula (air_raid has them). The games with screens of 250 rows are PAL, and all
-others are NTSC.
+.587 G + .114 B). A PAL screen with an odd number of lines loses its colour. ale-py gives the pixels without colour odd
+indices, for which the formula does not hold. Games with screens of 250 rows are PAL, and all other games are NTSC.
 """
 
 import numpy as np

@@ -3,8 +3,8 @@
     | ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
     | EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
 
-Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. `EmulatorEnv` and `AtariEnv` can
-continue from each other's saved states.
+Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. Each of the two classes can restore the
+saved states of the other.
 """
 
 from importlib.metadata import version
@@ -30,11 +30,11 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 class EmulatorEnv:
-    """`EmulatorEnv` is an environment around one game of the emulator. The arguments and the episodes are those of
+    """`EmulatorEnv` is an environment around one game of the emulator. It has the arguments and the episodes of
     `AtariEnv`.
 
-    With `counter`, random numbers are functions of seed, episode and step (see counter.py), as on a GPU. Raises
-    ConfigError if the game is not emulated, or if the emulator is not compiled.
+    With `counter`, random numbers are functions of seed, episode and step (see emulator/counter.py), as on a GPU.
+    Raises ConfigError if the game is not emulated, or if the emulator is not compiled.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class EmulatorEnv:
         frame[:] = self._alone.frame[0]
 
     def _press_after_reset(self) -> None:
-        """Play the frames before the agent acts (`Protocol.presses`), and begin the episode afterwards. If the game
-        ends during the frames of a start, the game is reset again."""
+        """Begin an episode after a reset: play the frames before the agent acts (`Protocol.presses`), and reset again
+        if the game ends."""
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
             if self.rules.fire_reset == "frame":
@@ -160,7 +160,8 @@ class EmulatorEnv:
         return bool(self._alone.ended[0])
 
     def press_after_life(self, out: Step, i: int) -> None:
-        """Play the frames after a lost life, and write the last frame to row `i` of the step's results."""
+        """Play the frames that follow a lost life (`Protocol.presses`), and write the last frame to row `i` of
+        `out`."""
         played = self.core.actions
         out.ended[i] = any(self._press(code) for code, _ in self.presses[True])
         # The recorded actions omit the automatic button presses, since a replay of the episode repeats them.
@@ -217,7 +218,7 @@ class EmulatorEnv:
         terminated = bool(out.terminated[0])
         truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
-            self.press_after_life(out, 0)  # `out` contains the results of the last button press.
+            self.press_after_life(out, 0)  # The result is that of the last button press.
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 
@@ -282,8 +283,7 @@ def _playing(env: Env) -> EmulatorEnv:
 
 
 class EmulatorBatch(SequentialEnv):
-    """`EmulatorBatch` is a `SequentialEnv` of `EmulatorEnv`s, or of `ReservedEnv`s with an `EmulatorEnv`, and steps all
-    environments in one call."""
+    """`EmulatorBatch` steps all of its `EmulatorEnv`s (or `ReservedEnv`s over `EmulatorEnv`s) in one call."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:

@@ -16,8 +16,8 @@ def episode_rng(seed: int, episode: int) -> np.random.Generator:
 class Env(Protocol):
     """A single environment. `SequentialEnv` combines several environments into a batch.
 
-    All random numbers of an episode follow from the environment's seed and the episode's number (`episode_rng`), and
-    depend neither on earlier episodes nor on the instance that plays the episode.
+    All random numbers of an episode follow from the environment's seed and the episode's number (`episode_rng`), and do
+    not depend on earlier episodes.
     """
 
     spec: EnvSpec
@@ -40,30 +40,29 @@ class Env(Protocol):
 
 
 class BatchEnv(Protocol):
-    """A `BatchEnv` is a batch of n environments that are stepped together. A step consists of send and recv, so that
-    the caller can compute in between."""
+    """A `BatchEnv` is a batch of n environments that are stepped together. A step consists of the calls `send` and
+    `recv`, between which the caller can compute."""
 
     spec: EnvSpec
     n: int
 
     def reset(self, out: Step) -> None:
-        """Start an episode in each environment. A reset writes frame and age, and clears the other fields."""
+        """Start an episode in each environment, write the first frames and ages into `out`, and clear other fields."""
 
     def send(self, action: np.ndarray) -> None:
         """Send actions [n] (any integer dtype)."""
 
     def recv(self, out: Step) -> None:
-        """Write the results of the step. Environments whose episode has ended are reset according to the batch's
-        mode."""
+        """Write the results of the step into `out`. Ended episodes are reset according to --sampler.reset."""
 
     def reset_waiting(self, out: Step) -> None:
-        """Reset environments while the learner optimises. In mode `wait` the waiting environments are reset, and only
-        frame and age are written. In mode `swap` the used reserves are reset, and nothing is written."""
+        """Reset environments while the learner optimises. With --sampler.reset wait, these are the waiting
+        environments, whose frame and age are written; with swap, the reserve environments."""
 
     @property
     def late_resets(self) -> int:
-        """Return the number of episodes that began with an immediate reset because no reserve was ready (mode
-        `swap`)."""
+        """Return the number of episodes that began with an immediate reset, because --sampler.reset swap had no reserve
+        ready."""
 
     def get_state(self) -> list[bytes]: ...
 

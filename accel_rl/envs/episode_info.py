@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 INFO_BYTES = 512
-"""Each cell of a rollout has `INFO_BYTES` bytes for the numbers of an episode."""
+"""Each step in a rollout has `INFO_BYTES` bytes for the numbers of an episode."""
 SCORE = "episode/r"
 """`SCORE` names the score that gymnasium.wrappers.RecordEpisodeStatistics records, if the user's environment has this
 wrapper."""
 LEFT_OUT = "episode/left_out"
-"""`LEFT_OUT` counts an episode's reported values that did not fit into INFO_BYTES."""
+"""`LEFT_OUT` names the count of reported numbers that did not fit into INFO_BYTES."""
 
 
 def episode_info(info: Any) -> dict[str, float]:
-    """Return the numbers of an `info` and the score of its `episode`. Arrays, texts and Gymnasium's own keys are
-    omitted. The result is empty if `info` is not a dict."""
+    """Return the numbers in a Gymnasium `info`, and the score in `info["episode"]`. Arrays, texts and Gymnasium's own
+    keys are omitted. The result is empty if `info` is not a dict."""
     if not isinstance(info, dict):
         return {}
     result = {str(name): _number(x) for name, x in info.items() if "." not in str(name)}
@@ -43,8 +43,8 @@ def _number(x: Any) -> float | None:
 
 
 def packed(numbers: dict[str, float]) -> np.ndarray:
-    """Return an episode's numbers as bytes [INFO_BYTES]. If the numbers do not fit, entries are dropped from the end,
-    and the score last. The number of entries that do not fit is stored, too."""
+    """Return an episode's numbers as bytes [INFO_BYTES]. If the numbers do not fit, the last entries are omitted and
+    counted, but the score is stored."""
     names = sorted(numbers, key=lambda name: name != SCORE)
     kept = {name: numbers[name] for name in names}
     while len(text := json.dumps(kept).encode()) > INFO_BYTES:
@@ -54,6 +54,6 @@ def packed(numbers: dict[str, float]) -> np.ndarray:
 
 
 def unpacked(data: np.ndarray) -> dict[str, float]:
-    """Return the numbers that `packed` wrote, or {} if no numbers were written."""
+    """Return the numbers of an episode from the bytes that `packed` returned, or {} without numbers."""
     text = data.tobytes().rstrip(b"\0")
     return json.loads(text) if text else {}

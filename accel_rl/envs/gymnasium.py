@@ -22,16 +22,15 @@ class GymnasiumEnv:
 
     `id` is a registered id ("CartPole-v1"), or "module:function", where the function creates an environment. `seed` is
     a whole number >= 0. Every episode is reset with a different seed, drawn from `seed`. `stack` is the number of
-    frames in an observation, only for pictures. `limit` is the number of steps after which an episode is truncated;
-    None means that only the environment's limit applies. `render` creates the environment with rendering, for
-    `screen_rgb`.
+    frames in an observation of pictures. `limit` is the number of steps after which an episode is truncated; None means
+    that only the environment's limit applies. `render` creates the environment with rendering, for `screen_rgb`.
 
     Observation spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
     observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space
     contains a picture.
 
     A saved state consists of the episode's seed and its actions. `set_state` replays the actions, which is exact if the
-    environment is deterministic, and takes longer in a longer episode.
+    environment is deterministic, and slow in long episodes.
     """
 
     def __init__(self, id: str, seed: int, stack: int = 4, limit: int | None = None, render: bool = False) -> None:
@@ -51,7 +50,7 @@ class GymnasiumEnv:
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
         self._actions: list[int] = []
-        self.is_lost = False  # If true, a state could not be restored, and its episode ends at the next step.
+        self.is_lost = False  # The restored state is wrong, so the episode is truncated.
         self.episode_info: dict[str, float] = {}
         own_limit = _time_limit(env)
         self.spec = EnvSpec(
@@ -132,8 +131,8 @@ class GymnasiumEnv:
         return float(self._env.metadata.get("render_fps") or 30)
 
     def screen_rgb(self) -> np.ndarray:
-        """Return a picture [H, W, 3] uint8: the environment's rendering, or its observation if it renders nothing.
-        ConfigError."""
+        """Return the environment's rendering [H, W, 3] uint8, or else its observation. Raises ConfigError if neither is
+        a picture."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
         except gymnasium.error.DependencyNotInstalled as e:
@@ -165,7 +164,7 @@ class GymnasiumEnv:
         elif self._flatten:
             observation = gymnasium.spaces.flatten(self._space, observation)
         np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
-        np.copyto(self._newest, frame)  # A restored state is compared with the newest frame.
+        np.copyto(self._newest, frame)  # The newest frame verifies a restored state.
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
@@ -190,7 +189,7 @@ def _made(id: str, options: dict[str, Any]) -> gymnasium.Env:
             if not isinstance(env, gymnasium.Env):
                 raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
             return env
-    try:  # For "module:Name-v0" Gymnasium imports the module, which registers Name-v0.
+    try:  # Gymnasium imports the module of "module:Name-v0".
         return gymnasium.make(id, disable_env_checker=True, **options)
     except gymnasium.error.DependencyNotInstalled as e:
         raise ConfigError(f"id={id!r} lacks a package: {_line(e)}") from e
@@ -203,8 +202,8 @@ def _made(id: str, options: dict[str, Any]) -> gymnasium.Env:
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:
-    """Return the minimum limit of the wrappers that end episodes. `env.spec` may contain a limit that no wrapper
-    applies."""
+    """Return the smallest time limit of the environment's wrappers. (`env.spec` may contain a limit that no wrapper
+    applies.)"""
     limits: list[int] = []
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):

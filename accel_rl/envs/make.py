@@ -76,7 +76,7 @@ class EnvConfig:
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:
-        """Return the resolved protocol of an Atari game, or raise ConfigError."""
+        """Return the protocol of an Atari game, with the settings that override it. Raises ConfigError."""
         return resolve(self.protocol, self.overrides())
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,12 +115,12 @@ class ResolvedEnv(EnvConfig):
 
     def check(self) -> None:
         """Raise ConfigError, with a message of one line, if no environment can be created with the given settings."""
-        _inspected(self, True, False)  # `make_spec` makes the same call, and finds the result in the cache.
+        _inspected(self, True, False)  # The result is cached for `make_spec`.
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
-    """Choose the environment's settings that are `auto`. `randomness` replaces `auto`. Raises ConfigError for an
-    unknown name."""
+    """Replace the environment's settings `auto` by values; `randomness` is the value of --env.randomness auto. Raises
+    ConfigError for an unknown name."""
     for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS)):
         if (value := getattr(config, name)) not in allowed:
             raise ConfigError(
@@ -160,7 +160,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
             return EmulatorEnv(config.game, rules, seed, training, cached, config.is_counter)
         if config.is_counter:
             raise ConfigError("randomness=counter: only with backend=emulator")
-        # The import loads ale-py and OpenCV, which only processes that play Atari need.
+        # Importing ale-py and OpenCV takes time.
         from accel_rl.envs.ale import AtariEnv
 
         return AtariEnv(config.game, rules, seed, training, cached)
@@ -191,8 +191,8 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
 
 
 def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None:
-    """Raise ConfigError, with a message of one line, unless `config`'s backend can continue from batch states of the
-    other backend."""
+    """Raise ConfigError, with a message of one line, unless the backend in `config` can restore the saved `states` of
+    the other Atari backend."""
     if reset == "cached" and config.game in INEXACT_RESTORE:
         raise ConfigError(
             f"backend={config.backend}: {config.game}'s episodes with reset='cached' are not the same on both backends"
@@ -206,7 +206,7 @@ def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None
 
 
 def make_spec(config: ResolvedEnv, training: bool, reset: str = "immediate") -> EnvSpec:
-    """Return the spec of an environment. The spec's protocol records whether the mode of reset can change episodes.
+    """Return the spec of an environment. The spec's protocol records whether --sampler.reset can change episodes.
     Raises ConfigError."""
     spec = _inspected(config, training, reset == "cached")
     if reset not in ("swap", "cached") and not config.is_counter:
@@ -216,7 +216,7 @@ def make_spec(config: ResolvedEnv, training: bool, reset: str = "immediate") -> 
 
 
 def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
-    """Return why episodes may differ from those of ale-py with immediate resets, or None if they are equal."""
+    """Return why episodes may differ from ale-py's with immediate resets, or None if episodes are equal."""
     if not config.is_counter:
         return unclean_reset(config.game, reset)
     if reset == "cached":
@@ -224,7 +224,7 @@ def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
     return unclean_reset(config.game, "swap")
 
 
-# Settings are checked, planned and built in one process, and the cache lets all three use a single environment.
+# One environment is created for the checks, the plan and the run.
 @lru_cache(maxsize=256)
 def _inspected(config: ResolvedEnv, training: bool, cached: bool) -> EnvSpec:
     env = make_env(config, seed=0, training=training, cached=cached)
@@ -240,9 +240,8 @@ def make_batch(
     decorrelation_steps: int = 0,
     starts: StartOrder | None = None,
 ) -> SequentialEnv:
-    """Create one environment per seed; the environments are stepped one after another. The arguments are explained in
-    SequentialEnv. Raises ConfigError. `starts` are saved states in which an Atari game's episodes begin, instead of
-    resets."""
+    """Create one environment per seed; the environments are stepped one after another. Raises ConfigError. With
+    `starts`, Atari episodes begin at saved start points. Other arguments are explained in SequentialEnv."""
     envs: list[Any] = [make_env(config, seed, training, reset == "cached") for seed in seeds]
     if starts is not None:
         assert config.game and reset == "immediate" and not decorrelation_steps

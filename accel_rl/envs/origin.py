@@ -21,12 +21,12 @@ from accel_rl.system.errors import RunError
 
 RAM = 128  # The Atari 2600 has 128 bytes of RAM.
 KINDS = {"emulator": "emulator", "ale": "atari"}  # Each backend writes its name into its saved states.
-STRIDE = 16  # A console is reset repeatedly to reach an origin. The console's state is stored every STRIDE resets.
+STRIDE = 16  # The state of a console is cached after every 16 resets.
 
 
 @dataclass(slots=True)
 class Origin:
-    """An `Origin` determines the start of an episode.
+    """An `Origin` describes how an Atari episode started, so that the start can be repeated.
 
     `resets` is the number of the console's resets since it was loaded, or None after a state of an earlier version was
     restored. `before` is the number of resets before the episode's reset, or None before the first episode. `ram` [128]
@@ -41,7 +41,7 @@ class Origin:
         self.before, self.ram = self.resets, ram
 
     def forget(self) -> None:
-        """Record that the console continues from a state that resets cannot reach."""
+        """Mark the origin as unknown, because the console's state cannot be reached by resets."""
         self.resets = self.before = None
 
     def count(self) -> None:
@@ -51,7 +51,7 @@ class Origin:
 
 
 class Replayable(Protocol):
-    """`Replayable` is an environment of one Atari game. `episode` is the number of the next episode."""
+    """A `Replayable` is an environment of one Atari game whose episodes can be replayed."""
 
     game: str
     spec: EnvSpec
@@ -112,8 +112,8 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 
 
 def replay(env: Replayable, state: bytes) -> None:
-    """Bring `env` to a state that the other Atari backend saved, by replaying its episode's actions. Raises ValueError
-    if the origin is unknown, and RunError if the RAM differs."""
+    """Restore a state that the other Atari backend saved, by replaying its episode's actions in `env`. Raises
+    ValueError if the origin is unknown, and RunError if the RAM differs."""
     header, blob = unpack(state, game=env.game)
     result = header.get("origin")
     if result is None:
@@ -140,8 +140,7 @@ _walked: dict[tuple[Any, ...], list[Any]] = {}
 
 
 def _walk(env: Replayable, resets: int) -> None:
-    """Advance a loaded console to its position in the stream of resets. Most resets are replayed only once per
-    process."""
+    """Bring a console to its state after a number of resets, from a cached state if possible."""
     rules = env.spec.protocol
     kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])
     while len(kept) <= resets // STRIDE:
@@ -166,7 +165,7 @@ def has_origin(state: bytes) -> bool:
 
 
 def is_foreign(state: bytes, backend: str) -> bool:
-    """Return whether a state belongs to an Atari game on another backend than `backend`."""
+    """Return whether another Atari backend than `backend` saved a state."""
     return unpack(state)[0].get("kind") in {kind for name, kind in KINDS.items() if name != backend}
 
 

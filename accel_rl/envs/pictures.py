@@ -1,4 +1,4 @@
-"""Determines which observations of a Gymnasium environment are pictures, and which axis has their channels."""
+"""This module decides which Gymnasium observations are pictures, and which axis has their channels."""
 
 from dataclasses import dataclass
 from typing import Any

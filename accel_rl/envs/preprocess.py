@@ -1,7 +1,6 @@
-"""Preprocessing computes an observation, in place, from the screens of an agent step's last two frames.
+"""Preprocessing computes an observation from the screens of an agent step's last two frames.
 
-This module looks up the luminance itself, because ale-py returns a screen as palette indices 16 times faster than as
-grayscale. Subsampling looks up the luminance only of the pixels that are used.
+The luminance is looked up here, because ale-py returns a screen as palette indices 16 times faster than as grayscale.
 """
 
 import sys
@@ -15,7 +14,8 @@ from accel_rl.envs.protocols import FRAMES
 
 
 class Preprocessor(Protocol):
-    """Computes frames. `screens` [2, rows, 160] uint8 contains the palette indices of the last two emulated frames."""
+    """A `Preprocessor` computes a frame from the palette indices `screens` [2, rows, 160] uint8 of two emulated
+    frames."""
 
     screens: np.ndarray
 
@@ -23,7 +23,7 @@ class Preprocessor(Protocol):
         """Write the last screen into `frame` [H, W] uint8, without a maximum over the previous screen."""
 
     def both(self, frame: np.ndarray) -> None:
-        """Write the observation of the pixelwise maximum of both screens' luminance into `frame`."""
+        """Write the pixelwise maximum of the two screens into `frame` [H, W] uint8."""
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
@@ -32,23 +32,21 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
     cv2.setNumThreads(1)  # An environment uses one core.
     if kind == "104x80":
         return Subsample(rows, columns)
-    # One row is cropped at the top and at the bottom of a screen of 210 rows.
-    # The screen is then halved by the mean of 2x2 pixels, where a half is rounded up.
+    # A screen of 210 rows loses its first and last row, and is then halved by the mean of 2x2 pixels (rounded up).
     crop = slice(1, rows - 1) if kind == "104x80-mean" else slice(0, rows)
     return Area(rows, columns, crop, FRAMES[kind])
 
 
 class Subsample:
-    """Computes frames of 104x80 from rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section
-    5.1). A screen with another number of rows contributes 104 rows, evenly spaced between its first and last row."""
+    """`Subsample` computes frames of 104x80 from rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018,
+    section 5.1). From a screen with another number of rows, 104 evenly spaced rows are used."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
         self._table = luminance(rows)
         self._small = np.zeros((2, 104, 80), np.uint8)
-        # Two neighbouring pixels are read as one little-endian number.
-        # A cast to uint8 selects the number's low byte, which is the left pixel.
-        # The cast to uint8 is twice as fast as a strided copy.
+        # Two neighbouring pixels are read as one little-endian number, whose low byte is the left pixel. Casting the
+        # numbers to uint8 is twice as fast as a strided copy.
         assert sys.byteorder == "little" and columns == 160
         pairs = self.screens.view(np.uint16)
         self._rows = None if rows == 210 else 1 + np.arange(104) * (rows - 2) // 104
@@ -71,8 +69,8 @@ class Subsample:
 
 
 class Area:
-    """Computes the maximum of the luminance at full size, resized by OpenCV's INTER_AREA, as in ale-py's vector
-    environment."""
+    """`Area` takes the maximum of two screens at full size, and resizes it by OpenCV's INTER_AREA, as ale-py's vector
+    environment does."""
 
     def __init__(self, rows: int, columns: int, crop: slice, shape: tuple[int, int]) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
@@ -86,7 +84,7 @@ class Area:
     def _resize(self, frame: np.ndarray) -> None:
         if frame.flags.c_contiguous:
             cv2.resize(self._cropped, self._size, frame, interpolation=cv2.INTER_AREA)
-        else:  # OpenCV would write a non-contiguous destination to a new array.
+        else:  # OpenCV cannot write into a non-contiguous array.
             np.copyto(frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA))
 
     def last(self, frame: np.ndarray) -> None:

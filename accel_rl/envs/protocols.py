@@ -19,19 +19,19 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
     """A `Protocol` is a set of rules for playing Atari games. Raises ConfigError (one line) for a value out of its
-    range. An agent step is `frame_skip` emulated frames (60 a second) with the same action."""
+    range. During an agent step, the same action is played for `frame_skip` frames (60 frames per second)."""
 
     name: str
     frame_skip: int = 4  # Each action is played for 1-60 emulated frames (Mnih 2015, Methods).
     repeat_action_probability: float = 0.0  # The probability of a sticky action is between 0 and 1 for each frame.
     noop_min: int = 0  # A reset is followed by noop_min to noop_max emulated no-op frames (uniform), each 0-1000.
     noop_max: int = 30
-    fire_reset: str = "none"  # `presses` describes the values of FIRE_RESETS.
-    life_loss_ends_return: bool = True  # Only in training, a lost life ends the return, and the episode continues.
+    fire_reset: str = "none"  # The method `presses` explains the values.
+    life_loss_ends_return: bool = True  # In training, a lost life ends the return.
     max_episode_steps: int = 27_000  # An episode is truncated after `max_episode_steps` agent steps in training.
     max_evaluation_steps: int = 27_000  # An evaluation episode is truncated after `max_evaluation_steps` agent steps.
-    full_action_set: bool = False  # The agent has all 18 joystick actions instead of the actions that the game uses.
-    frame: str = "104x80"  # one of FRAMES
+    full_action_set: bool = False  # If true, the agent has all 18 joystick actions.
+    frame: str = "104x80"  # A value of FRAMES
     stack: int = 4  # An observation consists of the newest 1-32 frames.
     mode: int | None = None  # The mode None means the game's default.
     difficulty: int | None = None  # The difficulty None means the game's default.
@@ -60,18 +60,18 @@ class Protocol:
                 _check_int(field, getattr(self, field), 0, 255)
 
     def for_evaluation(self) -> "Protocol":
-        """Return the rules under which scores are reported: a lost life does not end the return, and the time limit is
-        that of evaluations."""
+        """Return the rules under which scores are reported: a lost life does not end the return, and the time limit of
+        evaluations applies."""
         return replace(self, life_loss_ends_return=False, max_episode_steps=self.max_evaluation_steps)
 
     def presses(self, codes: Sequence[int], after_life: bool) -> list[tuple[int, int]]:
-        """Return the (action of the 18, emulated frames) that are played before the agent acts, for actions `codes`.
+        """Return the (joystick action, number of frames) that are played before the agent acts, in a game with actions
+        `codes`.
 
-        `none` plays no action before the agent acts. `frame` presses FIRE for one frame after a reset (EnvPool).
-        `steps` plays FIRE and the third action, one agent step each, after a reset. If a lost life ends the return,
-        `steps` also plays the two actions after the loss, with a no-op step before them. `steps` is the behaviour of
-        the wrappers FireReset and EpisodicLife of OpenAI baselines. The steps of no-ops count toward the time limit,
-        and their rewards are discarded. In a game without FIRE, `steps` plays only the no-op step.
+        With --env.fire-reset frame, FIRE is pressed for one frame after a reset (EnvPool). With --env.fire-reset steps,
+        FIRE and the third action are played for one agent step each after a reset, as by the wrapper FireReset of
+        OpenAI baselines. If a lost life ends the return, a no-op, FIRE and the third action follow it, as by the
+        wrapper EpisodicLife. In a game without FIRE, only the no-op is played. Rewards during no-ops are discarded.
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":
@@ -86,22 +86,20 @@ class Protocol:
 PROTOCOLS = {
     p.name: p
     for p in (
-        # The protocol stooke2018 is from Stooke & Abbeel 2018, arXiv:1803.02811, section 5.
-        # Two rows are cropped (in this project the first and the last), and the screen is halved to 104x80.
-        # Episodes have at most 27,000 steps (30 minutes). All other rules are those of Mnih et al. 2015.
+        # The protocol stooke2018 is from Stooke & Abbeel 2018, arXiv:1803.02811, section 5. Screens are halved to
+        # 104x80, and episodes have at most 27,000 steps (30 minutes). Other rules are those of Mnih et al. 2015.
         Protocol(name="stooke2018"),
-        # The protocol mnih2015 is from Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
-        # The frame skip is 4, the history has 4 frames, and frames are 84x84. At most 30 no-ops follow a reset.
-        # A lost life ends the return in training.
-        # An evaluation's episode lasts 5 minutes = 18,000 frames = 4,500 steps.
-        # The paper states no time limit for training; later papers use 27,000 steps (30 minutes).
+        # The protocol mnih2015 is from Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1. In mnih2015,
+        # the frame skip is 4, 4 frames of 84x84 are stacked, at most 30 no-ops follow a reset, and a lost life ends the
+        # return in training. An evaluation's episode lasts 5 minutes = 18,000 frames = 4,500 steps. Mnih et al. state
+        # no time limit for training; later papers use 27,000 steps (30 minutes).
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
         # Nair et al. 2015, arXiv:1507.04296, section 5, follow Mnih et al. 2015.
         # Episodes from human starts end after 30 minutes (--evaluation.starts saved).
         Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
-        # The protocol machado2018 is from Machado et al. 2018, JAIR 61, section 5.
-        # Actions are sticky with probability 0.25, all 18 actions are used, and the frame skip is 5.
-        # Resets have no no-ops, lives are ignored, and an episode has 18,000 frames (5 minutes).
+        # The protocol machado2018 is from Machado et al. 2018, JAIR 61, section 5. In machado2018, actions are sticky
+        # with probability 0.25, all 18 actions are used, and the frame skip is 5. No no-ops follow a reset, lives are
+        # ignored, and an episode has at most 18,000 frames (5 minutes).
         Protocol(
             name="machado2018",
             frame="84x84",
@@ -113,9 +111,9 @@ PROTOCOLS = {
             max_episode_steps=3_600,
             max_evaluation_steps=3_600,
         ),
-        # The protocol dopamine2018 is from Castro et al. 2018, arXiv:1812.06110 (Dopamine's atari_lib.py).
-        # Actions are sticky with probability 0.25, and the game's own actions are used.
-        # Resets have no no-ops, lives are ignored, and an episode has 108,000 frames.
+        # The protocol dopamine2018 is from Castro et al. 2018, arXiv:1812.06110 (Dopamine's atari_lib.py). In
+        # dopamine2018, actions are sticky with probability 0.25, and the game's minimal action set is used. No no-ops
+        # follow a reset, lives are ignored, and an episode has at most 108,000 frames.
         Protocol(
             name="dopamine2018",
             frame="84x84",
@@ -123,18 +121,19 @@ PROTOCOLS = {
             noop_max=0,
             life_loss_ends_return=False,
         ),
-        # The protocol impala2018 is from Espeholt et al. 2018, arXiv:1802.01561, appendix.
-        # At most 30 no-ops follow a reset, a lost life ends the return, and an episode has 108,000 frames.
+        # The protocol impala2018 is from Espeholt et al. 2018, arXiv:1802.01561, appendix. In impala2018, at most 30
+        # no-ops follow a reset, a lost life ends the return, and an episode has at most 108,000 frames.
         Protocol(name="impala2018", frame="84x84"),
-        # The protocol dqn_zoo2020 is from Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py.
-        # A reset has 1 to 30 no-ops, the discount is 0 at a lost life, and every episode has at most 108,000 frames.
+        # The protocol dqn_zoo2020 is from Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py. In dqn_zoo2020, 1 to 30
+        # no-ops follow a reset, a lost life has discount 0, and an episode has at most 108,000 frames.
         Protocol(name="dqn_zoo2020", frame="84x84", noop_min=1),
         # The protocol cleanrl2022 is from CleanRL's ppo_atari.py (Huang et al. 2022), with OpenAI baselines' wrappers.
-        # A reset has 1 to 30 no-ops, FIRE is pressed after a reset and a lost life, and an episode has 108,000 frames.
+        # In cleanrl2022, 1 to 30 no-ops follow a reset, FIRE is pressed after a reset and a lost life, and an episode
+        # has at most 108,000 frames.
         Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
-        # The protocol cleanba2023 is from Cleanba on EnvPool (Huang et al. 2023).
-        # Actions are sticky (probability 0.25), all 18 actions are used, lives are ignored, and episodes have 27,000
-        # steps. EnvPool presses FIRE instead of the single no-op.
+        # The protocol cleanba2023 is from Cleanba on EnvPool (Huang et al. 2023). In cleanba2023, actions are sticky
+        # (probability 0.25), all 18 actions are used, lives are ignored, and an episode has at most 27,000 steps. FIRE
+        # is pressed after a reset.
         Protocol(
             name="cleanba2023",
             frame="84x84",

@@ -1,4 +1,4 @@
-"""A reserve instance lets the next episode of an environment begin without a reset."""
+"""With a second, reserve instance of an environment, the next episode begins without waiting for a reset."""
 
 import numpy as np
 
@@ -11,10 +11,9 @@ class ReservedEnv:
     """`ReservedEnv` is an environment of two instances with one seed. One instance plays while the other instance, the
     reserve, is at the start of the next episode.
 
-    `reset` switches to the reserve and leaves the ended instance to `refill`, which resets it later (mode `swap`: while
-    the learner optimises). If an episode ends before the reserve was refilled, an ordinary reset follows, counted in
-    `late_resets`. An episode's randomness follows from its number, so both instances play the same episode, except in
-    games whose reset does not clear all state of the previous episode.
+    A reset switches to the reserve, and `refill` later resets the other instance (with --sampler.reset swap, while the
+    learner optimises). If an episode ends before `refill` was called, an ordinary reset follows, which `late_resets`
+    counts. Both instances would play the same episodes, except in games whose reset does not clear all state.
     """
 
     def __init__(self, playing: Env, reserve: Env) -> None:
@@ -49,7 +48,7 @@ class ReservedEnv:
         return self._playing.episode_info  # type: ignore[attr-defined]
 
     def refill(self) -> None:
-        """Reset the reserve, if it has been used."""
+        """Reset the reserve environment, if an episode has used it."""
         if not self._ready:
             self._reserve.reset(self._first_frame, self._episode)
             self._ready = True
@@ -75,7 +74,7 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # After an inexact replay, the reserve is reset again, since its episode has not begun.
+        # A reserve that was not restored exactly is reset again.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]
         self.late_resets = header["late_resets"]

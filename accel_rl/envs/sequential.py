@@ -17,7 +17,7 @@ _SKIPPED = (0.0, False, False, False)
 
 
 def decorrelation_rng(seed: int) -> np.random.Generator:
-    """Return a random stream that differs from the environment's own stream, whose seed is `seed` itself."""
+    """Return the random generator of decorrelation actions, which differs from the environment's own generator."""
     return np.random.default_rng([seed, 1])
 
 
@@ -27,19 +27,18 @@ def decorrelation_actions(rng: np.random.Generator, n_actions: int, most: int) -
 
 
 class SequentialEnv:
-    """`SequentialEnv` is a batch of the environments `envs`, which share one spec.
+    """`SequentialEnv` is a batch of the environments `envs` of one kind.
 
-    `reset` determines when an environment is reset after its episode has ended. The mode "immediate" resets an
-    environment within the same step, whose `frame` is the new episode's first frame. The mode "wait" resets an
-    environment at the next `reset_waiting`; until then the environment is skipped, with `valid` False, reward 0, flags
-    False, age 0 and frame zero. The mode "swap" is like `immediate`, but the environments are `ReservedEnv`s, which
-    `reset_waiting` refills. The mode "cached" is like `immediate`, but the environments restore a stored start.
-    `make.make_batch` creates the environments that each mode needs. Given the same actions, an environment's k-th
-    episode is the same in `immediate`, `wait` and `swap`, except in the games of `unclean_resets` with `swap`.
+    The setting `reset` determines when an environment is reset after its episode has ended. With "immediate", the
+    environment is reset within the same step, whose `frame` is the new episode's first frame. With "wait", the
+    environment is reset at the next `reset_waiting`, and skipped until then (`valid` False, all other values zero).
+    With "swap", a reserve environment (`ReservedEnv`) begins the next episode. With "cached", a stored start state is
+    restored within the same step. `make.make_batch` creates the environments that each mode needs. Given the same
+    actions, an environment's k-th episode is the same in `immediate`, `wait` and `swap`, except in the games of
+    `unclean_resets` with `swap`.
 
-    An action below 0 skips an environment for one step. After `reset` each environment first plays
-    0..decorrelation_steps uniform-random actions. The number of random actions and the actions are drawn from `seeds`
-    (Stooke & Abbeel 2018, section 5.3). Raises ConfigError.
+    An action below 0 skips an environment for one step. After `reset`, each environment first plays 0 to
+    decorrelation_steps random actions, drawn from `seeds` (Stooke & Abbeel 2018, section 5.3). Raises ConfigError.
     """
 
     def __init__(self, envs: Sequence[Env], reset: str, decorrelation_steps: int, seeds: Sequence[int]) -> None:
@@ -68,9 +67,8 @@ class SequentialEnv:
         self._action: np.ndarray | None = None
 
     def reset(self, out: Step) -> None:
-        """Start all environments at decorrelated points of their episodes. A reset writes frame and age, and clears the
-        other fields. Age is also 0 after the random actions, because the observation starts with the current frame and
-        earlier frames are not visible."""
+        """Start all environments at decorrelated points of their episodes, and write the current frames and age 0 into
+        `out`. Frames before the random actions are not visible to the agent."""
         for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
             env.reset(frame)
             if self._decorrelation_steps:
@@ -79,7 +77,7 @@ class SequentialEnv:
                         env.reset(frame)
         for reserved in self._reserved:
             reserved.refill()
-            reserved.late_resets = 0  # Late resets during the random actions are not counted.
+            reserved.late_resets = 0  # Resets before the first rollout are not counted.
         self._age[:] = 0
         self._waiting[:] = self._any_waiting = False
         out.age[:] = 0
@@ -119,8 +117,8 @@ class SequentialEnv:
                 self._age[i] = out.age[i] = 0
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """Step the environments that are not `skipped` [n], or all environments if `skipped` is None. The results of
-        skipped environments are zeros."""
+        """Step the environments that are not `skipped` [n], or all environments if `skipped` is None. For skipped
+        environments, zeros are written."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]
@@ -129,7 +127,7 @@ class SequentialEnv:
                 _SKIPPED if skip else step(a, frame)
                 for skip, step, a, frame in zip(skipped.tolist(), steps, action.tolist(), out.frame, strict=True)
             ]
-            out.frame[skipped] = 0  # Skipped cells are filled with 0, because they contain old frames.
+            out.frame[skipped] = 0  # The frames of skipped environments are old.
         out.reward[:], out.terminated[:], out.truncated[:], out.ended[:] = zip(*results, strict=True)
 
     def reset_waiting(self, out: Step) -> None:
@@ -155,7 +153,8 @@ class SequentialEnv:
         ]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the states. Raises ValueError for a different number of states, or a foreign or corrupt state."""
+        """Restore the state of each environment. Raises ValueError for a foreign or corrupt state, or a wrong
+        number."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for i, (env, state) in enumerate(zip(self.envs, states, strict=True)):

@@ -1,8 +1,8 @@
 """Evaluation episodes can begin at start points, which are moments of recorded games.
 
-Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play, which are not public. A file of
-start points contains the actions of a few recorded games, and the moments at which episodes begin. A start point is
-reached by replaying the game's actions from power-on, so it is the same on both Atari backends and under any protocol.
+Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play, which are not public. In this
+project, a file of start points contains the actions of a few recorded games, and the moments at which episodes begin. A
+start point is reached by replaying a game's actions, on any Atari backend.
 """
 
 import base64
@@ -24,8 +24,8 @@ NOTE = "our start points, not the paper's: those are not public"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A `Point` is a moment of a recorded game. `steps` is the number of recorded steps before the moment. `ram` is the
-    CRC-32 of the console's RAM at the moment."""
+    """A `Point` is a moment of a recorded game. The moment follows `steps` recorded steps. `ram` is the CRC-32 of the
+    console's RAM at the moment."""
 
     game: int
     steps: int
@@ -54,7 +54,7 @@ class StartPoints:
         return len(self.points)
 
     def frames(self, i: int) -> int:
-        """Return the number of emulated frames played before point i."""
+        """Return the number of emulated frames before start point i in its recorded game."""
         return self.points[i].steps * self.frame_skip
 
     def check(self, game: str, rules: Protocol, max_steps: int) -> None:
@@ -75,7 +75,7 @@ class StartPoints:
             )
 
     def label(self) -> dict[str, Any]:
-        """Return the entries about start points in the protocol of a score."""
+        """Return the entries about start points that are recorded with a score."""
         result = {"starts": "saved", "starts_policy": self.policy, "starts_sha256": self.checksum[:12]}
         return {**result, "starts_note": NOTE}
 
@@ -99,7 +99,7 @@ class StartPoints:
         return _checksum(self.to_dict())
 
     def save(self, path: Path) -> None:
-        """Write the points as JSON, with their checksum."""
+        """Write the start points to a JSON file, with their checksum."""
         path.write_text(json.dumps({**self.to_dict(), "sha256": self.checksum}, indent=1) + "\n")
 
 
@@ -131,8 +131,7 @@ def load_starts(path: Path) -> StartPoints:
 
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
     """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of the given lengths.
-    A game's first moment is a reset and its last moment is its end, so both are excluded. Raises ConfigError if the
-    games have fewer than n moments."""
+    A game's first and last moments are excluded. Raises ConfigError if the games have fewer than n moments."""
     moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
     if n < 1 or n > len(moments):
         raise ConfigError(f"{n} start points: must be from 1 to {len(moments):,}, the steps of the recorded games")

@@ -1,4 +1,4 @@
-"""Episodes begin at saved start points, to which a replay of recorded actions brings the console."""
+"""Episodes begin at saved start points, which a console reaches by replaying recorded actions."""
 
 import zlib
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from accel_rl.system.errors import RunError
 class StartOrder:
     """`StartOrder` determines the order in which the environments of a batch use the start points of a file.
 
-    `first` is the index of the batch's first environment among all `environments` environments. Environment b of B
-    begins its episodes at points b, b + B, b + 2 B ..., so that B environments use each point once.
+    `first` is the index of the batch's first environment among the `environments` environments of an evaluation.
+    Environment b of B uses the start points b, b + B, b + 2 B ..., so that each point is used once.
     """
 
     file: str
@@ -24,14 +24,14 @@ class StartOrder:
     environments: int
 
     def of(self, n: int) -> list["SavedStarts"]:
-        """Return the starts of the batch's n environments, or raise ConfigError."""
+        """Return the start points of each of the batch's n environments. Raises ConfigError."""
         points = load_starts(Path(self.file))
         return [SavedStarts(points, self.first + i, self.environments) for i in range(n)]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedStarts:
-    """`SavedStarts` has the start points of environment b of B."""
+    """`SavedStarts` has the start points at which one environment's episodes begin."""
 
     points: StartPoints
     b: int
@@ -61,9 +61,8 @@ _consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # Maps (backend, che
 
 
 def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
-    """Return {point: console one recorded step before the point} of a recorded game, which is played once per process.
-    The stored console is one step before the start, because after a restore ale-py draws a screen only with the next
-    frame, and the first screen may lack some pixels."""
+    """Return {start point: console's state one recorded step before it} of a recorded game, which is played once per
+    process. The state is one step earlier, because after a restore ale-py draws the screen only with the next frame."""
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:
         wanted = {p.steps - 1: i for i, p in enumerate(points.points) if p.game == game}

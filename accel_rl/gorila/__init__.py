@@ -1,1 +1,1 @@
-"""This package contains the parts of a run that Ray starts. Only this package imports Ray (extra `cluster`)."""
+"""This package trains on Ray clusters, and is the only package that imports Ray (extra `cluster`)."""

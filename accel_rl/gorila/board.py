@@ -1,8 +1,8 @@
-"""The board of a cluster run adds up the members' reports.
+"""The board of a cluster run adds up the counts that the members report.
 
     member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver
 
-The driver reads the board to decide when the run ends.
+From the board's counts, the driver decides when the run ends.
 """
 
 import logging
@@ -20,22 +20,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`Work` has the env steps, updates and other counts of one process of a member, since the process began."""
+    """`Work` has the env steps, updates and other counts of one cluster member's process, since the process started."""
 
     env_steps: int = 0
     episodes: int = 0
     updates: int = 0
-    """`updates` counts the updates that the learner computed, including updates that the shards discarded."""
+    """`updates` counts the learner's updates, including updates that the parameter server discarded."""
     skipped: int = 0
     """`skipped` counts updates with a non-finite loss or gradient."""
     outliers: int = 0
     """`outliers` counts the gradients that the learner discarded because of the loss of their batch."""
     lost: int = 0
-    """`lost` counts pushes that no shard answered."""
+    """`lost` counts the gradient pushes that were not answered."""
     moved: int = 0
     """`moved` counts the bytes of pushed gradients and pulled parameters."""
     ranks_replaced: int = 0
-    """`ranks_replaced` counts killed ranks of a bundle that were replaced."""
+    """`ranks_replaced` counts the killed ranks that a bundle has replaced."""
     outliers_won: int = 0
     """`outliers_won` counts gradients of batches with a positive reward that were discarded as outliers."""
     batches_won: int = 0
@@ -50,21 +50,21 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An `Answer` is the board's answer to a member's report."""
+    """An `Answer` is sent by the board to a cluster member that has reported its counts."""
 
     env_steps: int
     """`env_steps` is the total number of env steps of the run."""
     stop: bool
     """`stop` is true if the run ends now."""
     silent_s: float
-    """`silent_s` is the time in seconds since the driver's last request to the board."""
+    """`silent_s` is the time in seconds since the driver last called the board."""
 
 
 @dataclass(slots=True)
 class MemberCount:
-    """A `MemberCount` has the total counts of all processes of a member."""
+    """A `MemberCount` has the total counts of all successive processes of one cluster member."""
 
-    life: int = -1  # The member's newest process that has reported has the number `life`.
+    life: int = -1  # The member's current process has the number `life`.
     before: Work = field(default_factory=Work)  # `before` has the counts of the member's earlier processes.
     now: Work = field(default_factory=Work)  # `now` has the counts of the member's current process.
     recent: list[tuple[float, int]] = field(default_factory=list)
@@ -82,19 +82,19 @@ class MemberCount:
 
 
 class Board:
-    """Adds up the reports of all members for the driver. A report contains all counts of a process since its start, so
-    a lost or repeated report does no harm."""
+    """Adds up the reports of all members for the driver. A member's report has its process's total counts, so a lost or
+    repeated report does no harm."""
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
-        """`members` has the counts of each cluster member so far. `window` is the number of recent episodes in the
-        online score. `stop` is true if the run must end."""
+        """`members` has each member's counts so far. The online score averages over `window` episodes. `stop` ends the
+        run."""
         self._members = list(members)
         self._each = share(window, max(1, len(self._members)))
         self._stop, self._heard = stop, time.monotonic()
 
     def report(self, member: int, life: int, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Record the counts that a member's process number `life` reports. `recent` has (score, length) of the
-        process's last episodes."""
+        """Record the counts that process number `life` of a member reports. `recent` has (score, length) of recent
+        episodes."""
         m = self._members[member]
         if life > m.life:
             m.before = m.work
@@ -107,17 +107,17 @@ class Board:
         return Answer(env_steps, self._stop, time.monotonic() - self._heard)
 
     def read(self, stop: bool) -> list[MemberCount]:
-        """Return the counts of each cluster member. A call of `read` is also the driver's heartbeat. `stop` tells the
-        members to end."""
+        """Return the counts of each cluster member. The call also shows that the driver is alive. With `stop`, the
+        members end."""
         self._heard, self._stop = time.monotonic(), stop or self._stop
         return self._members
 
 
 class BoardKeeper:
-    """`BoardKeeper` is the driver's handle of the board, with the counts that the driver last read."""
+    """`BoardKeeper` connects the driver to the board, and stores the counts that the driver last read."""
 
     def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
-        """`members` has each member's counts from earlier driver processes."""
+        """`members` has the counts of each cluster member when the driver starts."""
         self._ray = ray
         self._name = name
         self._window = window
@@ -130,8 +130,8 @@ class BoardKeeper:
         return start_named(self._ray, Board, self._name, self.members, self._window, self._stop)
 
     def read(self, stop: bool, timeout_s: float) -> None:
-        """Read the board's counts, and tell the board whether the run must end. A board that is lost, or does not
-        answer within timeout_s, is replaced, and the members report their counts again."""
+        """Read the board's counts, and send `stop` to the members. A board that does not answer within timeout_s is
+        replaced."""
         self._stop = stop
         errors = self._ray.exceptions
         try:
@@ -149,7 +149,7 @@ class BoardKeeper:
 
     @property
     def recent(self) -> list[tuple[float, int]]:
-        """Return (score, length) of the recent episodes of all members."""
+        """Return (score, length) of the recent episodes of all cluster members."""
         return [e for m in self.members for e in m.recent]
 
     def close(self) -> None:
@@ -163,8 +163,7 @@ LOOK_S = 0.1
 
 
 class BoardLine:
-    """Sends the counts of one process of a member to the board. If the board is lost, the member's process searches for
-    a new board repeatedly."""
+    """A `BoardLine` sends the counts of one member's process to the board, and reconnects if the board is replaced."""
 
     def __init__(self, ray: Any, name: str, member: int, life: int):
         self._ray = ray
@@ -172,20 +171,19 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # The board has not answered the report `_asked` yet.
+        self._asked: Any = None  # `_asked` is the pending call of the board.
         self._sent_at, self._heard_at = 0.0, time.monotonic()
-        self.answer = Answer(0, False, 0.0)  # The board's last answer to the member is stored here.
-        self.answered = Work()  # The board's last answer was to a report of the counts `answered`.
+        self.answer = Answer(0, False, 0.0)  # The board's last answer is stored.
+        self.answered = Work()  # Counts that the board has received.
         self._reported = Work()
 
     @property
     def lost(self) -> bool:
-        """Return whether the driver has been silent for LOST_S."""
+        """Return whether the driver has not called the board for LOST_S seconds."""
         return time.monotonic() - self._heard_at > LOST_S
 
     def tell(self, work: Work, recent: list[tuple[float, int]]) -> None:
-        """Read the board's answer to the last report if the answer has arrived, and send the next report if it is
-        due."""
+        """Read the board's answer if it has arrived, and report the member's counts if a report is due."""
         now = time.monotonic()
         if self._asked is not None:
             ready, _ = self._ray.wait([self._asked], timeout=0)
@@ -195,8 +193,8 @@ class BoardLine:
             self._send(work, recent)
 
     def ask(self, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Send a report to the board, and wait for the board's answer. Raises RunError if the driver has ended."""
-        self._asked = None  # The next report contains all counts of the lost report.
+        """Report the member's counts to the board, and wait for the answer. Raises RunError if the driver has ended."""
+        self._asked = None  # No counts are lost, because reports contain totals.
         while True:
             self._send(work, recent)
             if self._asked is not None and self._take():

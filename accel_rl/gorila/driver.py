@@ -33,8 +33,8 @@ from accel_rl.system.errors import ConfigError, RunError
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1  # The driver polls every process every LOOK_S seconds.
-# The driver waits at most ANSWER_S seconds for an answer of one process.
-# Members end if the driver is silent for 30 s.
+# The driver waits at most ANSWER_S seconds for an answer of one process. Members end if the driver does not call the
+# board for 30 s.
 ANSWER_S = 10.0
 END_S = 120.0  # Members have `END_S` seconds to finish a training cycle and write a checkpoint.
 
@@ -73,7 +73,7 @@ class Driver:
         self.evaluation: Evaluation | None = None
         self.best = BestAgent(run.path)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # Fewer than min_bundles bundles have been running since `_short_since`.
+        self._short_since: float | None = None  # Since `_short_since`, too few bundles are running.
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
         at = self.at
@@ -92,7 +92,7 @@ class Driver:
         return self.shards.status[0][0].updates
 
     def train(self) -> Result:
-        """Train until the run's end, SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
+        """Train until the run ends or receives SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
         try:
             with StopRequest() as stop, events.written(self.run_folder.event, self.reporter.event):
                 self.reporter.begin(self.at.env_steps)
@@ -133,7 +133,7 @@ class Driver:
         self.reporter.progress(self.updates if g.updates else self.at.env_steps, self.board.recent)
 
     def _require_members(self) -> None:
-        """Raise RunError if fewer members than required have been running for too long."""
+        """Raise RunError if fewer than --gorila.min-bundles members run for --gorila.timeout-s seconds."""
         g, now = self.config.gorila, time.monotonic()
         if self.members.running + sum(seat.ended for seat in self.members.seats) >= g.min_bundles:
             self._short_since = None
@@ -167,7 +167,7 @@ class Driver:
         at.evaluated_at = at.env_steps
 
     def _finish_evaluation(self) -> None:
-        """Wait for the running evaluation, then evaluate the final parameters unless they have just been evaluated."""
+        """At the run's end, wait for the running evaluation, and evaluate the final parameters."""
         self.reporter.pause("evaluating")
         self._await_evaluation()
         if self.at.env_steps != self.at.evaluated_at:
@@ -181,7 +181,7 @@ class Driver:
             self._turn(ending=True)
 
     def _row(self, evaluated: Evaluated | None) -> None:
-        """Write a row of metrics since the last row."""
+        """Write a row with the metrics since the last row."""
         if evaluated is None and self.at.logged_at == self.at.env_steps:
             return
         evaluations = []
@@ -230,7 +230,7 @@ class Driver:
         checkpoints.save(at.env_steps, self.state_dict(self._snapshot()))
 
     def _snapshot(self) -> list[Snapshot]:
-        """Return a snapshot of each shard, which is the previous snapshot if the shard does not answer."""
+        """Return a snapshot of each shard, or the previous snapshot of a shard that does not answer."""
         self._snapshot_at = self.updates
         return self.shards.save(ANSWER_S)
 
@@ -261,12 +261,12 @@ class Driver:
 
 
 STALE_SHARE = 0.05
-"""The run logs a warning if too many pushes are discarded as too old."""
+"""The run logs a warning if more than this share of gradient pushes are discarded because of their age."""
 FEWEST_PUSHES = 1_000
 
 
 class PushReport:
-    """Computes a row of metrics from the counts of shards and members, as differences from the last row."""
+    """A `PushReport` computes metrics of gradient pushes since the last row, from the counts of shards and members."""
 
     def __init__(self) -> None:
         self._at = time.monotonic()
@@ -277,10 +277,9 @@ class PushReport:
     def since_last(self, shards: Sequence[ShardCounts], work: Work) -> Row:
         """Return the run's total counts, and push rates and mean delay since the last row.
 
-        Every shard counts a push of an update separately. `push_delay` is the mean number of pushes that a shard
-        received from other learners between a learner's pull and the learner's next push. `outlier_share_won` is the
-        share of batches with a reward above 0 that learners discarded as outliers; compare it with `gradients_outlier`
-        for all batches.
+        The metric `push_delay` is the mean number of pushes that a shard received from other learners between a
+        learner's pull and the learner's next push. `outlier_share_won` is the share of batches with a positive reward
+        that learners discarded as outliers.
         """
         now = ShardCounts(*(sum(getattr(s, name) for s in shards) for name in ShardCounts.__slots__))
         at, last = time.monotonic(), self._last
@@ -319,7 +318,7 @@ class PushReport:
 
 def check(config: Resolved) -> None:
     """Raise ConfigError, with a message of one line, for settings that are impossible on this machine, before any
-    process starts. On a running Ray cluster, each member checks the memory of its own machine."""
+    process starts. The memory of other machines is not checked."""
     _check_fit(config)
     _check_network(config)
     check_ray()
@@ -343,9 +342,8 @@ def _check_fit(config: Resolved) -> None:
 
 
 def _check_network(config: Resolved) -> None:
-    """Raise ConfigError for a network with buffers, because each member's buffers would differ from the evaluated
-    buffers. Members initialize frozen parameters from the run's seed, but each bundle of several ranks has its own
-    seed, so bundles of several ranks allow no frozen parameters."""
+    """Raise ConfigError for a network with buffers, which would differ between members. For bundles of several ranks,
+    whose seeds differ, a network with frozen parameters also raises ConfigError."""
     with own_generator("cpu", seed=0):
         model = build_algorithm(config, config.spec, "cpu").agent.model
     parameters = dict(model.named_parameters())

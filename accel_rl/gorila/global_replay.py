@@ -30,12 +30,12 @@ logger = logging.getLogger(__name__)
 
 
 class GlobalReplay:
-    """`GlobalReplay` runs in the global replay's own process. Every member that samples fills an equal part of the
-    replay's memory. Batches are drawn uniformly from the transitions of all members."""
+    """`GlobalReplay` is a Ray actor with its own process. Every member that samples fills an equal part of the memory.
+    Batches are drawn uniformly from the transitions of all members."""
 
     def __init__(self, setup: Setup, sources: int, life: int):
-        """`sources` is the number of members that sample. `life` counts the processes that have run the global replay,
-        from 0."""
+        """`sources` is the number of members that sample. `life` is the number of earlier processes of the global
+        replay."""
         self.config = setup.enter()
         tune_torch(1)
         assert isinstance(self.config.algo, ReplayAlgorithmConfig)
@@ -51,8 +51,7 @@ class GlobalReplay:
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
         """Append a rollout from process number `life` of a member, and return the number of transitions in the replay.
-        A new process of a member does not continue the episodes of the previous process, whose last steps are
-        dropped."""
+        If a member has a new process, the unfinished episodes of the previous process are dropped."""
         if member not in self._parts or self._parts[member][0] != life:
             seed = self._seed + 1 + len(self._parts)
             B = self.config.sampler.envs
@@ -79,7 +78,7 @@ class GlobalReplay:
 
 
 def tensor_over(array: Any) -> Tensor:
-    """Return a read-only tensor that shares the memory of an array from Ray."""
+    """Return a read-only tensor over the memory of an array that Ray has received."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -89,7 +88,7 @@ _FIELDS = ("frames", "age", "action", "reward", "terminated", "truncated", "ende
 
 
 def to_message(rollout: Rollout) -> dict[str, Any]:
-    """Return the parts of a rollout that a replay stores. The message contains final frames only of episodes that
+    """Return the parts of a rollout that a replay stores. The message contains only the final frames of episodes that
     ended."""
     host = rollout.on_host
     message = {name: getattr(host, name).numpy() for name in _FIELDS}
@@ -113,14 +112,14 @@ SIZE_S = 0.5  # A replay with too few transitions is polled every SIZE_S seconds
 
 
 class RemoteReplay(Replay):
-    """`RemoteReplay` is a client of the global replay: it sends rollouts, and fetches batches before the learner needs
-    them. If the global replay's process is lost, the client searches for the replay's new process.
+    """`RemoteReplay` is a member's client of the global replay: it sends rollouts, and fetches batches in advance. If
+    the global replay's process is lost, the client connects to its replacement.
 
     Checkpoints do not contain the transitions of the global replay.
     """
 
     def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
-        """`start` is the minimum number of transitions for drawing batches."""
+        """Batches are drawn once the global replay has `start` transitions."""
         self._ray = ray
         self._name = name
         self._member = member
@@ -130,11 +129,11 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # Each pending call has its batch size N.
+        self._drawn: deque[tuple[int, Any]] = deque()  # Pairs of (batch size, pending call)
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
-        """Return the Ray actor of the global replay. Raises RunError if the actor has been missing for too long."""
+        """Return the Ray actor of the global replay. Raises RunError if the actor stays unavailable."""
         deadline = time.monotonic() + self._timeout_s
         while self._actor is None:
             try:
@@ -146,8 +145,8 @@ class RemoteReplay(Replay):
         return self._actor
 
     def _answer(self, call: Any) -> Any:
-        """Wait for the answer to a call, and return None if the global replay is lost. Raises RunError if the global
-        replay does not answer."""
+        """Wait for the global replay's answer, and return None if its process is lost. Raises RunError without an
+        answer."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(call, timeout=self._timeout_s)
@@ -162,7 +161,7 @@ class RemoteReplay(Replay):
             return None
 
     def append(self, rollout: Rollout) -> None:
-        """Send a rollout to the global replay. The method waits while IN_FLIGHT earlier rollouts are not stored yet."""
+        """Send a rollout to the global replay, after waiting until fewer than IN_FLIGHT rollouts are unstored."""
         while len(self._sent) >= IN_FLIGHT:
             self._size = self._answer(self._sent.popleft()) or 0
         message = to_message(rollout)
@@ -182,7 +181,7 @@ class RemoteReplay(Replay):
             time.sleep(LOOK_S)
 
     def __len__(self) -> int:
-        """Return the number of transitions in the global replay, or 0 if it is less than `start`."""
+        """Return the number of transitions in the global replay, or 0 before it has `start` transitions."""
         if self._size < self._start and time.monotonic() - self._looked_at > SIZE_S:
             self._looked_at = time.monotonic()
             self._size = self._answer(self._replay().size.remote()) or 0
@@ -217,8 +216,8 @@ class RemoteReplay(Replay):
 
 
 class ReplayKeeper:
-    """Starts and replaces the Ray actor of the global replay for the driver. A replacement of the global replay starts
-    empty, and the learners wait until it contains enough transitions."""
+    """A `ReplayKeeper` starts and replaces the Ray actor of the global replay for the driver. The replacement starts
+    empty, and learners wait until it has enough transitions."""
 
     def __init__(self, ray: Any, setup: Setup, sources: int):
         """`sources` is the number of members that sample."""
@@ -227,9 +226,7 @@ class ReplayKeeper:
         self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = (
-            None  # `_starts_at` is the start time of the next process; None while a process runs.
-        )
+        self._starts_at: float | None = None  # A dead process's replacement starts at `_starts_at`.
         self._start()
 
     def _start(self) -> None:
@@ -240,7 +237,7 @@ class ReplayKeeper:
         self._asked = self._actor.size.remote()
 
     def look(self) -> None:
-        """Replace the replay's process if the process has died. Raises ConfigError or RunError if no process can
+        """Replace the global replay's process if the process has died. Raises ConfigError or RunError if no process can
         start."""
         if self._starts_at is not None:
             if time.monotonic() >= self._starts_at:
@@ -269,5 +266,5 @@ class ReplayKeeper:
             self._starts_at = time.monotonic() + pause
 
     def close(self) -> None:
-        """End the replay's process."""
+        """End the global replay's process."""
         self._ray.kill(self._actor)

@@ -41,24 +41,23 @@ from accel_rl.system.errors import ConfigError, RunError
 
 
 class Member:
-    """A `Member` runs in the process of a cluster member: a `Trainer` with the rank context of a cluster, or
-    `BundleRanks`."""
+    """A `Member` is the Ray actor of a cluster member, and runs a `Trainer`, or several ranks by `BundleRanks`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
-        """`life` counts the member's processes, from 0."""
+        """`life` is the number of the member's earlier processes."""
         self._setup = setup
         self._index = index
         self._life = life
         self._role = role
 
     def place(self) -> Place:
-        """Return the node and the machine on which this process runs."""
+        """Return the Ray node and the machine on which this process runs."""
         return Place.here(load_ray())
 
     def run(self, slot: int, slots: int) -> int:
-        """Run the member to its end, and return the env steps of the run. `slot` and `slots` are explained in
+        """Train until the run ends, and return the run's number of env steps. `slot` and `slots` are explained in
         `member_config`."""
-        warnings.simplefilter("ignore")  # The driver prints warnings about settings, so members suppress such warnings.
+        warnings.simplefilter("ignore")  # Only the driver prints warnings about settings.
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
         folder = self._folder()
@@ -79,18 +78,16 @@ class Member:
         )  # fmt: skip
 
     def _folder(self) -> RunFolder:
-        """Return the member's folder. A member's folder has no config.json, because a member is only a part of a
-        run."""
+        """Return the folder of the member's files, which has no config.json."""
         path = self._setup.member_folder(self._index)
         path.mkdir(parents=True, exist_ok=True)
         return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
-        """Load the member's newest checkpoint, or return None without a valid checkpoint. If a member's checkpoint is
-        damaged, the member continues without it and fills its replay again.
+        """Load the member's newest checkpoint, or return None without a valid checkpoint. A member without a checkpoint
+        fills its replay again.
 
-        `env_steps` is the current number of env steps of the run. The checkpoint is renumbered to `env_steps`, even if
-        the run continues from an earlier point.
+        The checkpoint is renumbered to `env_steps`, the current number of env steps of the run.
         """
         checkpoints = Checkpoints(folder.path / "checkpoints")
         bring_back(checkpoints, env_steps)
@@ -106,9 +103,8 @@ class Member:
 
 
 def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
-    """Renumber the newest checkpoint to `env_steps` if the checkpoint is later, and remove other checkpoints later than
-    `env_steps`. `env_steps` is the number of env steps of the run, which may continue from an earlier checkpoint of the
-    driver."""
+    """Renumber the newest checkpoint to `env_steps` if the checkpoint is later, and remove other later checkpoints. The
+    run may continue at `env_steps`, from a driver's checkpoint that is older than the member's."""
     later = [steps for steps in checkpoints.steps() if steps > env_steps]
     for i, steps in enumerate(reversed(later)):
         if i == 0 and not checkpoints.path(env_steps).exists():
@@ -118,8 +114,8 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 
 class ServerUpdates(SingleProcess):
-    """`ServerUpdates` is the communicator of a member, which does not share its batches with other members. Schedules
-    that count updates use the number of updates in the shards."""
+    """`ServerUpdates` is the communicator of a cluster member, which does not share its batches with other members.
+    Schedules that count updates follow the updates of the parameter server."""
 
     sync: ShardedSync | None = None
 
@@ -128,7 +124,7 @@ class ServerUpdates(SingleProcess):
 
 
 class MemberExchange(Exchange):
-    """Connects a member's learner to the shards, and to the global replay if the run has one."""
+    """A `MemberExchange` connects a member's learner to the parameter server, and to a global replay."""
 
     communicator: ServerUpdates
     captures_updates = False
@@ -142,7 +138,7 @@ class MemberExchange(Exchange):
         replay: Callable[[Algorithm], RemoteReplay] | None = None,
     ):
         """`rank` is the number of the member. `transport` is the connection to the shards. `replay` builds the client
-        of the global replay, or is None for a local replay."""
+        of a global replay; None means a local replay."""
         self._rank = rank
         self._config = config
         self._transport = transport
@@ -171,8 +167,8 @@ class MemberExchange(Exchange):
         self.sync.connect(self._transport, publish=False)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
-        """Pull the parameters before a rollout, unless the last update has pulled them (Nair et al. 2015, algorithm
-        1)."""
+        """Return the agent with new parameters: a rollout first pulls the server's parameters (Nair et al. 2015,
+        algorithm 1)."""
         if self.sync.refreshed == self._refreshed:
             self.sync.pull_now()
         self._refreshed = self.sync.refreshed
@@ -180,17 +176,17 @@ class MemberExchange(Exchange):
 
 
 class MemberClock(Clock):
-    """Sends the member's counts to the board, and receives the counts of all members in the answers."""
+    """A `MemberClock` reports a member's counts to the board, whose answers contain the counts of all members."""
 
     def __init__(
         self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None = None
     ):
-        """`state` is the state of the checkpoint from which the member's process continues."""
+        """`state` is the checkpoint from which the member's process continues."""
         self._exchange = exchange
         self._config = config
         self._line = line
         self._env_steps = 0  # The member's process has taken `_env_steps` env steps.
-        # A member's counts include the env steps and updates of its earlier processes.
+        # Counts of the member's earlier processes
         self._earlier = Work()
         if state is not None:
             sync = state["learner"]["gradient_sync"]
@@ -200,7 +196,7 @@ class MemberClock(Clock):
                 outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
             )  # fmt: skip
         self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
-        """`last` has the counts and the recent episodes of the member's last report."""
+        """The attribute `last` has the counts and the recent episodes of the member's last report."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken
@@ -229,8 +225,7 @@ class MemberClock(Clock):
 
 
 class MemberBarrier(Barrier):
-    """Members do not wait at a `MemberBarrier`, because the shards own the parameters and all other state belongs to
-    one member."""
+    """Members save checkpoints independently, so no member waits at a `MemberBarrier`."""
 
     def __init__(self, clock: MemberClock, line: BoardLine):
         self._clock, self._line = clock, line
@@ -240,8 +235,7 @@ class MemberBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager that saves a checkpoint. Before the checkpoint is written, the board receives all counts in
-        the checkpoint."""
+        """Context manager in which a member writes a checkpoint, after reporting its counts to the board."""
         if not self._line.lost:
             self._line.ask(*self._clock.last)
         yield
@@ -256,17 +250,16 @@ def member_context(
     role: Role = "bundle",
     replay: Callable[[Algorithm], RemoteReplay] | None = None,
 ) -> RankContext:
-    """Return the rank context of a member. A member neither evaluates nor reports progress to the user, because the
-    driver does both. `rank` is the number of the member, which determines its seeds. `state` is explained in
-    `MemberClock`, and `transport` and `replay` in `MemberExchange`."""
+    """Return the rank context of a member. The driver, and not a member, evaluates and displays progress. `rank` is the
+    number of the member, which determines its seeds. `state` is explained in `MemberClock`, and `transport` and
+    `replay` in `MemberExchange`."""
     exchange = MemberExchange(rank, config, transport, replay)
     clock = MemberClock(exchange, config, line, state)
     return RankContext(clock, exchange, MemberBarrier(clock, line), rank, role != "learner", role != "actor")
 
 
 class _Central(Exchange):
-    """`_Central` is the parameter exchange of the process that owns a machine's central parameters and does not learn
-    itself."""
+    """`_Central` is the exchange of a process that owns a machine's central parameters but does not learn."""
 
     sync: LockedChunks
 
@@ -279,9 +272,8 @@ class _Central(Exchange):
 
 
 class BundleRanks:
-    """Starts the ranks of a bundle, and connects the ranks to the cluster. The class pushes the ranks' updates to the
-    shards (`Uplink`), reports the ranks' counts to the board, and forwards the counts of the other machines to the
-    ranks."""
+    """`BundleRanks` starts the ranks of a bundle on one machine, pushes the ranks' updates to the parameter server
+    (`Uplink`), reports the ranks' counts to the board, and forwards the counts of other machines to the ranks."""
 
     def __init__(self, config: Resolved, run: RunFolder, transport: Transport, line: BoardLine, index: int):
         """`config` and `run` are the settings and the folder of the bundle. `transport` is the connection to the
@@ -307,8 +299,8 @@ class BundleRanks:
         self._look()
 
     def run(self) -> int:
-        """Run all ranks of the bundle to their end, and return the env steps of the run. Raises the RunError or
-        ConfigError that a rank raised."""
+        """Run all ranks of the bundle to their end, and return the env steps of the run. Raises the error of a failed
+        rank."""
         with self._group as group:
             env_steps = group.train(self._look).env_steps
             self._uplink.flush()

@@ -27,24 +27,24 @@ from accel_rl.system.process import tune_torch
 logger = logging.getLogger(__name__)
 
 IDLE_S = 60.0  # The run fails after MOST failed starts of each member and `IDLE_S` seconds without progress.
-PLACING_S = 30.0  # Placed members must begin within `PLACING_S` seconds.
+PLACING_S = 30.0  # Ray must start a placed member within `PLACING_S` seconds.
 
 
 @dataclass(slots=True)
 class Seat:
-    """A `Seat` is one member of the cluster run, with the member's current process."""
+    """A `Seat` is one member of a cluster run, with its successive processes."""
 
     index: int
     role: Role
     life: int
     actor: Any = None
-    placing: Any = None  # Ray has not yet answered the request `placing`, to place the member's process.
+    placing: Any = None  # Pending request to place the member's process on a node
     place: Place | None = None
     slot: int = 0
-    running: Any = None  # `running` is the Ray call inside which the member runs.
-    done_at_start: int = 0  # The member's process began when env steps plus updates were `done_at_start`.
-    failed_starts: int = 0  # Counts consecutive processes without an env step or update.
-    # The member's next process starts at `starts_at`; None while a process runs.
+    running: Any = None  # Pending Ray call in which the member trains
+    done_at_start: int = 0  # Env steps plus updates when the process began
+    failed_starts: int = 0  # Consecutive processes without an env step or update
+    # Start time of a dead member's next process
     starts_at: float | None = None
     ended: bool = False
 
@@ -58,8 +58,7 @@ def _done(count: MemberCount) -> int:
 
 
 class Members:
-    """Starts all members, assigns each member a share of its machine's cores, and replaces members whose process
-    dies."""
+    """`Members` starts all cluster members, assigns each a share of its machine's cores, and replaces dead members."""
 
     def __init__(
         self,
@@ -69,17 +68,16 @@ class Members:
         counts: Sequence[MemberCount],
         resources: dict[str, float],
     ):
-        """`counts` has the counts of each member's earlier processes. `resources` are the Ray resources of each
-        member."""
+        """`counts` has the counts of each member's earlier processes. Ray reserves `resources` for each member."""
         self._ray = ray
         self._setup = setup
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        # Failed starts of all members are counted since the run's last progress.
+        # `_done` counts the run's env steps and updates.
         self._failed_starts, self._done = 0, 0
-        self._done_at = time.monotonic()  # The run made its last progress at the time `_done_at`.
-        self._slots: dict[str, int] = {}  # Maps each machine to the number of shares of its cores.
+        self._done_at = time.monotonic()  # time of the run's last progress
+        self._slots: dict[str, int] = {}  # Maps each machine to its number of members.
         for seat in self.seats:
             self._start(seat)
         self._placing_until = time.monotonic() + PLACING_S
@@ -101,13 +99,12 @@ class Members:
 
     @property
     def ended(self) -> bool:
-        """Return whether all members have ended without being stopped."""
+        """Return whether all cluster members have ended by themselves."""
         return all(seat.ended for seat in self.seats)
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
-        """Start the work of members that Ray has placed, and replace members that have died. Raises RunError, or the
-        error of a member. `counts` has the counts of each member. `ending` is true if the run ends; then no member is
-        replaced."""
+        """Start training in members that Ray has placed on a node, and replace dead members unless the run is `ending`.
+        Raises RunError, or the error of a member. `counts` has the counts of each member."""
         for seat in self.seats:
             if ending and seat.running is None:
                 seat.ended, seat.starts_at = True, None
@@ -191,7 +188,7 @@ class Members:
 
 
 class Nodes:
-    """Logs nodes that join or leave the cluster."""
+    """`Nodes` logs which nodes join or leave the Ray cluster."""
 
     def __init__(self, ray: Any):
         self._ray = ray
@@ -204,7 +201,7 @@ class Nodes:
         return {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
 
     def look(self) -> None:
-        """Read the cluster's current nodes, and log which nodes have joined or left."""
+        """Log the nodes that have joined or left the Ray cluster."""
         now = self._now()
         for node in self._alive.keys() - now:
             logger.warning(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
@@ -213,8 +210,7 @@ class Nodes:
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:
-        """Return the resources that Ray reserves for each member. Raises ConfigError if the members do not fit on the
-        cluster."""
+        """Return the resources that Ray reserves for each member. Raises ConfigError if the cluster is too small."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
         wants_gpu = config.device != "cpu" and sum(gpus) > 0
@@ -225,8 +221,8 @@ class Nodes:
 
 
 def fitting_share(nodes: Sequence[float], members: int) -> float:
-    """Return the largest share of a node that each of `members` members can have: a whole number, or 1/k. `nodes` has
-    the number of cores (or GPUs) of each node. Returns 0 if no node has cores (or GPUs)."""
+    """Return the largest number of cores (or GPUs) that each of `members` members can have: a whole number, 1/k, or 0.
+    `nodes` has the number of cores (or GPUs) of each node."""
     if not sum(nodes):
         return 0.0
     for share in range(int(max(nodes)), 0, -1):
@@ -239,8 +235,8 @@ def fitting_share(nodes: Sequence[float], members: int) -> float:
 
 
 def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, what: str) -> float:
-    """Return the share of a node for each member: `wanted`, or the largest share that fits if `wanted` is 0. Raises
-    ConfigError if the members' shares do not fit on the nodes."""
+    """Return the number of cores or GPUs for each member: `wanted`, or the largest possible if `wanted` is 0. Raises
+    ConfigError if the nodes have too few."""
     if not wanted:
         return fitting_share(nodes, members)
     fit = sum(int(n // wanted) if wanted >= 1 else int(int(n) / wanted) for n in nodes)
@@ -254,7 +250,7 @@ def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, wha
 
 
 class EvaluatorActor:
-    """An `EvaluatorActor` runs in the evaluator's process."""
+    """An `EvaluatorActor` is the Ray actor of the evaluator."""
 
     def __init__(self, setup: Setup):
         ray, self.config = load_ray(), replace(setup.enter(), device="cpu")
@@ -270,8 +266,8 @@ class EvaluatorActor:
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:
-        """Pull the parameters from the shards, and play an evaluation. Return (`Evaluation.to_dict`, the evaluated
-        parameters [P])."""
+        """Pull the parameters from the parameter server, and play an evaluation. Return (`Evaluation.to_dict`, the
+        evaluated parameters [P])."""
         self._sync.pull_now()
         agent = self._learner.algo.agent.evaluating(self.config.evaluation.greedy)
         evaluation = self._evaluator.evaluate(agent, steps=steps, seed=seed)
@@ -280,7 +276,7 @@ class EvaluatorActor:
 
 
 class Evaluated(NamedTuple):
-    """`Evaluated` has an evaluation, the run's env steps when it was requested, and the evaluated parameters [P]."""
+    """`Evaluated` has an evaluation, the run's env steps at its request, and the evaluated parameters [P]."""
 
     env_steps: int
     evaluation: Evaluation
@@ -288,16 +284,16 @@ class Evaluated(NamedTuple):
 
 
 class RemoteEvaluator:
-    """`RemoteEvaluator` is the driver's handle of the evaluator, which plays one evaluation at a time. If the
-    evaluator's process dies, another process plays the evaluation again."""
+    """`RemoteEvaluator` lets the driver request one evaluation at a time from the evaluator's process. If the process
+    dies, a new process repeats the evaluation."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
         self._ray = ray
         self._setup = setup
         self._seed = seed
         self._actor: Any = None
-        self._asked: tuple[int, int] | None = None  # A requested evaluation is described by (env_steps, steps).
-        self._call: Any = None  # A Ray call plays the evaluation; None until `_starts_at`.
+        self._asked: tuple[int, int] | None = None  # (env_steps, steps) of the requested evaluation
+        self._call: Any = None  # Pending Ray call that plays the evaluation
         self._starts_at = 0.0
         self._deaths = Deaths()
         self.replaced = 0
@@ -307,7 +303,7 @@ class RemoteEvaluator:
         return self._asked is not None
 
     def begin(self, env_steps: int, steps: int) -> None:
-        """Request that the evaluator plays `steps` env steps. `env_steps` is the number of env steps of the run."""
+        """Request an evaluation of `steps` env steps, when the run has made `env_steps` env steps."""
         assert not self.busy
         self._asked = env_steps, steps
         self._deaths.worked()
@@ -322,7 +318,7 @@ class RemoteEvaluator:
         self._call = self._actor.evaluate.remote(steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
 
     def look(self, wait_s: float = 0.0) -> Evaluated | None:
-        """Return the requested evaluation when it is complete, otherwise None. Raises RunError if the evaluator's
+        """Return the requested evaluation if it is complete, and otherwise None. Raises RunError if the evaluator's
         process dies repeatedly."""
         if self._asked is None:
             return None

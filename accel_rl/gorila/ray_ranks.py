@@ -27,11 +27,11 @@ SETTLE_S = 40.0  # Ray detects a lost node by its heartbeats within `SETTLE_S` s
 
 
 def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
-    """Train from the run's newest checkpoint, or from the beginning. Raises ConfigError, or RunError that names the
-    rank at fault.
+    """Train from the run's newest checkpoint, or from the beginning. Raises ConfigError, or a RunError that names the
+    failed rank.
 
-    `ray` is the module ray, connected to a cluster. `run` is an existing folder that all nodes share. `strategy` fills
-    one node after another, or distributes the ranks over all nodes. Each rank has its own GPU if the cluster has enough
+    `ray` is the module ray, connected to a cluster. `run` is an existing folder that all nodes share. `strategy` PACK
+    fills one node after another, and SPREAD distributes the ranks. Each rank has its own GPU if the cluster has enough
     GPUs. If a rank is lost, all ranks end and restart from the checkpoint, up to --distributed.max-restarts times.
     """
     check(config)
@@ -57,8 +57,7 @@ def check(config: Resolved) -> None:
 
 
 class RayStarter:
-    """Starts the actor of each rank in a bundle of a Ray placement group. If a rank is lost, all ranks end, because
-    ranks are not replaced individually."""
+    """A `RayStarter` starts a Ray actor for each rank, inside one placement group. If a rank is lost, all ranks end."""
 
     settle_s = SETTLE_S
 
@@ -72,7 +71,7 @@ class RayStarter:
         self._actors: list[Any] = []
 
     def start(self, ranks: Iterable[int]) -> "list[RayRank]":
-        """Start all ranks, or raise RunError if the cluster has no room for them in time."""
+        """Start all ranks. Raises RunError if the Ray cluster has no free resources in time."""
         assert list(ranks) == list(range(self._size))
         try:
             return self._start()
@@ -109,7 +108,7 @@ class RayStarter:
         return [RayRank(self._ray, r, self._actors[r], pid, places[r][1]) for r, pid in started]
 
     def _gpus(self) -> int:
-        """Return the number of GPUs of each rank, 0 or 1. Raises ConfigError if the cluster is too small."""
+        """Return the number of GPUs per rank, 0 or 1. Raises ConfigError if the Ray cluster is too small."""
         has = self._ray.cluster_resources()
         if has.get("CPU", 0) < self._size:
             raise ConfigError(f"--ranks {self._size}: the Ray cluster has {has.get('CPU', 0):g} CPUs, a rank needs one")
@@ -140,17 +139,17 @@ class RayStarter:
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """`RankState` has the output and the exit code of a rank's process since the last poll."""
+    """`RankState` has the exit code of a rank's process, and the process's output since the last poll."""
 
     code: int | None  # The process's exit code is negative for a signal.
     output: bytes
-    ending: str  # One line of text explains how the rank ended.
+    ending: str  # one line about the end of the rank's process
     reply: dict[str, Any] = field(default_factory=dict)
 
 
 class RankActor:
-    """`RankActor` is a Ray actor that starts a process for one rank; the rank's process ends with the actor. A rank
-    runs in a separate process, because signals need a main thread and a collective may hang."""
+    """`RankActor` is a Ray actor that starts a process for one rank, because signals need a main thread and a
+    collective may hang. The rank's process ends with the actor."""
 
     def __init__(self, address: str):
         self._address = address
@@ -176,7 +175,7 @@ class RankActor:
         return self._rank.pid
 
     def poll(self) -> RankState:
-        """Return the rank's state without waiting."""
+        """Return the state of the rank's process, without waiting."""
         code, output = self._rank.code(), b""
         self._rank.poll()
         with contextlib.suppress(BlockingIOError):
@@ -193,8 +192,7 @@ class RankActor:
 
 
 class RayRank:
-    """`RayRank` is the driver's handle of a rank. The driver prints the rank's output, which reports the rank's
-    progress, on stderr."""
+    """`RayRank` lets the driver control a rank on a Ray cluster. The rank's output is printed on stderr."""
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
         """`actor` is a `RankActor` whose rank has started."""
@@ -220,7 +218,7 @@ class RayRank:
         self._actor.stop.remote()
 
     def poll(self) -> None:
-        """Read the rank's answer to the last poll if it has arrived, and poll the rank again."""
+        """Read the answer to the last poll of the rank if it has arrived, and poll again."""
         if self.code() is None and time.monotonic() > self._polled + POLL_S:
             self._read(0.0)
 

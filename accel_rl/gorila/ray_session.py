@@ -1,8 +1,7 @@
-"""A Ray session runs on this machine, or belongs to a running Ray cluster. The Ray actors of a session have names.
+"""A Ray session is started on this machine, or connects to a running Ray cluster.
 
-A watcher process monitors each session that was started on this machine. The watcher process outlives the driver, and
-ends the remaining processes of the session. After a driver is killed, Ray's agents run for another minute, and Ray
-never removes its files.
+If the driver of a local Ray session is killed, Ray's agents run for another minute, and Ray never removes its files.
+Therefore a watcher process outlives the driver, ends the session's processes and removes its files.
 """
 
 import contextlib
@@ -30,12 +29,12 @@ from accel_rl.system.errors import ConfigError, RunError
 INSTALL = "pip install 'accel_rl[cluster]'"
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "accel_rl"
-# Without the setting "clusters", Ray uses the loopback address as the machine's address.
+# With these settings, Ray listens on the loopback address and requires a token.
 _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 
 
 def check_ray() -> None:
-    """Raise ConfigError, with a message of one line, if Ray is not installed. `check_ray` does not import Ray."""
+    """Raise ConfigError, with a message of one line, if Ray is not installed, without importing Ray."""
     if importlib.util.find_spec("ray") is None:
         raise ConfigError(f"Ray is not installed: {INSTALL}")
 
@@ -50,15 +49,12 @@ def load_ray() -> Any:
 
 
 def _load_confined() -> Any:
-    """Import Ray with the loopback address as the machine's address, and with a token. Ray reads its address and its
-    token while it is imported."""
+    """Import Ray for this machine only: Ray listens on the loopback address, and requires a token of every caller."""
     if not _CONFINED.items() <= os.environ.items():
         if sys.modules.get("ray") is not None:
             raise RunError("Ray was imported before its session was confined to this machine; start a new process")
         os.environ.update(_CONFINED)
-    os.environ.setdefault(
-        "RAY_AUTH_TOKEN", secrets.token_hex(32)
-    )  # Ray uses the first token for the lifetime of the process.
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # A process cannot change Ray's token.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # With Ray's default niceness of 15, Ray's workers would have a lower priority than all other programs.
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -66,7 +62,7 @@ def _load_confined() -> Any:
 
 
 def connected(address: str, cores: Sequence[int]) -> AbstractContextManager[Any]:
-    """Connect to the Ray cluster at an address, or with "" start Ray on the given cores of this machine."""
+    """Connect to the Ray cluster at an address, or with "" start Ray on some cores of this machine."""
     return cluster_ray(address) if address else local_ray(cpus=len(cores))
 
 
@@ -76,7 +72,7 @@ def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[An
 
     All of Ray's ports listen on loopback, and every call needs a random token, which this process and Ray's own
     processes have in their environment. `cpus` is the number of cores that Ray may assign. `object_store_bytes` is the
-    size of the memory through which processes exchange large arrays; while the memory is full, calls stall.
+    size of the memory through which processes exchange large arrays; calls stall while this memory is full.
 
     If this process is killed, a watcher process kills Ray's remaining processes within seconds, and removes Ray's
     files.
@@ -112,7 +108,7 @@ def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
 
 AUTO = "auto"
 ALLOWED = f"{AUTO} (RAY_ADDRESS, or the cluster of this machine) or HOST:PORT"
-CONNECT_S = 10.0  # A host must accept a connection within CONNECT_S seconds.
+CONNECT_S = 10.0  # The Ray cluster's host must accept a connection within CONNECT_S seconds.
 
 
 def check_address(address: str) -> None:
@@ -125,8 +121,8 @@ def check_address(address: str) -> None:
 def cluster_ray(address: str) -> Iterator[Any]:
     """Context manager that connects to a running Ray cluster, yields the module ray, and then disconnects.
 
-    `address` is "auto", or "HOST:PORT" of the head node. When this process disconnects, its actors end and the Ray
-    cluster continues. If the Ray cluster requires a token for calls, Ray reads the token from RAY_AUTH_MODE and
+    `address` is "auto", or "HOST:PORT" of the head node. When this process disconnects, its actors end; the Ray cluster
+    keeps running. If the Ray cluster requires a token for calls, Ray reads the token from RAY_AUTH_MODE and
     RAY_AUTH_TOKEN.
     """
     check_address(address)
@@ -153,7 +149,7 @@ def _no(address: str, reason: str) -> ConfigError:
 
 
 def _find(ray: Any, address: str) -> str:
-    """Return HOST:PORT of the Ray cluster, or raise ConfigError."""
+    """Return HOST:PORT of the Ray cluster at an address. Raises ConfigError if no cluster is found."""
     if address != AUTO:
         return address
     try:
@@ -163,8 +159,8 @@ def _find(ray: Any, address: str) -> str:
 
 
 def _check_host(address: str, found: str) -> None:
-    """Raise ConfigError if no server listens at the Ray cluster's address. Without the check of the address, Ray would
-    try to connect for minutes."""
+    """Raise ConfigError if no server listens at the Ray cluster's address. Ray itself would try to connect for
+    minutes."""
     host, _, port = found.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
@@ -201,8 +197,8 @@ FREE_S = 30.0  # The name of a dead Ray actor becomes free within `FREE_S` secon
 
 
 def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> Any:
-    """Start a named Ray actor, which Ray does not restart and whose calls Ray does not repeat. Raises RunError if the
-    actor's name stays in use. `options` are Ray's options, such as num_cpus, whose default is 0 cores."""
+    """Start a named Ray actor. Ray neither restarts the actor nor repeats its calls. Raises RunError if the actor's
+    name stays in use. `options` are Ray's options, such as num_cpus, whose default is 0 cores."""
     actor = ray.remote(cls).options(
         name=name, namespace=NAMESPACE, max_restarts=0, max_task_retries=0, **{"num_cpus": 0, **options}
     )
@@ -220,13 +216,13 @@ MARK = "ACCEL_RL_RAY_FOLDER"
 """In all processes of a Ray session, the environment variable `MARK` contains the session's folder."""
 DRIVER_LOG = "python-core-driver-"
 NODE_S = 60  # A node of a local cluster must join within NODE_S seconds.
-GRACE_S = 1.0  # Processes may end by themselves within GRACE_S seconds.
+GRACE_S = 1.0  # After GRACE_S seconds, the session's remaining processes are killed.
 KILL_S = 20.0  # Killed processes must end within KILL_S seconds.
 
 
 @contextmanager
 def marked(folder: str) -> Iterator[None]:
-    """Context manager in which processes that Ray starts belong to the session of a folder, and import this
+    """Context manager in which Ray's new processes belong to the session of a folder, and import this copy of
     accel_rl."""
     kept = {name: os.environ.get(name) for name in (MARK, "PYTHONPATH")}
     os.environ[MARK] = folder
@@ -284,9 +280,8 @@ def members(folder: str) -> set[psutil.Process]:
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
-    """Return whether a process has the session's environment variable, or is one of Ray's processes that write a log in
-    the session's folder. A Ray process that sets its title overwrites its environment, including the session's
-    variable. A driver also writes a log in the session's folder, but does not belong to the session."""
+    """Return whether a process belongs to a Ray session: the process has the session's environment variable, or is one
+    of Ray's own processes (which may overwrite their environment) and writes a log in the session's folder."""
     if process.environ().get(MARK) == folder:
         return True
     files = [os.path.basename(f.path) for f in process.open_files() if _is_written(f, folder)]
@@ -305,8 +300,8 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def end_session(folder: str) -> None:
-    """Wait briefly for the session's processes to end, kill the remaining processes, and remove the folder."""
-    # Descendants are listed first, because they cannot be found after their parent has ended.
+    """Wait briefly until a Ray session's processes end, kill the others, and remove the session's folder."""
+    # Child processes cannot be found after their parent has ended.
     known = members(folder)
     deadline = time.monotonic() + GRACE_S
     while any(map(_lives, known)) and time.monotonic() < deadline:
@@ -323,10 +318,10 @@ def end_session(folder: str) -> None:
 
 
 def wait_for_end(parent: int, fd: int) -> None:
-    """Wait until the parent has closed its end of the pipe `fd`, or has died."""
+    """Wait until the parent process has closed its end of the pipe `fd`, or has died."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
-    # A forked child of the parent may keep the parent's end of the pipe open.
+    # A child process of the parent may hold the pipe open.
     if hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):
             poll.register(os.pidfd_open(parent), select.POLLIN)
@@ -343,8 +338,8 @@ def main(folder: str, parent: str, fd: str) -> None:
 
 
 class LocalCluster:
-    """A `LocalCluster` is a Ray cluster on one machine, whose nodes have their own object stores and processes. Node 0
-    is the head, to which this process is connected."""
+    """A `LocalCluster` is a Ray cluster on one machine, whose nodes have their own object stores and processes. This
+    process is connected to node 0, the head."""
 
     def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
         self.ray = ray
@@ -406,8 +401,7 @@ class LocalCluster:
 @contextmanager
 def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
     """Context manager that starts a cluster of several nodes on loopback, yields the cluster, and ends all nodes
-    afterwards. `cpus` and `object_store_bytes` apply to each node. As in `local_ray`, all ports are on loopback and a
-    watcher process cleans up."""
+    afterwards. `cpus` and `object_store_bytes` (see `local_ray`) apply to each node."""
     with session(cpus, object_store_bytes) as (ray, folder):
         cluster = LocalCluster(ray, folder, cpus, object_store_bytes)
         try:

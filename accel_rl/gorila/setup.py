@@ -1,4 +1,4 @@
-"""The processes of a cluster run share names, places, the reading of parameters, and the handling of deaths."""
+"""This module has what all processes of a cluster run need: names, places, reading parameters, and counting deaths."""
 
 import os
 import sys
@@ -20,21 +20,21 @@ from accel_rl.system.placement import share_of_cores
 from accel_rl.system.process import before_torch
 
 Role = Literal["bundle", "actor", "learner"]
-"""A `bundle` samples and learns, an `actor` samples, and a `learner` learns."""
+"""The `Role` of a cluster member: a `bundle` samples and learns, an `actor` samples, and a `learner` learns."""
 
 ENDLESS = 2**62
-"""A run that ends after a number of updates has ENDLESS env steps."""
+"""`ENDLESS` is the number of env steps of a run that ends after a number of updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """`Setup` has the settings of a run, and the names by which the run's processes find each other."""
+    """`Setup` has the settings of a cluster run, and the names by which its processes find each other."""
 
     config: dict[str, Any]
     """`config` has the settings of the run, from `Resolved.to_dict`."""
     folder: str
-    """The run folder. Each member has a subfolder of the run folder, on its own machine if the machine does not share
-    the run folder."""
+    """The run folder, in which each member has a subfolder. Machines without a shared file system create the folder
+    locally."""
     name: str
     """The names of all Ray actors of the run begin with `name`."""
     sys_path: list[str] = field(default_factory=lambda: [p or os.getcwd() for p in sys.path])
@@ -52,7 +52,7 @@ class Setup:
         return f"{self.name}/replay"
 
     def enter(self) -> Resolved:
-        """Set up this process for the run, and return the settings of the run."""
+        """Set up this process for a cluster run, and return the run's settings."""
         before_torch()
         for path in self.sys_path:
             if path not in sys.path:
@@ -68,7 +68,7 @@ class Place:
     """A `Place` names the Ray node and the machine on which a process runs."""
 
     node: str
-    machine: str  # Several Ray nodes may be on one machine and share its cores.
+    machine: str  # Several Ray nodes may run on one machine.
     pid: int
 
     @classmethod
@@ -79,8 +79,8 @@ class Place:
 
 
 def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
-    """Return the settings of a member, which uses share number `slot` of the `slots` shares of its machine's cores.
-    Only the driver evaluates, and writes to Weights & Biases and TensorBoard."""
+    """Return the settings of a cluster member, which uses share number `slot` of the `slots` shares of its machine's
+    cores, plays no evaluations, and does not write to Weights & Biases or TensorBoard."""
     cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)
     return replace(
         config,
@@ -94,7 +94,7 @@ def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
 
 
 class Reader(Exchange):
-    """Loads the shards' parameters into a `Learner`."""
+    """A `Reader` loads the parameter server's parameters into a `Learner`."""
 
     captures_updates = False
     sync: ShardedSync
@@ -112,19 +112,18 @@ class Reader(Exchange):
         return self.sync
 
 
-MOST = 3  # A process may fail to start at most 3 times in a row.
+MOST = 3  # A process of the cluster run may fail to start at most 3 times in a row.
 OVER_S = 300.0  # Repeated deaths end the run after `OVER_S` seconds without progress.
 MAX_PAUSE_S = 30.0  # A dead process is replaced after at most 30 seconds.
 
 
 def pause_after(deaths: int) -> float:
-    """Return the seconds to wait before a process is replaced, from the number of consecutive deaths."""
+    """Return the seconds to wait before replacing a dead process, by the number of consecutive deaths."""
     return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
 
 
 class Deaths:
-    """Counts the consecutive deaths of one role's processes since a process of the role made progress. A temporary
-    fault of a node may cause several deaths. A process that can never make progress dies each time."""
+    """`Deaths` counts the consecutive deaths of a process and its replacements without progress in between."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -16,11 +16,11 @@ from accel_rl.optim.accumulated import Accumulated, Point, add_
 from accel_rl.optim.optimizer import Optimizer
 
 Answer = Literal["accepted", "stale", "duplicate", "not finite"]
-"""`Answer` is a shard's answer to a push of a gradient. The shard updates its parameters only if it answers `accepted`.
+"""`Answer` is a shard's answer to a pushed gradient. Only after the answer `accepted` are the parameters updated.
 
-`stale` means that the gradient was computed at parameters that are too old or of another epoch. `duplicate` means that
-the shard has already answered the push or a later push of the same learner. `not finite` means that the gradient or the
-learning rate is not finite.
+The answer `stale` means that the gradient was computed at old parameters, or before the shard was restored. The answer
+`duplicate` means that the shard has already received this or a later push of the learner. The answer `not finite` means
+that the gradient or the learning rate is not finite.
 """
 
 
@@ -28,24 +28,22 @@ class Version(NamedTuple):
     """A `Version` identifies one state of a shard's parameters."""
 
     epoch: int
-    """The epoch identifies one start of the shard. Versions of different epochs cannot be compared."""
+    """The epoch identifies one start of a shard. Versions of different epochs cannot be compared."""
     updates: int
-    """The shard's parameters contain `updates` updates."""
+    """The shard's parameters have been updated `updates` times."""
     pushes: int
-    """The shard's parameters contain `pushes` pushes since the epoch began. An accumulated push contains several
-    updates."""
+    """The shard has accepted `pushes` pushes since the epoch began. An accumulated push makes several updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A `Push` is a learner's gradient of one slice of the parameters. A shard makes one update from each `Push`."""
+    """A `Push` is a learner's gradient of one slice of the parameters, from which a shard makes one update."""
 
     learner: str
     sequence: int
-    """`sequence` is the number of the push, counted from 1. A learner's pushes to a shard must arrive in the order of
-    their numbers."""
+    """`sequence` is the number of the push, counted from 1 for each learner and shard."""
     version: Version
-    """The gradient was computed at the version `version` of the parameters."""
+    """`version` is the version of the parameters at which the gradient was computed."""
     learning_rate: float
     gradient: Tensor
 
@@ -65,9 +63,9 @@ class AccumulatedPush:
     learner: str  # `learner` is the name of the learner's machine.
     sequence: int
     version: Version
-    """The accumulated updates began at the version `version` of the parameters."""
+    """`version` is the version of the parameters from which the accumulated updates began."""
     parts: list[Accumulated]
-    """`parts` has the updates of consecutive parts of the slice, whose numbers of updates may differ."""
+    """`parts` has the updates of consecutive parts of the slice of parameters."""
 
     @property
     def size(self) -> int:
@@ -82,21 +80,21 @@ class Pulled:
     """A `Pulled` is a shard's answer to a pull of parameters."""
 
     version: Version
-    parameters: Tensor | None  # The parameters [n] are copied to the host; None if the learner has the newest version.
-    optimizer: dict[str, Any] | None = None  # A requested copy of `Optimizer.state_dict` is in the host's memory.
+    parameters: Tensor | None  # [n] on the host; None if the learner has the newest version
+    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, if requested
 
 
 @dataclass(slots=True)
 class ShardCounts:
-    """`ShardCounts` has the numbers of pushes to a shard, by the shard's answer."""
+    """`ShardCounts` has the number of pushes to a shard for each answer of the shard."""
 
     accepted: int = 0
     stale: int = 0
     duplicates: int = 0
     refused: int = 0
-    """`refused` counts pushes that were not finite."""
+    """`refused` counts pushes with a gradient that is not finite."""
     delay: int = 0
-    """`delay` sums the ages of all accepted pushes; a push's age is the number of other pushes since its version."""
+    """`delay` is the sum of all accepted pushes' ages, in other pushes since a push's version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ _NAMES: dict[Answer | None, str] = {
 
 @dataclass(slots=True)
 class PushCounts:
-    """`PushCounts` has the numbers of a learner's pushes, by the shards' answers. An update is one push to each
+    """`PushCounts` has the number of a learner's pushes for each answer of the shards. An update is one push to each
     shard."""
 
     accepted: int = 0
@@ -139,7 +137,7 @@ class PushCounts:
     """`batches_won` counts batches with a positive reward, while the outlier guard is on."""
 
     def note(self, answer: Answer | None) -> None:
-        """Count a push by the shard's answer. None means that the shard did not answer the push."""
+        """Count a push by the shard's answer, which is None if the shard did not answer."""
         name = _NAMES[answer]
         setattr(self, name, getattr(self, name) + 1)
 
@@ -153,16 +151,15 @@ def _host_copy(x: Tensor) -> Tensor:
 
 
 class Shard:
-    """Applies the pushes of all learners to a slice of the parameters, one after another; the class is not thread-safe.
+    """A `Shard` applies all learners' gradients to its slice of the parameters. The class is not thread-safe.
 
-    A shard starts a new epoch when it is built and when it is restored. Epochs are random numbers, so that a process
-    that replaces a dead shard never repeats an epoch.
+    When a shard is built or restored, it starts a new epoch, which is a random number.
     """
 
     def __init__(self, parameters: Tensor, optimizer: Optimizer, max_delay: int):
         """`parameters` [n] float32 are the initial values, which are copied. `optimizer` is an optimizer of n
-        parameters, on the same device as `parameters`. `max_delay` is the maximum age of a push, in other pushes to the
-        shard since the version of the push."""
+        parameters, on the same device as `parameters`. A push is stale if more than `max_delay` other pushes have
+        arrived since its version."""
         self.optimizer, self.max_delay = optimizer, max_delay
         self._parameters = parameters.detach().clone()
         self._sequences: dict[str, int] = {}
@@ -175,8 +172,7 @@ class Shard:
         return self._parameters.device
 
     def join(self, learner: str) -> int:
-        """Return the last sequence number of a learner, or 0 for a new learner. The learner's next push must have a
-        larger number."""
+        """Return the sequence number of a learner's last push, or 0 for a new learner."""
         return self._sequences.get(learner, 0)
 
     def push(self, push: Push | AccumulatedPush) -> Answer:
@@ -228,7 +224,7 @@ class Shard:
         return Pulled(self.version, _host_copy(self._parameters), state)
 
     def status(self) -> tuple[Version, ShardCounts]:
-        """Return the current version, and the numbers of pushes so far."""
+        """Return the current version of the parameters, and the numbers of pushes so far."""
         return self.version, replace(self.counts)
 
     def snapshot(self) -> Snapshot:
@@ -242,8 +238,8 @@ class Shard:
         )
 
     def restore(self, snapshot: Snapshot) -> Version:
-        """Restore the shard from a snapshot, and start a new epoch. After the restore, all learners pull, because
-        gradients of earlier epochs are stale. Return the shard's new version."""
+        """Restore the shard from a snapshot, and start a new epoch. Gradients of earlier epochs are then stale. Return
+        the shard's new version."""
         self._parameters.copy_(snapshot.parameters)
         self.optimizer.load_state_dict(snapshot.optimizer)
         self._sequences, self.counts = dict(snapshot.sequences), replace(snapshot.counts)
@@ -257,7 +253,7 @@ def _new_epoch() -> int:
 
 def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
     """Join the snapshots of all shards into one state. Parameters and tensors of the optimizer state become vectors
-    [P]. Each number of the optimizer state (a step count) becomes a list with one entry per shard."""
+    [P]. A step count of the optimizer becomes a list with one entry per shard."""
     optimizers = [s.optimizer for s in snapshots]
     return {
         "parameters": torch.cat([s.parameters for s in snapshots]),

@@ -25,7 +25,7 @@ class ShardActor:
     def __init__(self, shard: Shard, threads: int):
         import ray
 
-        # `before_torch` must run before torch is imported, so that the process reuses the freed memory of messages.
+        # The allocator must be configured before torch is imported, so that freed message memory is reused.
         before_torch()
         torch.set_num_threads(threads)
         self._server = ShardServer(shard, ray.util.get_node_ip_address())
@@ -42,8 +42,8 @@ class ShardActor:
 
 
 def transport_to(ray: Any, names: Sequence[str]) -> Transport:
-    """Return a transport to the shards with the given names, for a process that is connected to Ray. Calls reach the
-    shards' actors through sockets, and Ray is used only to find the actors."""
+    """Return a transport to the shards with the given names, for a process that is connected to Ray. Calls are sent
+    through sockets, and Ray is used only to find the shards' actors."""
     return SocketTransport(names, partial(_locate, ray))
 
 
@@ -55,8 +55,7 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
 
 
 class ActorCall:
-    """An `ActorCall` is a driver's call to a shard through Ray, because Ray reports the loss of an actor
-    immediately."""
+    """An `ActorCall` is a call from the driver to a shard through Ray, which reports a lost actor immediately."""
 
     def __init__(self, ray: Any, name: str, ref: Any):
         self._ray = ray
@@ -68,7 +67,7 @@ class ActorCall:
         return bool(ready)
 
     def result(self, timeout_s: float) -> Any:
-        """Wait for the shard's answer; raises ShardUnavailable. An error raised by the shard is raised unchanged."""
+        """Wait for the shard's answer. Raises ShardUnavailable for a lost shard, or an error that the shard raised."""
         exceptions = self._ray.exceptions
         try:
             return self._ray.get(self._ref, timeout=timeout_s)
@@ -81,16 +80,16 @@ class ActorCall:
 
 
 class RayShards:
-    """Starts an actor for each shard, and replaces shards whose process dies. The driver stores the last snapshot of
-    each shard, to restore a shard whose process dies.
+    """`RayShards` starts a Ray actor for each shard, stores the last snapshot of each shard, and restores a shard whose
+    process dies from its snapshot.
 
-    Ray neither repeats a call to a shard nor restarts a shard's actor. A repeated push would be a second update, and a
+    Ray neither repeats calls to a shard nor restarts its actor, because a repeated push would be a second update, and a
     restarted actor would have its initial parameters.
     """
 
     def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run", threads: int = 1):
-        """`shards` have parameters on the host, which are copied to the actors. `run` is the prefix of the actors'
-        names. `threads` is the number of torch's threads in each actor."""
+        """`shards` are copied to Ray actors, whose names begin with `run`. Each actor uses `threads` threads of
+        torch."""
         if any(shard.device.type != "cpu" for shard in shards):
             raise ValueError("shards in other processes have their parameters on the host")
         self._ray = ray
@@ -99,7 +98,7 @@ class RayShards:
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
         self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)
         self.status = [shard.status() for shard in shards]
-        """`status` has the (version, counts) of each shard's last answer."""
+        """The attribute `status` has the last known (version, counts) of each shard."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
 
@@ -112,7 +111,7 @@ class RayShards:
         return ActorCall(self._ray, self.names[i], self._actors[i].call.remote(method))
 
     def transport(self) -> Transport:
-        """Return a transport to the shards, for this process. Other processes call `transport_to` with `names`."""
+        """Return a transport to the shards for this process."""
         return transport_to(self._ray, self.names)
 
     def pids(self) -> list[int]:
@@ -120,8 +119,8 @@ class RayShards:
         return self._ray.get([actor.pid.remote() for actor in self._actors])
 
     def save(self, timeout_s: float) -> list[Snapshot]:
-        """Take a snapshot of each shard within timeout_s, and return the last snapshot of each shard. A shard that is
-        lost or does not answer in time keeps its previous snapshot."""
+        """Take a snapshot of each shard, and return the last snapshot of each shard. A shard that does not answer
+        within timeout_s keeps its previous snapshot."""
         deadline = time.monotonic() + timeout_s
         calls = [self._call(i, "snapshot") for i in range(len(self.names))]
         for i, call in enumerate(calls):
@@ -132,9 +131,8 @@ class RayShards:
         return list(self._snapshots)
 
     def look(self, timeout_s: float) -> list[int]:
-        """Read the shards' answers to the last `status` requests, and send new requests. Replace each shard that is
-        lost or has not answered for timeout_s, and return the replaced shards. The call `look` does not wait for the
-        shards."""
+        """Poll the status of all shards without waiting. Replace each shard that is lost or has not answered for
+        timeout_s, and return the replaced shards."""
         dead, now = [], time.monotonic()
         for i in range(len(self.names)):
             asked = self._asked[i]
@@ -153,15 +151,15 @@ class RayShards:
         return dead
 
     def refresh(self, timeout_s: float) -> None:
-        """Wait for the current `status` of each living shard."""
-        self._asked = [None] * len(self.names)  # Outstanding answers of the shards are older than the restored state.
+        """Wait for a new status (version, counts) of each living shard."""
+        self._asked = [None] * len(self.names)  # Pending answers are older than the restored state.
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):
                 self.status[i] = call.result(timeout_s)
 
     def _replace(self, i: int) -> None:
-        """Start a new actor from the shard's last snapshot, in a new epoch."""
+        """Start a new Ray actor for shard i from the shard's last snapshot."""
         self._ray.kill(self._actors[i])
         # The shard is restored before its actor starts, so that no push arrives before the restore.
         self._shards[i].restore(self._snapshots[i])

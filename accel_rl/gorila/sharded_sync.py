@@ -21,13 +21,13 @@ from accel_rl.optim.optimizer import Optimizer, Rate
 
 
 class _Pull(NamedTuple):
-    number: int  # A pull with a higher number returns newer parameters.
+    number: int  # Pulls are numbered in the order of their requests.
     future: Future
 
 
 class ShardedSync(GradientSync):
-    """Pushes each shard's slice of the gradient to the shard, and pulls parameters. Call `connect` before the first
-    update.
+    r"""`ShardedSync` pushes each shard's slice of the gradient to the shard, and pulls parameters. Call `connect`
+    before the first update.
 
     An update computes the gradient at the last pulled parameters, clips the gradient by the norm of all slices, and
     pushes the slices with the versions of their parameters. A gradient is not pushed if it is not finite or its loss is
@@ -35,7 +35,7 @@ class ShardedSync(GradientSync):
 
         in_flight 0:  backward | push | answers, new parameters | backward | push ...
         in_flight 1:  backward | push | backward | push | backward ...
-                                       \\-- answers, new parameters: taken here if they have arrived, waited for at
+                                       \-- answers, new parameters: taken here if they have arrived, waited for at
                                            the end of the next update
     """
 
@@ -50,11 +50,11 @@ class ShardedSync(GradientSync):
         usual_loss: float = 0.0,
         rewards: Callable[[], Tensor | None] = lambda: None,
     ):
-        """`build_optimizer(n)` builds an optimizer of n parameters on the learner's device, for shards in the learner's
-        process. `learner` is the name by which the shards know the learner's pushes. With `saves_shards`, the learner's
-        checkpoints contain the state of the shards. `usual_loss` is explained in `OutlierGuard`. `rewards` returns the
-        rewards [N] of the current batch, or None; they serve to count which batches the guard discards."""
-        # A GuardedStep is not necessary, because the shards step the optimizer.
+        """`build_optimizer(n)` builds a shard's optimizer of n parameters. `learner` is the name by which the shards
+        know the learner's pushes. With `saves_shards`, the learner's checkpoints contain the state of the shards.
+        `usual_loss` is explained in `OutlierGuard`. `rewards` returns the rewards [N] of the current batch, or None,
+        for counts of the discarded batches."""
+        # The parameter server's shards step the optimizer.
         self.flat = flat
         self.max_norm = max_norm
         self.config = config
@@ -62,12 +62,12 @@ class ShardedSync(GradientSync):
         self.parts = chunks(len(flat.data), config.shards)
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
         self._versions: list[Version | None] = [None] * len(self.parts)
-        self._sequence = 0  # The learner's last push had the sequence number `_sequence`.
-        # Pulls are numbered, and each shard has the number of the last pull that returned parameters.
-        # Each shard has a (push, pull) per unanswered update, with the oldest update first.
+        self._sequence = 0  # sequence number of the learner's last push
+        # Pulls are numbered; `_taken` has each shard's last pull that returned parameters. `_in_flight` has a (push,
+        # pull) per shard for each unanswered update.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
-        # Snapshots of a loaded state wait here until the shards have received them.
+        # loaded snapshots that the shards have not received yet
         self._snapshots: list[Snapshot] | None = None
         self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
         self.skips = SkippedUpdates(torch.device("cpu"))
@@ -79,7 +79,7 @@ class ShardedSync(GradientSync):
     # -- shards ------------------------------------------------------------
 
     def build_shards(self) -> list[Shard]:
-        """Build the shards of the learner's parameters, from the loaded state if a state was loaded."""
+        """Build the shards of the parameter server, from the loaded state if any."""
         shards = [
             Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.delay_limit)
             for p in self.parts
@@ -90,7 +90,7 @@ class ShardedSync(GradientSync):
 
     def connect(self, transport: Transport, publish: bool) -> None:
         """Connect the learner to the shards, and pull all parameters. With `publish`, first restore the shards from the
-        loaded state, if a state was loaded. Raises ValueError if the number of shards differs."""
+        loaded state, if any. Raises ValueError if the number of shards differs."""
         if transport.shards != len(self.parts):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self.parts)} slices")
         self._calls = ShardCalls(transport, self.config.timeout_s)
@@ -107,7 +107,7 @@ class ShardedSync(GradientSync):
         self.refreshed += 1
 
     def pull(self) -> None:
-        """Wait for the newest parameters if in_flight is 0, and otherwise use the parameters that have arrived."""
+        """Pull the newest parameters if in_flight is 0, and otherwise use the parameters that have arrived."""
         if self.config.in_flight:
             self._collect()
         else:
@@ -124,7 +124,7 @@ class ShardedSync(GradientSync):
 
     @property
     def server_updates(self) -> int:
-        """Return the number of updates in the last pulled parameters, counted by the first shard."""
+        """Return the number of updates of the parameter server, as of the last pull from the first shard."""
         version = self._versions[0]
         return version.updates if version is not None else 0
 
@@ -171,8 +171,8 @@ class ShardedSync(GradientSync):
         self.times["sync_s"] += time.monotonic() - began
 
     def _collect(self, most: int | None = None) -> None:
-        """Process the shards' answers to the oldest updates, as far as the answers have arrived. With `most`, wait
-        until at most `most` updates are unanswered."""
+        """Process the shards' answers that have arrived. With `most`, wait until at most `most` updates are
+        unanswered."""
         while self._in_flight:
             oldest = self._in_flight[0]
             must_wait = most is not None and len(self._in_flight) > most
@@ -210,7 +210,7 @@ class ShardedSync(GradientSync):
         return self.state_of([self._calls.ask(shard, "snapshot") for shard in shards])
 
     def state_of(self, snapshots: list[Snapshot]) -> dict[str, Any]:
-        """Return the state of the learner and of the shards. `snapshots` has one snapshot per shard, or is empty."""
+        """Return the state of the learner and of the shards, of which `snapshots` has one snapshot each, or none."""
         shards = from_snapshots(snapshots) if snapshots else {"parameters": self.flat.data}
         return {
             **shards,
@@ -232,28 +232,27 @@ class ShardedSync(GradientSync):
 
 
 WARM_UP = 100
-"""The first WARM_UP losses never count as outliers."""
+"""The first WARM_UP losses of a learner are never outliers."""
 SHARE = 0.001
-"""A new loss has the weight SHARE in the running mean and deviation."""
+"""A new loss has the weight SHARE in the running mean and deviation of the losses."""
 
 
 class OutlierGuard:
-    """Detects outliers by a running mean and standard deviation of |loss| (Nair et al. 2015, section 4.2).
+    """An `OutlierGuard` detects outliers by a running mean and deviation of |loss| (Nair et al. 2015, section 4.2).
 
         |loss| > mean + max(k deviation, usual)
 
-    Nair et al. compute the mean and the deviation over all data that a learner receives, and state neither the number
-    of deviations k ("several") nor the window. In this project, the first losses have equal weights. After 1 / SHARE
-    losses, the weight of older losses decays exponentially. The mean and the deviation include outliers, so that the
-    guard adapts to a lasting change of the loss.
+    Nair et al. state neither the number of deviations k ("several") nor the averaging window. In this project, the
+    first losses have equal weights. After 1 / SHARE losses, the weight of older losses decays exponentially. The mean
+    and the deviation include outliers, so that the guard adapts to a lasting change of the loss.
 
     The amount `usual`, which one surprising reward adds to a loss, is an addition of this project. Without `usual`, the
-    guard would discard rewards if rewards are rare. Without `usual`, after 20,000 updates in Pong with batches of 8,
-    the guard discarded 26 % of the batches with a won point, and 0.6 % of the batches with lost points only.
+    guard would discard rewards if rewards are rare. For example, in Pong (batches of 8, 20,000 updates) the guard
+    discarded 26 % of the batches with a won point, and 0.6 % of the batches with lost points only.
     """
 
     def __init__(self, deviations: float, usual: float = 0.0):
-        """`deviations` is the number k of Nair et al.; with 0 no loss is an outlier."""
+        """An outlier exceeds the mean by `deviations` standard deviations; with 0 no loss is an outlier."""
         self.deviations, self.usual = deviations, usual
         self._seen = 0
         self._mean = 0.0

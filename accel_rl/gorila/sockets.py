@@ -43,7 +43,7 @@ _NONCE = 32  # The random challenge of a connection has 32 bytes.
 
 
 def _plain(x: Any, tensors: list[Any]) -> Any:
-    """Return the JSON of a message, and append the bytes of the message's tensors to `tensors`."""
+    """Convert a message to JSON, and append the message's tensors to `tensors`."""
     if x is None or isinstance(x, (bool, int, float, str)):
         return x
     if isinstance(x, Tensor):
@@ -60,8 +60,7 @@ def _plain(x: Any, tensors: list[Any]) -> Any:
 
 
 def _built(x: Any, s: socket.socket) -> Any:
-    """Convert JSON into a message, as the inverse of `_plain`. Tensors are received in the order in which the JSON
-    names them."""
+    """Convert JSON to a message, as the inverse of `_plain`, and receive the message's tensors from the socket."""
     if isinstance(x, list):
         return [_built(y, s) for y in x]
     if not isinstance(x, dict):
@@ -90,7 +89,7 @@ def send(s: socket.socket, message: Any) -> None:
 
 def receive(s: socket.socket) -> Any:
     """Wait for a message on the socket, and return the message. Tuples in a message are received as lists. Raises
-    OSError for an error or the end of the connection."""
+    OSError if the connection fails or ends."""
     length = _LENGTH.unpack(_receive(s, _LENGTH.size))[0]
     return _built(json.loads(_receive(s, length)), s)
 
@@ -138,7 +137,7 @@ class Endpoint(NamedTuple):
 
 
 class ShardServer:
-    """Executes calls to a shard one after another, in the order in which each connection sends its calls."""
+    """A `ShardServer` executes the calls to a shard one after another."""
 
     def __init__(self, shard: Shard, address: str):
         """The server listens only on the network interface with the address `address`."""
@@ -185,18 +184,17 @@ class ShardServer:
 
 
 Locate = Callable[[str], Endpoint | None]
-"""`Locate` is a function that returns the endpoint of the shard with the given name, or None while the shard has no
-server."""
+"""`Locate` is a function that returns the endpoint of a shard by its name, or None while the shard does not run."""
 CONNECT_S = 10.0
 SILENT_S = 20  # A host counts as lost after `SILENT_S` seconds without data or acknowledgements.
 
 
 class SocketTransport:
-    """Calls shards through one socket connection per shard. One thread per shard sends the calls to the shard and waits
+    """A `SocketTransport` has one socket connection and one thread per shard, which sends calls to the shard and waits
     for the answers.
 
-    If the connection to a shard is lost, the current call is lost. After a lost connection, the next call finds the
-    shard's new address and connects again.
+    If the connection to a shard is lost, the current call fails, and the next call connects again to the shard's new
+    address.
     """
 
     def __init__(self, names: Sequence[str], locate: Locate):
@@ -268,7 +266,7 @@ class _Caller:
                 self._disconnect()
                 request.call.end(error=ShardUnavailable(f"{self.name} is gone: {e}"))
             except Exception as e:
-                self._disconnect()  # The connection is closed, because its remaining bytes are unknown.
+                self._disconnect()  # After a failed call, the connection is in an unknown state.
                 request.call.end(error=e)
             else:
                 if kind == "answer":

@@ -1,5 +1,5 @@
-"""A transport carries the calls of learners to the shards of a parameter server. This module defines the protocol, a
-transport to shards in the same process, and calls that are repeated if they are lost."""
+"""A transport carries the calls of learners to the shards of a parameter server. This module defines the interface, a
+transport to shards in the same process, and calls that are repeated if lost."""
 
 import time
 from collections.abc import Sequence
@@ -13,15 +13,14 @@ Method = Literal["join", "push", "pull", "status", "snapshot", "restore"]
 
 
 class ShardUnavailable(RunError):
-    """A shard did not answer a call, because the shard's process has ended or is too slow. The shard may have executed
-    the unanswered call."""
+    """Raised if a shard did not answer a call in time, or has ended. The shard may have executed the call."""
 
 
 class Future(Protocol):
-    """A `Future` is the answer to a call of a shard, which may not have arrived yet."""
+    """A `Future` is the answer to a call of a shard, which may be pending."""
 
     def done(self) -> bool:
-        """Return whether `result` can return or raise without waiting."""
+        """Return whether the shard's answer has arrived or its call has failed."""
 
     def result(self, timeout_s: float) -> Any:
         """Wait for the shard's answer, and return the answer. Raises ShardUnavailable, with the shard's name, if no
@@ -34,15 +33,15 @@ class Transport(Protocol):
 
     @property
     def shards(self) -> int:
-        """Number of shards."""
+        """Return the number of shards."""
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
-        """Call a method of a shard without waiting for the answer. The caller must not change the tensors of a call
-        before the call has arrived."""
+        """Call a method of a shard without waiting. The tensors in `arguments` must not change until the answer
+        arrives."""
 
 
 class Answered:
-    """`Answered` is a call of a shard that has been executed."""
+    """`Answered` is a `Future` whose call has been executed."""
 
     def __init__(self, value: Any):
         self._value = value
@@ -73,13 +72,13 @@ RETRY_S = 0.05  # A lost call is repeated after RETRY_S seconds.
 
 
 class ShardCalls:
-    """Calls shards through a transport. The run ends if a shard has not answered for timeout_s."""
+    """`ShardCalls` calls shards through a transport, and raises RunError if a shard has not answered for timeout_s."""
 
     def __init__(self, transport: Transport, timeout_s: float):
         self.transport, self._timeout_s = transport, timeout_s
         self._silent_since: list[float | None] = [
             None
-        ] * transport.shards  # Each shard has the time of its first lost call, or None if the shard answers.
+        ] * transport.shards  # time of each silent shard's first lost call
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
         """Call a shard without waiting for the answer."""

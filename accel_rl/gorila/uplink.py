@@ -1,9 +1,8 @@
 """The uplink makes one machine's central parameters act as one learner of a parameter server.
 
 Asynchronous ranks of a machine update the machine's central parameters in locked chunks (Stooke & Abbeel 2018, section
-4.3). The machine pushes its ranks' updates to the shards together, as a rank that makes several local updates pushes
-them (Stooke & Abbeel 2018, appendix A). Each machine sends one message for all its ranks, and the shards contain the
-optimizer's state for all machines.
+4.3). Each machine accumulates its ranks' updates and pushes them together to the parameter server's shards (as in
+Stooke & Abbeel 2018, appendix A). The shards contain the optimizer's state.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from accel_rl.system.errors import ConfigError
 
 
 class _Piece(NamedTuple):
-    """A `_Piece` has consecutive parameters that are in one chunk and in one shard."""
+    """A `_Piece` is a range of parameters within one chunk and one shard."""
 
     chunk: int
     shard: int
@@ -33,21 +32,19 @@ class _Piece(NamedTuple):
 
 
 class _State:
-    """`_State` has all parameters and the optimizer's state, copied chunk by chunk while the ranks continue."""
+    """`_State` is a copy of all parameters and of the optimizer's state."""
 
     def __init__(self, size: int, names: list[str], pieces: int):
         # The vectors [P] are the parameters and the optimizer's state.
         self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}
-        self.numbers: list[dict[str, float]] = [
-            {} for _ in range(pieces)
-        ]  # `numbers` has the scalars of the optimizer's state.
+        self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # scalars of the optimizer's state
 
     def point(self, i: int, piece: _Piece) -> Point:
         state: dict[str, Any] = {name: x[piece.whole] for name, x in self.vectors.items()}
         return Point(state.pop("parameters"), {**state, **self.numbers[i]})
 
     def set(self, i: int, piece: _Piece, point: Point) -> None:
-        """Copy the values of `point` to piece number i."""
+        """Copy parameters and optimizer state, `point`, into piece number i."""
         for name, x in {"parameters": point.parameters, **point.optimizer}.items():
             if isinstance(x, Tensor):
                 self.vectors[name][piece.whole].copy_(x)
@@ -56,7 +53,7 @@ class _State:
 
 
 class Uplink:
-    """Pushes the updates of a machine's central parameters to the shards, and pulls the updates of other machines.
+    """An `Uplink` pushes the updates of a machine's central parameters to the shards, and pulls other updates.
 
         central parameters   o--- updates of the ranks ---o--- more of them ---o--- ...
                              |                            |                    ^
@@ -64,9 +61,8 @@ class Uplink:
                                                           | taken - base       |
         shards               ----------------------------> push -> pull -------/
 
-    Ranks continue to update the central parameters while a push is being sent. The ranks' updates during a push are
-    added to the parameters that the shards return, and are part of the next push. If a shard discards a push, the
-    updates of that push are lost.
+    Ranks update the central parameters also while a push is being sent; these updates are added to the parameters that
+    the shards return, and belong to the next push. If a shard discards a push, its updates are lost.
     """
 
     def __init__(self, central: Central, optimizer: Optimizer, config: ParameterServerConfig, learner: str):
@@ -86,19 +82,17 @@ class Uplink:
         self._slices = chunks(size, config.shards)
         self._pieces = list(_pieces(central.parts, self._slices))
         self._base, self._taken, self._pulled = (_State(size, list(decay), len(self._pieces)) for _ in range(3))
-        self._base_updates = [0] * len(central.parts)  # Counts the updates in the base values of each chunk.
+        self._base_updates = [0] * len(central.parts)  # number of updates of each chunk's base
         self._taken_updates = [0] * len(central.parts)
-        self._versions: list[Version] = []  # `_versions` has the version of each shard's base values.
-        self._sequence = 0  # The uplink's last push had the sequence number `_sequence`.
-        self._sent: list[tuple[Future, Future]] | None = (
-            None  # Each shard has a (push, pull); None means that no push is in flight.
-        )
+        self._versions: list[Version] = []  # version of each shard's base
+        self._sequence = 0  # sequence number of the last push
+        self._sent: list[tuple[Future, Future]] | None = None  # (push, pull) per shard; None without an unanswered push
         self.counts = PushCounts()
         self.bytes_moved = 0
 
     def connect(self, transport: Transport) -> None:
-        """Connect the machine to the shards. The central parameters and the central optimizer state are overwritten by
-        those of the shards. Raises ValueError if the number of shards differs."""
+        """Connect the machine to the shards, and copy the shards' parameters and optimizer state to the central
+        parameters. Raises ValueError if the number of shards differs."""
         if transport.shards != len(self._slices):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self._slices)} slices")
         self._calls = ShardCalls(transport, self._config.timeout_s)
@@ -118,16 +112,15 @@ class Uplink:
         return self._versions[0].updates + self._central.updates(0) - self._base_updates[0]
 
     def look(self) -> None:
-        """Process the shards' answers to the last push if they have arrived. After the answers, `look` starts a new
-        push if the machine has made enough new updates. `look` waits only for a lost shard, and raises RunError if the
-        shard does not return."""
+        """Process the shards' answers to the last push if they have arrived, and then push if the machine has made
+        enough updates. Raises RunError if a lost shard is not replaced in time."""
         if self._sent is not None and all(push.done() and pull.done() for push, pull in self._sent):
             self._take_answers()
         if self._sent is None and self._new_updates() >= self._config.push_updates:
             self._push()
 
     def flush(self) -> None:
-        """Push all updates after the ranks have ended, and wait for the answers."""
+        """At the run's end, push the remaining updates and wait for the shards' answers."""
         if self._sent is not None:
             self._take_answers()
         if self._new_updates():
@@ -162,7 +155,7 @@ class Uplink:
         for shard, (push, pull) in enumerate(sent):
             answer = self._calls.answer(shard, push)
             self.counts.note(answer)
-            keeps.append(answer != "not finite")  # A gradient that is not finite would spoil later updates.
+            keeps.append(answer != "not finite")  # Updates that are not finite must not be added again.
             pulled.append(self._calls.answer(shard, pull) or self._calls.ask(shard, "pull", None, True))
         self._note_pulled(pulled)
         for k in range(len(self._central.parts)):
@@ -180,9 +173,8 @@ class Uplink:
         self.bytes_moved += self._bytes_of(self._slices[-1].stop)
 
     def _publish(self, k: int, keeps: list[bool]) -> None:
-        """Write the shards' state to chunk k, and add the updates that the ranks made since the last push was prepared.
-        The caller must hold the chunk's lock. `keeps` determines for each shard whether the ranks' updates since the
-        push are kept."""
+        """Write the shards' state to chunk k of the central parameters, plus the ranks' updates since the last push for
+        the shards in `keeps`. The caller must hold the chunk's lock."""
         updates = self._central.updates(k) - self._taken_updates[k]
         spare, numbers = self._central.spare(k), dict[str, float]()
         for i, piece in self._pieces_of(k):
@@ -202,7 +194,7 @@ class Uplink:
         return 4 * parameters * (1 + len(self._decay))
 
     def _rebase(self) -> None:
-        """Use the shards' state as the base of the next push."""
+        """The next push contains the updates since the shards' current state."""
         self._base, self._pulled = self._pulled, self._base
         self._base_updates = list(self._taken_updates)
 
@@ -210,13 +202,12 @@ class Uplink:
         return ((i, piece) for i, piece in enumerate(self._pieces) if piece.chunk == k)
 
     def _current(self, piece: _Piece) -> Point:
-        """Return views of the central state of a piece. The caller must hold the chunk's lock."""
+        """Return views of a piece's central parameters and optimizer state. The caller must hold the chunk's lock."""
         return Point(*self._central.read(piece.chunk)).part(piece.in_chunk)
 
 
 def _pieces(parts: list[slice], slices: list[slice]) -> Iterator[_Piece]:
-    """Split the parameter vector wherever a chunk or a shard begins, so that each piece is in one chunk and one
-    shard."""
+    """Split the parameters into pieces, each of which is within one chunk and one shard."""
     for k, chunk in enumerate(parts):
         for s, shard in enumerate(slices):
             begin, end = max(chunk.start, shard.start), min(chunk.stop, shard.stop)

@@ -1,1 +1,1 @@
-"""Compiled CPU kernels are behind one dispatch. If the kernels are not compiled, torch computes the same results."""
+"""This package calls compiled CPU kernels, or torch operations with the same results if kernels are not compiled."""

@@ -1,4 +1,4 @@
-"""Convolutions, with or without a ReLU, choose their implementation here."""
+"""This module chooses the implementation of each convolution, with or without a ReLU."""
 
 import torch
 import torch.nn.functional as F
@@ -25,15 +25,15 @@ def conv2d(
     """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`; with `of_bytes`, x is divided
     by 255.
 
-    `x` is [N, C, H, W], or stacks of uint8 frames that are not gathered, `weight` [D, C, k, k] and `bias` [D]; the
-    result [N, D, rows, columns] is channels-last in memory. The weights are multiplied by 1/255 instead of the pixels,
-    since there are fewer weights than pixels.
+    `x` is [N, C, H, W], or uint8 `FrameStacks`, `weight` [D, C, k, k] and `bias` [D]; the result [N, D, rows, columns]
+    is channels-last in memory. The weights are multiplied by 1/255 instead of the pixels, because there are fewer
+    weights than pixels.
     """
     if conv_u8.supports(x, weight, stride, padding):
         return conv_u8.conv_u8(x, weight, bias, relu)
     x = x.gather() if isinstance(x, FrameStacks) else x
     if x.device.type == "cpu" and x.dtype == torch.float32 and conv_bf16_amx.multiplies_bfloat16():
-        x = x.to(torch.bfloat16)  # Autocast runs norms in float32.
+        x = x.to(torch.bfloat16)  # Under autocast, norm layers return float32.
     if conv_bf16_amx.supports(x, weight, stride, padding):
         return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding, relu)
     if conv_f32_winograd.supports(x, weight, stride, padding):
@@ -45,18 +45,18 @@ def conv2d(
 def _conv2d_by_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     if not weight.is_cpu:
         return conv2d_on_gpu(x, weight, bias, stride, padding)
-    if x.dtype == torch.uint8:  # Convolutions train 1.4 times as fast on channels-last memory.
+    if x.dtype == torch.uint8:  # Training is 1.4 times as fast with channels-last memory.
         x = x.to(_input_dtype(weight), memory_format=torch.channels_last)
     return F.conv2d(x, weight, bias, stride, padding)
 
 
-BLOCK = 4  # pixels
+BLOCK = 4  # edge of a block, in pixels
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """Compute conv2d in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). Frames
-    of uint8 stay [N, C, H, W] if they are multiplied in float32. In other precisions, blocks of 4x4 pixels become
-    channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels."""
+    """Compute conv2d in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). In
+    float32, frames of uint8 stay [N, C, H, W]. In other precisions, blocks of 4x4 pixels become channels, so that an
+    8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels."""
     if x.dtype != torch.uint8:
         return F.conv2d(x, weight, bias, stride, padding)
     dtype = _input_dtype(weight)
@@ -69,7 +69,7 @@ def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding:
 
 def pixel_blocks(x: Tensor) -> Tensor:
     """Rearrange the pixels of x [N, C, H, W] uint8 into blocks [N, 16 C, H / 4, W / 4], channels-last in memory.
-    Channel 16 c + 4 i + j is pixel (i, j) of the blocks of channel c. Four pixels of a row are copied as one word."""
+    Channel 16 c + 4 i + j is pixel (i, j) of the blocks of channel c."""
     N, C, H, W = x.shape
     words = x.contiguous().view(torch.int32).view(N, C, H // BLOCK, BLOCK, W // BLOCK)
     blocks = words.permute(0, 2, 4, 1, 3).contiguous().view(torch.uint8)
@@ -84,6 +84,6 @@ def weight_blocks(weight: Tensor) -> Tensor:
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:
-    """Return the dtype to which uint8 frames are converted. The numbers 0 to 255 are also exact in bfloat16."""
+    """Return the dtype to which uint8 frames are converted. In bfloat16, the numbers 0 to 255 are exact."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

@@ -1,4 +1,4 @@
-"""Convolutions in bfloat16, with or without a ReLU, are compiled for a CPU's tile registers (AMX)."""
+"""This module has convolutions in bfloat16, with or without a ReLU, compiled for a CPU's tile registers (AMX)."""
 
 import functools
 from dataclasses import dataclass
@@ -44,8 +44,8 @@ def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding:
     255.
 
     `x` is [N, C, H, W] uint8, or bfloat16 channels-last, and `weight` [D, C, k, k] and `bias` [D] are float32; the
-    result [N, D, rows, columns] bfloat16 is channels-last in memory. Factors are rounded to bfloat16, and sums and the
-    weight's gradient are float32.
+    result [N, D, rows, columns] bfloat16 is channels-last in memory. Inputs and weights are rounded to bfloat16; sums
+    and the weight's gradient are float32.
     """
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
     result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding, relu)
@@ -94,16 +94,15 @@ _last: dict[
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
     """Return the weight in bfloat16 in two orders: the order of the weight, and the order of tile registers. The packed
-    weight is cached, since the weight stays the same over the steps of a rollout. Comparing weights takes a tenth of
-    the time of packing them."""
+    weight is cached, because acting uses the same weight at every step of a rollout."""
     D, C, k, _ = weight.shape
     kept = _last.get(weight.data_ptr())
     if kept is not None and torch.equal(kept[0], weight):
         return kept[1]
-    # The factor 1/255 is applied to the weights, because there are fewer weights than pixels.
+    # There are fewer weights than pixels to divide by 255.
     numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
     packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
-    if len(_last) >= 32:  # The oldest entries may belong to networks that no longer exist.
+    if len(_last) >= 32:  # Old entries may belong to networks that no longer exist.
         _last.clear()
     _last[weight.data_ptr()] = weight.detach().clone(), packed
     return packed
@@ -118,7 +117,7 @@ class _Order:
     """`forward` indexes the weight in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of a product's right
     operand."""
     back: Tensor
-    """`back` is an index for the transpose of each tap, or empty for byte inputs, which have no gradient."""
+    """`back` indexes the transposed weight of each tap. It is empty for byte inputs, which have no gradient."""
     gradient: Tensor
     """`gradient` has the position of each weight's gradient in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
     inner]."""

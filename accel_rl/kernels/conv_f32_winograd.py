@@ -1,5 +1,5 @@
-"""Convolutions in float32 by Winograd's algorithms, with or without a ReLU, are compiled for AVX-512. Winograd's
-algorithms need at most half the multiplications of a direct convolution."""
+"""This module has float32 convolutions for AVX-512 by Winograd's algorithms, which need at most half the
+multiplications of a direct convolution."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ class _ConvF32(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight, out = ctx.saved_tensors
         C, H, W, D, _, _, _ = ctx.geometry
-        # The result is not copied if the next layer works on channels-last memory.
+        # makes no copy if the next layer is channels-last
         grad = grad.permute(0, 2, 3, 1).contiguous()
         d_x = torch.empty(len(x), H, W, C) if ctx.needs_input_grad[0] else None
         d_weight, d_bias = torch.empty(weight.shape), torch.empty(D)

@@ -1,4 +1,4 @@
-"""The convolution of uint8 frames in the first layer of a network, with or without a ReLU, is compiled for AVX-512."""
+"""This module has a network's first convolution, of uint8 frames, compiled for AVX-512."""
 
 from typing import Any
 
@@ -12,8 +12,7 @@ from accel_rl.kernels.native import call
 
 
 def in_planes(pictures: Tensor) -> Tensor:
-    """Return pictures [N, S, H, W], each contiguous. The pictures need not be adjacent in memory, for example in
-    windows of a replay."""
+    """Return pictures [N, S, H, W], each of which is contiguous in memory."""
     return pictures if _has_planes(pictures) else pictures.contiguous()
 
 
@@ -27,7 +26,7 @@ KERNEL, STRIDE = 8, 4
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
     """Return whether `conv_u8` supports the arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with stride
-    4, and output channels in multiples of 16. Stacks that are not gathered are supported only without gradients."""
+    4, and output channels in multiples of 16. `FrameStacks` are supported only without gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
         return False
@@ -77,7 +76,7 @@ class _ConvU8(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         obs, out = ctx.saved_tensors
         _, stack, _, _, channels = ctx.size
-        # The result is not copied if the next layer works on channels-last memory.
+        # makes no copy if the next layer is channels-last
         grad = grad.permute(0, 2, 3, 1).contiguous()
         d_weight, d_bias = grad.new_empty(channels, stack, KERNEL, KERNEL), grad.new_empty(channels)
         tensors = obs, obs.stride(0), grad, out, d_weight, d_bias

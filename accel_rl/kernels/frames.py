@@ -1,4 +1,4 @@
-"""Stacks of frames are computed by index arithmetic over a sequence in which each frame is stored once."""
+"""Stacked frames are computed from a sequence in which each frame is stored once."""
 
 import functools
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ WORD = 8  # A machine word has 8 bytes.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameStacks:
-    """`FrameStacks` describes observations by the positions of their frames, which are not gathered yet.
+    """`FrameStacks` describes observations by the positions of their frames, which are not copied.
 
-    `frames` are [R, B, *frame_shape], `t` and `b` [N] int64, and `age` [N] uint8, as in `gather_stacks`. Some layers
-    read the frames in place, and accept a FrameStacks instead of a tensor [N, stack, *frame_shape]. Layers that cannot
-    read the frames in place call `gather`.
+    `frames` are [R, B, *frame_shape], `t` and `b` [N] int64, and `age` [N] uint8, as in `gather_stacks`. Some network
+    layers accept a FrameStacks instead of a tensor [N, stack, *frame_shape], and read the frames in place; other layers
+    call `gather`.
     """
 
     frames: Tensor
@@ -50,11 +50,11 @@ class FrameStacks:
 
 
 def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int) -> Tensor:
-    """Return the observation at each cell: the `stack` newest frames, oldest first.
+    """Return observations of the `stack` newest frames, oldest first.
 
     `frames` are [R, B, *frame_shape]. The newest frame of cell (t [N], b [N]) is in row t + stack - 1. `age` [N] uint8
-    is the number of steps since the episode's first frame (saturating). Returns observations [N, stack, *frame_shape],
-    or [N, *frame_shape] with stack 1, in which frames from before the episode are zeros.
+    is the number of steps since the episode's first frame, up to a maximum. Returns observations [N, stack,
+    *frame_shape], or [N, *frame_shape] with stack 1, in which frames from before the episode are zeros.
     """
     if stack == 1:
         return frames[t, b]
@@ -69,12 +69,12 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 
 
 def _gather(stacks: FrameStacks) -> Tensor:
-    """Compute `gather_stacks` by torch operations, without synchronising with a GPU. A GPU copies one element per
-    index, so frames whose size is a multiple of a word are copied by words."""
+    """Compute `gather_stacks` by torch operations, without synchronising with a GPU. On a GPU, frames are copied by
+    words if possible."""
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
-    lags = torch.arange(S, device=frames.device)  # The newest frame has lag S - 1.
+    lags = torch.arange(S, device=frames.device)  # The oldest frame has lag 0.
     before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
     words = _words(frames)
     if words is None:
@@ -86,8 +86,7 @@ def _gather(stacks: FrameStacks) -> Tensor:
 
 
 def _words(frames: Tensor) -> Tensor | None:
-    """View frames [R, B, *frame_shape] as words [R * B, words of a frame], or return None if their memory does not
-    allow a view."""
+    """View frames [R, B, *frame_shape] as words [R * B, words of a frame], or return None if a view is impossible."""
     size = frames[0, 0].nbytes
     if not frames.is_contiguous() or size % WORD or frames.storage_offset() * frames.element_size() % WORD:
         return None
@@ -95,15 +94,15 @@ def _words(frames: Tensor) -> Tensor | None:
 
 
 def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> FrameStacks:
-    """Return the observations of T successive steps of neighbouring environments, time-major. From frames [R, B,
-    *frame_shape] and age [.., B], steps t .. t + T - 1 of environments b become [T * n, stack, *frame_shape]."""
+    """Return the observations [T * n, stack, *frame_shape] of steps t .. t + T - 1 of the environments b, from frames
+    [R, B, *frame_shape] and age [.., B]."""
     cells = _cells(T, *b.indices(frames.shape[1]), frames.device)
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
 
-# Every rollout needs the same index of cells, and building the index takes as long as copying some stacks.
+# Every rollout needs the same indices.
 @functools.lru_cache(1024)
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the cells (t, b), [T * n] each, of the first T steps."""
+    """Return the indices (t, b), [T * n] each, of the first T steps of environments start .. stop - 1."""
     rows, columns = torch.arange(T, device=device), torch.arange(start, stop, step, device=device)
     return rows.repeat_interleave(len(columns)), columns.repeat(T)

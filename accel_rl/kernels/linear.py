@@ -1,4 +1,4 @@
-"""Fully connected layers choose an implementation, and the memory of the gradient."""
+"""This module chooses the implementation of each fully connected layer, and the memory of its gradient."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
-MAX_ROWS = 64  # limit of src/nn/linear_small_batch.h
+MAX_ROWS = 64  # maximum batch size of src/nn/linear_small_batch.h
 MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, a CPU library is as fast.
 
 
@@ -39,8 +39,8 @@ def _is_plain(x: Tensor) -> bool:
 
 
 FEW = range(16, 48)
-"""For medium batch sizes, a CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x W', whose
-rows are bitwise identical for any batch size and number of threads."""
+"""For batch sizes in `FEW`, a CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x W',
+whose rows do not depend on the batch size and the number of threads."""
 
 
 def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -48,8 +48,7 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     [N, G].
 
     If the weight has the attribute `flat_grad` (set by `FlatParameters`), backward writes the gradient there, and
-    autograd uses this memory as `weight.grad` without a copy. If a loss uses a weight twice, autograd allocates its
-    gradient.
+    autograd uses this memory as `weight.grad` without a copy.
     """
     is_autocast = torch.is_autocast_enabled(x.device.type) or x.dtype != weight.dtype
     if is_autocast or x.dim() != 2 or native.is_left_out():
@@ -78,8 +77,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _GradInPlace(torch.autograd.Function):
-    """`_GradInPlace` is a linear layer whose backward pass writes the weight's gradient in place. `parameter` is the
-    same weight inside a tuple, so that autograd does not track the reference."""
+    """`_GradInPlace` is a linear layer whose backward pass writes the weight's gradient into the flat gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, parameter: tuple[Tensor]) -> Tensor:
@@ -93,7 +91,7 @@ class _GradInPlace(torch.autograd.Function):
         (x, weight), (parameter,) = ctx.saved_tensors, ctx.parameter
         is_only_use = parameter.pending_uses == 1 and parameter.grad is None
         parameter.pending_uses = max(parameter.pending_uses - 1, 0)
-        # Autograd stores a view without other references directly, instead of copying the view.
+        # Autograd does not copy a view without other references.
         d_weight = parameter.flat_grad.view_as(weight) if is_only_use else torch.empty_like(weight)
         torch.mm(grad.t(), x, out=d_weight)
         return grad.mm(weight) if ctx.needs_input_grad[0] else None, d_weight, grad.sum(0), None

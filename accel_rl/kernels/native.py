@@ -23,8 +23,7 @@ _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
 
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
-    """Context manager without compiled kernels, in which torch computes every layer in the same way for all batch
-    sizes. The export of a network uses `left_out`, so that the network consists of torch operations only."""
+    """Context manager in which torch operations replace the compiled kernels, for example to export a network."""
     token = _left_out.set(True)
     try:
         yield
@@ -37,8 +36,7 @@ def is_left_out() -> bool:
 
 
 def compiled() -> ModuleType | None:
-    """Return the extension module, or None inside `left_out`, or if the extension was not compiled, which is logged
-    once."""
+    """Return the compiled extension, or None inside `left_out` or if it was not compiled (logged once)."""
     if _left_out.get():
         return None
     try:
@@ -54,7 +52,7 @@ def compiled() -> ModuleType | None:
 
 
 def required() -> ModuleType:
-    """Return the extension module, for kernels whose `supports` has confirmed that the module exists."""
+    """Return the compiled extension, which must exist."""
     module = compiled()
     assert module is not None
     return module
@@ -70,8 +68,7 @@ def _team() -> int:
 
 
 Observe = Callable[[str, list[Any], tuple[Any, ...]], None]
-"""`Observe` is a function of (kernel name, numbers passed to the kernel, Python arguments from which the numbers were
-made)."""
+"""`Observe` is a function (kernel's name, numbers passed to the kernel, arguments in Python)."""
 
 
 class _Thread(threading.local):
@@ -82,8 +79,7 @@ _thread = _Thread()
 
 
 def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
-    """Call a compiled kernel with numbers, tuples of numbers, and tensors. A tensor is passed as its address, and None
-    as 0."""
+    """Call a compiled kernel. Tensors are passed as addresses, None as 0, and tuples as their numbers."""
     numbers = [_number(a) for a in arguments]
     getattr(module, kernel)(*numbers)
     if _thread.observe is not None:

@@ -1,4 +1,5 @@
-"""A batch of transitions is gathered by one operator: a Triton kernel on CUDA, and torch operations elsewhere."""
+"""One operator gathers a batch of transitions from the replay: a Triton kernel on CUDA, or torch operations on a
+CPU."""
 
 import importlib.util
 from collections.abc import Callable
@@ -36,7 +37,7 @@ def gather_transitions(
     reward_clip: float,
     cell: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The operator calls `ring_arrays.gather`, and its results share no memory."""
+    """Operator that calls `ring_arrays.gather`, with results that share no memory."""
     ring = RingArrays(frames, finals, age, action, reward, flags, final, B, stack, n, gamma, reward_clip)
     return gather(ring, cell)
 

@@ -1,9 +1,8 @@
-"""The Triton kernel of this module gathers a batch of transitions. This module is imported only for a CUDA device, or
-to compile the kernel.
+"""This module has a Triton kernel that gathers a batch of transitions from the replay on a GPU.
 
-One program copies one frame of one observation of sample i, which is frame j of obs_tm1 (j < STACK) or of obs_t. Each
-program iterates over the n steps of its sample. The first program of a sample also stores the return, the discount and
-the action.
+Each program of the kernel copies one frame of one sample: frame j of obs_tm1 (j < STACK), or of obs_t. To find the end
+of the transition, a program iterates over the sample's n steps. A sample's first program also stores the return, the
+discount and the action.
 """
 
 import torch
@@ -27,15 +26,15 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     size, B, gamma, clip,
     STACK: tl.constexpr, STEPS: tl.constexpr, CLIPS: tl.constexpr, WORDS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """`frames` and `finals` are arrays of words, with WORDS words per frame. `size` is the number of cells, and B the
-    number of cells per row."""
+    """`frames` and `finals` are arrays of words, with WORDS words per frame. The ring has `size` cells, in rows of B
+    cells."""
     i = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1)
     first = tl.load(cell + i)
-    last = first  # The transition ends after step `last`.
+    last = first  # `last` is the transition's last step.
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
-    if CLIPS:  # The nested comparisons keep NaN.
+    if CLIPS:  # Clipping by comparisons preserves NaN.
         total = tl.where(total > clip, clip, tl.where(total < -clip, -clip, total))
     discount = tl.where((flag & TERMINATED) != 0, 0.0, gamma)
     goes_on = (flag & STOPS) == 0
@@ -54,8 +53,8 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     tl.store(discount_t + i, discount, mask=j == 0)
     tl.store(a_tm1 + i, tl.load(action + first % size).to(tl.int64), mask=j == 0)
 
-    is_next = j >= STACK  # If true, frame j belongs to the next observation.
-    lag = STACK - 1 - j % STACK  # The newest frame has lag 0.
+    is_next = j >= STACK  # Frame j belongs to obs_t.
+    lag = STACK - 1 - j % STACK  # lag 0: newest frame
     known = tl.load(age + tl.where(is_next, last, first) % size).to(tl.int32) + is_next.to(tl.int32)
     shown = lag <= known
     slot = tl.load(final + last % size).to(tl.int64)

@@ -1,4 +1,4 @@
-"""A frame ring consists of arrays from which torch operations gather transitions."""
+"""The replay's ring consists of arrays, from which torch operations gather transitions."""
 
 from typing import NamedTuple
 
@@ -12,21 +12,20 @@ Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 class RingArrays(NamedTuple):
     """`RingArrays` has the arrays of `size` cells, with B cells per row, and the settings of n-step returns
-    (`replays.returns`). Cell c is stored at index c modulo size. The next step of the same environment is cell c +
-    B."""
+    (`replays.returns`). Cell c is at index c modulo `size`, and cell c + B is the next step of the same environment."""
 
     frames: Tensor
-    """`frames` [size, *frame_shape] is the newest frame of the observation before the step."""
+    """`frames` [size, *frame_shape] has, for each step, the newest frame of the observation before the step."""
     finals: Tensor
     """`finals` [slots, *frame_shape] has the last frames of episodes."""
     age: Tensor
-    """[size] uint8 is the number of steps since the episode's first frame, saturating."""
+    """`age` [size] uint8 is the number of steps since the episode's first frame, up to a maximum."""
     action: Tensor
     """`action` [size] is uint8 or int16."""
     reward: Tensor
-    """[size] float32, raw."""
+    """`reward` [size] float32 is not clipped."""
     flags: Tensor
-    """[size] uint8 has the bits TERMINATED, ENDED, VALID, SAMPLEABLE."""
+    """`flags` [size] uint8 has the bits TERMINATED, ENDED, VALID and SAMPLEABLE."""
     final: Tensor
     """`final` [size] int32 is the slot in `finals` of the episode that ended at the cell, or negative if no episode
     ended."""
@@ -45,11 +44,11 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
     """Gather the n-step transitions that begin at cells [N], which must be sampleable, without waiting for a GPU. With
     `may_overlap`, the two observations may be views of the same memory, which is faster."""
     r_t, discount, goes_on = _step(ring, cell)
-    last = cell  # The transition ends after step `last`.
+    last = cell  # `last` is the transition's last step.
     for k in range(1, ring.n):
         step = cell + k * ring.B
         reward, more, then_goes_on = _step(ring, step)
-        # torch.where is used, not a product, because a cell after the episode may contain NaN.
+        # Cells after the episode's end may contain NaN.
         r_t = r_t + torch.where(goes_on, discount * reward, 0)
         last = torch.where(goes_on, step, last)
         discount = torch.where(goes_on, discount * more, discount)
@@ -59,7 +58,7 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
 
 
 def _step(ring: RingArrays, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (clipped reward, discount, whether the return continues) of single steps, [N] each."""
+    """Return (clipped reward, discount, whether the episode continues) of the steps in cells [N]."""
     at = ring.at(cell)
     reward, flags = ring.reward[at], ring.flags[at]
     if ring.reward_clip:
@@ -93,14 +92,14 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
 
 def _take(ring: RingArrays, cell: Tensor) -> Tensor:
     """Return the frames [..., *frame_shape] of cells [...]."""
-    # index_select copies whole frames, whereas indexing with a tensor copies single bytes.
+    # index_select copies whole frames, and indexing single bytes.
     return ring.frames.index_select(0, ring.at(cell).flatten()).view(*cell.shape, *ring.frames.shape[1:])
 
 
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
-    """Set the frames of obs [N, S, ...] from before the episode to zero in place, by lags [S] and age [N]."""
+    """Set frames of `obs` [N, S, ...] to zero, in place, if their lag [S] exceeds the episode's age [N]."""
     before = lags > age[:, None]
-    if not obs.is_cpu:  # nonzero is avoided, because it would wait for the GPU.
+    if not obs.is_cpu:  # nonzero would wait for the GPU.
         obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
         return
     n, lag = before.nonzero(as_tuple=True)
@@ -109,8 +108,8 @@ def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
 
 
 def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
-    """Replace, in place, the next episode's first frame by the last frame of the ended episode. `newest` [N,
-    *frame_shape] are the newest frames, and `final` [N] the slots of the last frames."""
+    """Where an episode ended, replace the next episode's first frame, in place, by the ended episode's last frame.
+    `newest` [N, *frame_shape] are the newest frames, and `final` [N] the slots of the last frames."""
     ended = final >= 0
     if not newest.is_cpu:
         frames = ring.finals.index_select(0, final.clamp(min=0))

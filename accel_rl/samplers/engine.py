@@ -66,7 +66,7 @@ class Engine(Protocol):
         processes, by default all of the group's workers. `GroupStepper` explains step indices."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one group of environments has finished all but its last `ahead` requested steps; return the
+        """Wait until a group of environments has finished all but the last `ahead` requested steps; return the
         group."""
 
     def is_ready(self, group: int) -> bool:

@@ -1,1 +1,1 @@
-"""Acting and updates are recorded once and replayed without Python, with the results of the plain run."""
+"""The kernel calls of acting and updates are recorded once and replayed without Python, with identical results."""

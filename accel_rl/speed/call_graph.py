@@ -1,4 +1,4 @@
-"""Calls of compiled kernels are recorded once and then replayed in one call, without Python between the kernels."""
+"""The calls of compiled kernels are recorded once and then replayed together, without Python between the kernels."""
 
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,19 +14,19 @@ _ALLOCATIONS = ("empty", "new_empty", "empty_strided", "empty_like")
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A recorded call has the kernel's name and the arguments in the order of the kernel's C++ signature, with tensors
-    as addresses."""
+    """A `CallRecord` is a recorded kernel call: the kernel's name, and its arguments in the order of the C++ signature,
+    with tensors as addresses."""
 
     kernel: str
     arguments: tuple[int, ...]
 
 
 class CallRecorder(TorchDispatchMode):
-    """Records every kernel that the thread calls through `call` while the recorder is active.
+    """A `CallRecorder` records every kernel that the thread calls through `kernels.native.call` while the recorder is
+    active.
 
-    `unsupported` contains the names of torch operations that computed values while the recorder was active. Views and
-    allocations are allowed, but any other torch operation would be missing from the replay. The recorder references the
-    tensors that the kernels read or wrote.
+    `unsupported` contains the names of torch operations that computed values while the recorder was active. A replay
+    would omit these operations, so only views and allocations are allowed.
     """
 
     def __init__(self) -> None:
@@ -38,8 +38,7 @@ class CallRecorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Return False, because otherwise torch would import torch._dynamo, which takes seconds, to hide
-        `__torch_dispatch__`."""
+        """Return False, so that torch does not import torch._dynamo, which takes seconds."""
         return False
 
     def __enter__(self) -> "CallRecorder":

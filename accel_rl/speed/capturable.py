@@ -1,10 +1,8 @@
-"""Lists the agents and modules whose inference may be captured and replayed without calling Python. Only registered
-classes are captured.
+"""This module lists the classes of agents and network modules whose inference may be captured and replayed without
+Python.
 
-A captured act repeats only the kernel calls, so the agent and every module of its network must not count, log or draw
-random numbers during a step. The built-in classes in this file satisfy the conditions for capture. A subclass that
-inherits `act` or `forward` is captured like its parent; a subclass with its own method is captured only if the subclass
-is registered.
+A replay repeats only kernel calls, so a registered agent or module must not count, log or draw random numbers during a
+step. A subclass that overrides `act` or `forward` is captured only if it is registered itself.
 """
 
 import logging
@@ -29,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Same:
-    """A `Same` is equal to another key only if both refer to the same object. The key keeps the object alive."""
+    """A `Same` is a key that compares objects by identity, and holds a reference to its object."""
 
     def __init__(self, value: object):
         self.value = value
@@ -46,7 +44,7 @@ _MODULES: set[type[nn.Module]] = {
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, NormedReLU,
 }  # fmt: skip
-# Maps each agent class to the state on which `act` depends, other than observations, uniform numbers and parameters.
+# Maps each agent class to a function that returns further values on which `act` depends.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     CategoricalPolicyAgent: lambda agent: agent.greedy,
     RecurrentPolicyAgent: lambda agent: agent.greedy,
@@ -57,7 +55,7 @@ _AGENTS: dict[type, Callable[[Any], Hashable]] = {
 
 
 def register_module(cls: type[nn.Module]) -> type[nn.Module]:
-    """Decorate a module class whose forward pass only calls kernels and depends only on its input and parameters."""
+    """Class decorator for modules whose forward pass only calls kernels, and depends only on input and parameters."""
     _MODULES.add(cls)
     return cls
 
@@ -70,7 +68,7 @@ def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda age
 
 
 def acting(agent: Agent) -> Any:
-    """Return the agent whose `act` is called: the `wrapped` agent if `agent` is a wrapper that only replaces
+    """Return the agent whose `act` selects actions: `agent`, or the agent inside a wrapper that only replaces
     parameters."""
     return getattr(agent, "wrapped", agent)
 
@@ -95,8 +93,8 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
-    """Return the nearest registered class that `cls` equals, or from which `cls` inherits all of `methods`, or None if
-    no such class exists."""
+    """Return `cls` if it is registered, or else the registered class from which `cls` inherits all of `methods`, or
+    None."""
     base = next((c for c in cls.__mro__ if c in classes), None)
     if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
         return None
@@ -104,8 +102,7 @@ def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -
 
 
 def hook_of(model: nn.Module) -> str | None:
-    """Return a description of the network's first hook, since a replay would not call hooks, or None if the network has
-    no hook."""
+    """Return a description of the network's first hook, which a replay would not call, or None without hooks."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
     for name, m in model.named_modules():
@@ -115,14 +112,14 @@ def hook_of(model: nn.Module) -> str | None:
 
 
 class Eligibility:
-    """Decides whether the current agent may be captured, and identifies captures that can be reused.
+    """An `Eligibility` decides whether an agent's inference may be captured, and which captures can be reused.
 
-    `key` identifies the state on which captured inference depends. If `key` is None, every step calls the agent. The
-    reason why an agent is not captured is logged once.
+    The attribute `key` identifies the state on which captured inference depends, and is None if the agent may not be
+    captured.
     """
 
     def __init__(self, never: str):
-        """`never` is the reason why no agent is captured, and is empty if agents may be captured."""
+        """`never` is the reason why no agent may be captured, or an empty string."""
         self.key: Hashable | None = None
         self._never = never
         self._logged: set[str] = set()
@@ -130,8 +127,8 @@ class Eligibility:
         self._addresses: tuple[int, ...] = ()
 
     def use(self, agent: Agent, settings: Hashable) -> bool:
-        """Set the agent to serve, and return whether earlier captures became invalid. `settings` is further state on
-        which the caller's captures depend."""
+        """Set the agent that selects actions, and return whether earlier captures became invalid. `settings` are
+        further values on which captures depend."""
         why = self._never or refusal(agent)
         if why:
             self.refuse(why)
@@ -147,7 +144,7 @@ class Eligibility:
         return is_other
 
     def fail(self, why: str) -> None:
-        """Log that the current agent could not be captured. A failed capture is not tried again."""
+        """Log that the current agent could not be captured, which is not tried again."""
         self.key, self._failed = None, self.key
         self.refuse(why)
 

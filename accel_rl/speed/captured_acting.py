@@ -1,4 +1,4 @@
-"""Captured inference is an `Acceleration` of samplers."""
+"""`CapturedActing` lets samplers replay captured inference."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,8 @@ from accel_rl.speed.cuda_graph_inference import CudaGraphInference
 
 
 class CapturedActing(Acceleration):
-    """Captures the inference of agents that allow captures, as kernel calls on a CPU and as CUDA graphs on a GPU."""
+    """If an agent allows it, its inference is captured: as a list of kernel calls on a CPU, and as CUDA graphs on a
+    GPU."""
 
     def __init__(self, enabled: bool = True):
         """`enabled` is False if the run has --sampler.no-capture."""

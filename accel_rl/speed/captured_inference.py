@@ -1,4 +1,4 @@
-"""Inference on a CPU is a graph of kernel calls, captured once and replayed at every step without Python."""
+"""On a CPU, the kernel calls of inference are captured once, and replayed at every step without Python."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,8 +17,8 @@ from accel_rl.speed.call_graph import CallRecorder
 
 
 class _StepMemory(NamedTuple):
-    """A `_StepMemory` is a part of a rollout whose address depends on the step t: the part starts at begin + t * step
-    and has `bytes` bytes."""
+    """A `_StepMemory` is the part of a rollout that step t reads or writes: `bytes` bytes from the address begin + t *
+    step."""
 
     begin: int
     step: int
@@ -26,7 +26,7 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """Return the memory of environments `b` in x [T, B, ...]. `rows` is the number of rows read per step."""
+        """Return the memory of environments `b` in x [T, B, ...]. Each step reads `rows` rows."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
@@ -41,12 +41,12 @@ class _Capture(NamedTuple):
 
 
 class CapturedInference(Inference):
-    """Captures the kernel calls of one step for each group of environments, from the group's frames to its actions.
+    """`CapturedInference` captures, for each group of environments, the kernel calls from the group's frames to its
+    actions.
 
-    The second step of a group is captured. Later steps of the group replay the capture with the memory of their own
-    step. The results are bitwise equal to those of calling the agent. Agents and modules that are not registered
-    (`capturable`), networks with operations other than kernels, and all agents under `--sampler.no-capture` are not
-    captured, and the reason is logged once.
+    The second step of a group is captured, and later steps replay the capture at the addresses of their step, with
+    bitwise equal results. Agents and modules that are not registered (`capturable`), and networks with operations other
+    than kernels, are not captured, and the reason is logged once.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class CapturedInference(Inference):
             never = "the compiled kernels are not built"
         self._eligibility = capturable.Eligibility(never)
         self._captures: dict[int, _Capture] = {}
-        self._uncapturable: set[int] = set()  # The inference of groups in `_uncapturable` cannot be captured.
-        self._served: set[int] = set()  # Groups in `_served` were served since the key changed.
-        # Maps each buffer to the rollout's number, the rollout and its uniform numbers.
+        self._uncapturable: set[int] = set()  # groups whose inference cannot be captured
+        self._served: set[int] = set()  # groups that have acted since the key changed
+        # Maps buffers to (rollout's number, rollout, uniform numbers).
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
-        self._placed: dict[int, int] = {}  # Maps each group to the rollout whose memory its graph uses.
+        self._placed: dict[int, int] = {}  # Maps each group to the rollout whose addresses its capture has.
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
@@ -74,7 +74,7 @@ class CapturedInference(Inference):
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
         """Set the agent whose inference is captured. `settings` are further values on which the agent's actions depend.
-        `state` has recurrent states, which prevent a capture."""
+        An agent with recurrent states, `state`, is not captured."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -84,8 +84,7 @@ class CapturedInference(Inference):
         return self._eligibility.key is not None
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Act for the group at step t of the buffer's rollout if the group's inference was captured, and return whether
-        it was."""
+        """Replay the captured inference of a group of environments at step t, and return whether a capture exists."""
         capture = self._captures.get(group)
         if capture is None:
             return False
@@ -98,8 +97,8 @@ class CapturedInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent acts for the group at step t. Inference is captured from the group's
-        second step on."""
+        """Context manager in which the agent selects a group's actions at step t, and its kernel calls may be
+        captured."""
         module = native.compiled()
         if self._eligibility.key is None or module is None or group in self._uncapturable or group not in self._served:
             self._served.add(group)
@@ -125,9 +124,9 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # The rollout is the first in its buffer.
+            if name not in r.recorded:  # first rollout in its buffer
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
-        # Frames are passed as whole rows, and an index selects the environments.
+        # The kernel selects environments by an index.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
         memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
         memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]

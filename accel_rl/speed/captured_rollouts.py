@@ -1,4 +1,4 @@
-"""Whole rollouts on a GPU are CUDA graphs, with T steps of inference and environments in one launch."""
+"""A whole rollout on a GPU is one CUDA graph, with T steps of inference and of the emulated environments."""
 
 from collections.abc import Hashable
 
@@ -12,22 +12,20 @@ from accel_rl.system.hardware import say_once
 
 
 class CapturedRollouts:
-    """Plays rollouts on a GPU. The first rollouts in each buffer run from Python. Later rollouts replay a CUDA graph
-    that was captured for the same buffer. The reason why an agent is not captured is logged once (see
-    `CapturedInference`)."""
+    """`CapturedRollouts` plays rollouts on a GPU. The first rollouts in each buffer run from Python, and later rollouts
+    replay a CUDA graph. Agents that may not be captured are logged once."""
 
     def __init__(self, device: torch.device, enabled: bool):
         self._graphs = CudaGraphs(device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._enabled = enabled
-        # Keys are pairs (all actions are drawn before the rollout, buffer).
+        # Keys are (whether all actions are drawn first, buffer).
         self._replays: dict[tuple[bool, int], Replay] = {}
         self._played: dict[tuple[bool, int], int] = {}  # Counts the rollouts that were launched from Python.
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
         """Play a rollout into the buffer. `agent` is None if all actions are drawn before the rollout. `settings` are
-        further values on which the rollout depends. Groups run in parallel only inside a CUDA graph, because a first
-        rollout allocates memory that all groups use."""
+        further values on which the rollout depends. Groups of environments run in parallel only inside a CUDA graph."""
         key = agent is None, buffer
         if not self._may_capture(agent, settings):
             play(False)
@@ -42,7 +40,7 @@ class CapturedRollouts:
         if key in self._replays:
             self._replays[key]()
         else:
-            play(False)  # A capture that failed had no effect, so the rollout is played from Python.
+            play(False)  # After a failed capture, the rollout runs from Python.
 
     def _may_capture(self, agent: Agent | None, settings: Hashable) -> bool:
         if agent is None:

@@ -3,7 +3,7 @@
     batches() in Python    draw 1 | copy | draw 2 | copy | ...      a batch is copied to memory that stays
     graph                         | update 1     | update 2 ...     loss, backward, norm, optimizer step, after_update
 
-If the batches come from a replay on the same GPU, the draw of a batch is part of the graph.
+If the replay is on the same GPU, drawing a batch is part of the graph.
 """
 
 import logging
@@ -28,36 +28,35 @@ logger = logging.getLogger(__name__)
 Update = Callable[[Any], Mapping[str, Tensor | float]]
 """`Update` is a function batch -> metrics that makes one update."""
 MOST = 16
-"""At most `MOST` kinds of batches have graphs. Updates with further kinds of batches run from Python."""
+"""At most `MOST` kinds of batches have CUDA graphs; updates with other batches run from Python."""
 
 
 class _Graph(NamedTuple):
     replay: Replay
     names: tuple[str, ...]
-    sums: Tensor  # The last replay of the graph wrote its metrics into `sums`.
+    sums: Tensor  # The graph writes the update's metrics into `sums`.
     batch: StaticBatch | None
     reads: Reads
 
 
 class CapturedUpdates:
-    """Makes the updates of a learning phase. The first updates with each kind of batch run from Python. Later updates
-    with the same kind of batch replay a CUDA graph.
+    """`CapturedUpdates` makes the updates of a learning phase. The first updates with each kind of batch run from
+    Python, and later updates replay a CUDA graph.
 
-    The results are bitwise equal to those of the same updates from Python. Each kind of batch, which is determined by
-    shapes, dtypes, and which parts are None, has one graph. An update is not captured if it waits for the GPU, or if it
-    reads Python values that change. The reason for not capturing an update is logged once.
+    The results are bitwise equal to those of the same updates from Python. Each kind of batch (shapes, dtypes, which
+    parts are None) has one graph. An update that waits for the GPU, or reads Python values that change, is not
+    captured, and the reason is logged once.
 
     NCCL requires that either all ranks capture a collective or none, and that the ranks launch matching graphs
-    together. The kinds of batches differ between ranks, for example because of their replays' pools of final frames.
-    Therefore the ranks exchange the numbers of their kinds of batches before each update, and each combination has one
-    graph.
+    together. Therefore the ranks exchange the numbers of their kinds of batches before each update, and each
+    combination has one graph.
     """
 
     def __init__(self, algo: Algorithm, update: Update, enabled: bool):
         self._algo = algo
         self._update = update
         self._graphs = CudaGraphs(algo.device)
-        self._numbers: dict[Hashable, int] = {}  # The rank's kinds of batches are numbered from 1.
+        self._numbers: dict[Hashable, int] = {}  # number of each kind of batch, from 1
         self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to its captured graph.
         self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to the number of updates before its capture.
         self._logged: set[str] = set()
@@ -78,7 +77,7 @@ class CapturedUpdates:
                 yield self._make(kind_of(batch, algo.device.type), batch)
 
     def _make(self, kind: Hashable | None, batch: Any) -> UpdateMetrics:
-        """Make one update. `batch` is None if the update itself draws the batch."""
+        """Make one update, by replaying a graph if possible. `batch` is None if the update itself draws the batch."""
         key = self._key(kind, is_limited=batch is not None)
         if key is None:
             return self._from_python(batch)
@@ -100,9 +99,9 @@ class CapturedUpdates:
         return self._warm_ups[key] > WARM_UP
 
     def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
-        """Return the numbers of the next update's kinds of batches on all ranks that share them, or None if the update
-        runs from Python. `is_limited` means that the kind of batch counts against MOST."""
-        if not self.enabled:  # The flag `enabled` is the same on all ranks.
+        """Return the kinds of batches of all ranks in the next update, as numbers, or None if the update runs from
+        Python. With `is_limited`, there can be at most MOST kinds."""
+        if not self.enabled:  # All ranks have the same `enabled`.
             return None
         if kind is None:
             self._refuse("a batch has parts on the host, or that cannot be copied")
@@ -118,12 +117,12 @@ class CapturedUpdates:
         return numbers if all(numbers) else None
 
     def _changed(self) -> str:
-        """Return the name of an attribute that some graph has read and whose value has changed since."""
+        """Return the name of an attribute whose value has changed since a graph read it, or ""."""
         return next((name for graph in self._captures.values() if (name := graph.reads.changed())), "")
 
     def _capture(self, key: tuple[int, ...], batch: Any) -> bool:
-        """Capture an update, and return whether all ranks succeeded. After a failed capture, no rank captures
-        updates."""
+        """Capture an update, and return whether all ranks succeeded. After a failed capture on any rank, no rank
+        captures updates."""
         why = ""
         reads = Reads(self._algo)
         try:
@@ -136,7 +135,7 @@ class CapturedUpdates:
             why = " ".join(str(e).split())[:300]
         if self._algo.communicator.all_reduce_min(int(not why)):
             return True
-        reads.restore()  # The first updates run from Python.
+        reads.restore()  # first updates from Python
         self._disable(why or "another rank could not capture them")
         say_once(self._line(why or "another rank could not capture them"))
         return False
@@ -154,7 +153,7 @@ class CapturedUpdates:
         return _Graph(replay, captured[0].names, captured[0].sums, static, reads)
 
     def _checked(self, batch: Any) -> UpdateMetrics:
-        """Make one update from Python, and detect whether the update changes a number of the agent or its network."""
+        """Make one update from Python, and detect whether it changes Python numbers of the agent or its network."""
         before = numbers_of(self._algo)
         metrics = self._from_python(batch)
         after = numbers_of(self._algo)
@@ -176,8 +175,7 @@ class CapturedUpdates:
         self._refuse(why)
 
     def close(self) -> None:
-        """Free the graphs. NCCL's communicator can only end afterwards, because its end waits for all graphs that use
-        it."""
+        """Free the graphs. NCCL's communicator cannot end before its graphs are freed."""
         self._captures.clear()
 
     def _refuse(self, why: str) -> None:
@@ -191,8 +189,8 @@ class CapturedUpdates:
 
 
 def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
-    """Return whether a graph may include the draw of the batches, which requires `ReplayAlgorithm.batches` with a
-    replay on the learner's GPU."""
+    """Return whether a graph may include drawing the batches, because the algorithm draws them from a replay on the
+    learner's GPU."""
     return type(algo).batches is ReplayAlgorithm.batches and algo.replay.is_capturable
 
 

@@ -19,7 +19,7 @@ themselves."""
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection, because an object that is freed during a capture could wait for the GPU and break the
+    """Disable garbage collection, because freeing an object during a capture could wait for the GPU and break the
     capture."""
     was_enabled = gc.isenabled()
     gc.collect()
@@ -31,12 +31,12 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-_one_at_a_time = threading.Lock()  # The start of a capture waits for the GPU, which would break another capture.
+_one_at_a_time = threading.Lock()  # Starting a capture would break another thread's capture.
 
 
 class CudaGraphs:
-    """Captures the operations of one device. All graphs share the memory of intermediate results, so graphs must be
-    replayed one after another, and their results must be written to memory that was allocated before the capture."""
+    """`CudaGraphs` captures operations of one GPU as CUDA graphs. All graphs share the memory of intermediate results,
+    so graphs must be replayed one after another, and write results to memory that existed before the capture."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._runtime = device, runtime(device)
@@ -44,7 +44,7 @@ class CudaGraphs:
 
     @contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Context manager in which operations run on the capture's stream, in order with the current stream."""
+        """Context manager in which operations run on the capture's CUDA stream, in order with the current stream."""
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
         with self._runtime.stream(self._stream):
@@ -52,15 +52,16 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
     def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
-        """Capture the GPU operations of the function `work`, and return a function that replays them. `capture` calls
-        `work` once, without an effect on memory. `generators` are the random generators that `work` uses in addition to
-        the device's default generator. Raises RuntimeError if `work` waits for the GPU or reads from the host."""
+        """Capture the GPU operations of the function `work`, and return a function that replays them. The function
+        `work` is called once, without an effect on memory. `generators` are the random generators that `work` uses in
+        addition to the device's default generator. Raises RuntimeError if `work` waits for the GPU or reads from the
+        host."""
         graph = self._runtime.CUDAGraph()
         for generator in generators:
             graph.register_generator_state(generator)
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
-        # Other threads, such as the sampler's threads, may use the GPU during the capture.
+        # Other threads may use the GPU during the capture.
         with (
             _one_at_a_time,
             _no_garbage_collection(),
@@ -71,7 +72,7 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
         def replay(used: Callable[[], None] = work) -> None:
-            """Replay the graph. The default argument keeps the tensors of `work` alive, which the graph reads."""
+            """Replay the graph. The default argument holds the tensors that the graph reads."""
             graph.replay()
 
         return replay

@@ -1,5 +1,4 @@
-"""Inference on a GPU is one CUDA graph for each group of environments, with one launch per step instead of one launch
-per operation."""
+"""On a GPU, the inference of a group of environments is one CUDA graph, with one launch per step."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from accel_rl.system.hardware import say_once
 
 
 class _Capture(NamedTuple):
-    """`t` [1] is the step at which `replay` acts. `action` [N] are the chosen actions."""
+    """A `_Capture` is a captured CUDA graph: `replay` computes the actions `action` [N] of step `t` [1]."""
 
     t: Tensor
     action: Tensor
@@ -26,12 +25,11 @@ class _Capture(NamedTuple):
 
 
 class CudaGraphInference(Inference):
-    """Captures the GPU operations of one step for each buffer and group of environments, from the group's frames to its
-    actions.
+    """`CudaGraphInference` captures, for each buffer and group of environments, the GPU operations from the group's
+    frames to its actions.
 
-    A group's first steps run on the capture's stream. The next step of the group is captured as a CUDA graph, and later
-    steps replay the graph. The number of the step is a tensor of one element on the GPU. The reason why an agent is not
-    captured is logged once (see `CapturedInference`).
+    After a group's first steps, a step is captured as a CUDA graph, and later steps replay the graph. The graph reads
+    the step's number from GPU memory. Agents that may not be captured are logged once.
     """
 
     def __init__(
@@ -49,7 +47,7 @@ class CudaGraphInference(Inference):
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
-        # Maps each (buffer, group) to the number of steps since the key changed.
+        # steps of each (buffer, group) since the key changed
         self._served: dict[tuple[int, int], int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
@@ -61,8 +59,7 @@ class CudaGraphInference(Inference):
         self._agent, self._state = agent, state
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Act for the group at step t of the buffer's rollout if the group's inference was captured, and return whether
-        it was."""
+        """Replay the captured inference of a group of environments at step t, and return whether a capture exists."""
         capture = self._captures.get((buffer, group))
         if capture is None and self._served.get((buffer, group), 0) >= WARM_UP and self._eligibility.key is not None:
             capture = self._capture(buffer, t, group)
@@ -75,8 +72,7 @@ class CudaGraphInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent is called for the group at step t, on the capture's stream if a capture
-        will follow."""
+        """Context manager in which the agent selects a group's actions at step t, on the stream of a later capture."""
         if self._eligibility.key is None:
             yield
             return

@@ -13,7 +13,7 @@ _NUMBERS = (bool, int, float, str, type(None))
 
 
 class Reads:
-    """`Reads` has the attributes of an algorithm that an update has read, with their values at that time."""
+    """`Reads` has the attributes of an algorithm that an update has read, with the values that were read."""
 
     def __init__(self, algo: Algorithm):
         self._algo = algo
@@ -49,7 +49,7 @@ class Reads:
         return ""
 
     def restore(self) -> None:
-        """Restore the attributes to the values that were read."""
+        """Reset the algorithm's attributes to the values that the update has read."""
         vars(self._algo).update(self._values)
 
 

@@ -1,5 +1,4 @@
-"""A static batch has a fixed address. The next batch of the same kind is copied to the fixed address, where a replayed
-update reads the batch."""
+"""A `StaticBatch` has a fixed address, to which each batch of the same kind is copied for a replayed update."""
 
 import copy
 from collections.abc import Callable, Hashable
@@ -10,9 +9,9 @@ from torch import Tensor
 
 
 def kind_of(batch: Any, device: str) -> Hashable | None:
-    """Return a key that identifies the kind of a batch. Batches with equal keys can be read by the same replayed
-    update. The key consists of types, shapes, dtypes, numbers, and which parts of the batch are None. Return None if a
-    part of the batch is on another device or cannot be copied. `device` is the type of the tensors' device."""
+    """Return a key that identifies the kind of a batch: types, shapes, dtypes, numbers, and which parts are None. One
+    captured update can read all batches of a kind. Returns None if a part of the batch is on another device or cannot
+    be copied. `device` is the type of the tensors' device."""
     if isinstance(batch, Tensor):
         same = batch.device.type == device
         return (tuple(batch.shape), tuple(batch.stride()), batch.dtype) if same else None
@@ -26,8 +25,8 @@ def kind_of(batch: Any, device: str) -> Hashable | None:
 
 
 class StaticBatch:
-    """A `StaticBatch` is a copy of a batch at a fixed address. The update reads `batch`, and `load` overwrites the
-    tensors of `batch`."""
+    """A `StaticBatch` is a copy of a batch at a fixed address. A replayed update reads `batch`, whose tensors `load`
+    overwrites."""
 
     def __init__(self, batch: Any):
         self._tensors: list[Tensor] = []
@@ -56,8 +55,8 @@ def _parts(batch: Any) -> dict[Any, Any] | None:
 
 
 def _mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a batch whose tensors are replaced by a function of them. Dataclasses are copied without a call of their
-    constructor."""
+    """Return a batch whose tensors are replaced by a function of them. The constructors of dataclasses are not
+    called."""
     if isinstance(batch, Tensor):
         return change(batch)
     parts = _parts(batch)

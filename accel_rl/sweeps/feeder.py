@@ -1,4 +1,4 @@
-"""The feeder starts a sweep's waiting runs in free slots of their size, and restarts failed runs from their
+"""A sweep's feeder starts the waiting runs in free slots (sets of cores and GPUs), and restarts failed runs from their
 checkpoints."""
 
 import logging
@@ -15,7 +15,7 @@ from accel_rl.system.placement import Slot
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0  # A stopped run has PATIENCE_S seconds to save a checkpoint.
-BAD_INPUT = 2  # A run with exit code 2 has wrong settings, so the sweep does not restart the run.
+BAD_INPUT = 2  # Exit code of runs with wrong settings, which are not restarted
 
 
 @dataclass
@@ -26,11 +26,10 @@ class Running:
 
 
 class Feeder:
-    """The feeder assigns the waiting runs of a sweep to the slots.
+    """A `Feeder` assigns the waiting runs of a sweep to slots (sets of cores and GPUs).
 
-    `runs` maps the name of each run to its length in env steps. The runs that request the most GPUs and cores start
-    first, and runs of the same size start in the order of `runs`. `lock` is the file descriptor of the sweep folder's
-    lock, which every run's process inherits.
+    `runs` maps the name of each run to its length in env steps. Runs that request the most GPUs and cores start first.
+    `lock` is the file descriptor of the sweep folder's lock, which every run's process inherits.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class Feeder:
         self.running: dict[str, Running] = {}
         self._ending: dict[
             str, tuple[str, float]
-        ] = {}  # Maps each run that is being stopped to (status after the run's end, time of SIGKILL).
+        ] = {}  # Maps each stopping run to (its final status, time of SIGKILL).
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
 
@@ -59,24 +58,24 @@ class Feeder:
 
     @property
     def has_room(self) -> bool:
-        """Return whether a slot is free for a run of any size in the queue."""
+        """Return whether the sweep has a free slot for a run of any size."""
         used = {p for running in self.running.values() for p in running.slot.held}
         slots = [slot for same in self.layout.slots.values() for slot in same]
         return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
 
     def add(self, name: str, env_steps: int, layout: Layout) -> None:
-        """Add a run to the queue. `layout` must contain a slot of the run's size."""
+        """Add a run to the sweep's queue. The `layout` must contain a slot of the run's size."""
         self.runs[name], self.layout = env_steps, layout
         self.waiting.append(name)
 
     def end(self, name: str, status: str) -> None:
-        """Let a run save a checkpoint and stop before its end, and set its status to `status`."""
+        """Stop a run before its end, after a checkpoint, and set the run's status to `status`."""
         if name not in self._ending:
             self._ending[name] = status, time.monotonic() + PATIENCE_S
             self.running[name].process.terminate()
 
     def step(self) -> None:
-        """Record the runs that have ended, and start waiting runs in the free slots."""
+        """Record which runs have ended, and start waiting runs in free slots."""
         for name, (_, deadline) in self._ending.items():
             if time.monotonic() > deadline:
                 self.running[name].process.kill()
@@ -92,14 +91,14 @@ class Feeder:
     def _start(self, slot: Slot, name: str) -> None:
         variables = {
             **os.environ,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # Slots number the GPUs by PCI bus.
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # A sweep numbers GPUs by PCI bus.
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
         command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
-            # Each run has its own session, so Ctrl-C reaches only the sweep, which then stops the runs.
+            # Ctrl-C reaches only the sweep, which then stops its runs.
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""A grid crosses several levels, and the settings within one level change together (zipped).
+"""A grid of training runs has all combinations of its levels. The settings within one level change together.
 
     def sizes() -> Grid:
         return grid(
@@ -8,7 +8,7 @@
             seeds=(0, 1),
         )
 
-The grid in the example has eight runs. The keys of a level are settings of `TrainConfig`, as on the command line. If
+The example grid has 2 x 2 x 2 = 8 runs. The keys of a level are settings of `TrainConfig`, as on the command line. If
 the grid's first argument is a function that returns a `TrainConfig`, a key may also name a parameter of the function.
 The decorator `@levels(...)` gives an experiment the levels of its sweep.
 """
@@ -40,8 +40,8 @@ class Level:
     """A level of a grid has the values of one setting, or of several settings that change together. `names` are the
     labels of the level's positions in folder names.
 
-    `gpus` and `cores` are the numbers that the runs at each position request, instead of the numbers in the runs'
-    configurations (`Needs`). A synchronous run without `distributed.ranks` has one rank per assigned GPU.
+    `gpus` and `cores` are the numbers of GPUs and cores that the runs at each position request. A synchronous run
+    without `distributed.ranks` has one rank per assigned GPU.
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -77,8 +77,8 @@ class Level:
 
 @dataclass(frozen=True)
 class Position:
-    """One position of a level stores the value of each setting, the labels in folder names, and the requested GPUs and
-    cores."""
+    """A `Position` of a level has the values of the level's settings, a label for folder names, and the requested GPUs
+    and cores."""
 
     values: Mapping[str, Any]
     labels: Mapping[str, str]
@@ -103,9 +103,8 @@ def named(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Member:
-    """A `Member` is one run of a grid. `labels` maps each level to the run's value, and no other run of the grid has
-    the same labels. `gpus` and `cores` are the numbers that the run's levels request; 0 means that the run's
-    configuration determines the number."""
+    """A `Member` is one run of a grid. `labels` maps each level to the run's value, and is unique in the grid. `gpus`
+    and `cores` are the requested numbers; with 0, the run's configuration determines the number."""
 
     config: TrainConfig
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -126,7 +125,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid contains training runs with unique names, and grids can be added."""
+    """A `Grid` is a set of training runs with unique names. The sum of two grids has the runs of both."""
 
     members: tuple[Member, ...]
 
@@ -141,7 +140,7 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """Select the runs whose levels have one of the given values. Raises ConfigError for an unknown level or
+        """Return the grid's runs whose levels have one of the chosen values. Raises ConfigError for an unknown level or
         value."""
         members = list(self.members)
         for key, values in chosen.items():
@@ -205,7 +204,7 @@ def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], T
 
 
 def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] = (0, 1)) -> Callable[[M], M]:
-    """Decorate a function that returns a TrainConfig with the levels of the function's sweep."""
+    """Decorator that gives a function that returns a TrainConfig the levels of its sweep."""
 
     def mark(make: M) -> M:
         make.levels, make.seeds = crossed, seeds  # type: ignore[attr-defined]
@@ -215,9 +214,9 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
-    """Return the grid of `module:function`: the grid that the function returns, or the grid of its `@levels`, or a
-    single run. `seeds` replaces the seeds of `@levels`. A function that returns a grid receives the seeds as its
-    parameter `seeds`."""
+    """Return the grid of the function `module:function`: the grid that it returns, the grid of its `@levels`, or one
+    run. `seeds` replaces the seeds of `@levels`. A function that returns a grid receives the seeds as its parameter
+    `seeds`."""
     make = find(name)
     if not callable(make) or isinstance(make, type):
         raise ConfigError(f"{name!r} is no function that returns a grid, such as stooke:a2c_scaling")
@@ -254,7 +253,7 @@ def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     return grid.changed(change)
 
 
-# Shorter evaluations would take longer than their steps suggest, because their last episodes are completed.
+# Short evaluations take longer than their steps suggest, because the last episodes are completed.
 FEW_STEPS = 100
 MOST_EVALUATIONS = 10
 # A scaled run has at least 20 periods (concurrent mode) or target-network intervals (Gorila cluster).
@@ -271,7 +270,7 @@ def full_name(config: TrainConfig, key: str) -> str:
 
 
 def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
-    """Parse a setting as on the command line, and return (full name, value). ConfigError."""
+    """Parse a setting as on the command line, and return (full name, value). Raises ConfigError."""
     name = full_name(config, key.replace("_", "-"))
     if text in ("True", "False"):
         head, _, tail = name.rpartition(".")
@@ -279,7 +278,7 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
         words = ["--" + flag]
     else:
         words = ["--" + name, *text.split()]
-    # The import is here because the parser needs tyro, which experiments without a command line do not need.
+    # Only the command line needs tyro.
     from accel_rl.config.arguments import parse
 
     value: Any = parse(TrainConfig, words, "accel-rl sweep", "", config)
@@ -289,7 +288,7 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 
 
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
-    """Return the same experiment `scale` times as long, for a test on a small machine.
+    """Return an experiment's settings with `scale` times the length, for a test on a small machine.
 
     The length of the run, the interval and length of evaluations, the capacity of a replay and the decay of epsilon
     are scaled. Networks, batch sizes, learning rates and target-network intervals are not scaled. Four limits apply:
@@ -313,9 +312,9 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         each = config.sampler.envs * (config.sampler.horizon or 1)
         period = max(each, env_steps // PERIODS // each * each)
         algo = replace(algo, target_interval=min(algo.target_interval, period))
-        config = replace(config, algo=algo)  # The number of steps per rollout follows from the period.
+        config = replace(config, algo=algo)  # The period determines the horizon.
     if isinstance(algo, DQNConfig):
-        ranks = config.distributed.size  # Each rank stores a part of the replay.
+        ranks = config.distributed.size  # The ranks divide the replay.
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
@@ -357,7 +356,7 @@ def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:
     grid = overridden(grid, pairs("--override", override))
     for member in grid.members:
         try:
-            # Warnings about shared cores do not apply, because a sweep's slots determine the cores.
+            # The sweep assigns cores, so warnings about cores do not apply.
             with warnings.catch_warnings(action="ignore"):
                 RankPlan.resolve(resolve(member.config), device="cpu")
         except ConfigError as e:

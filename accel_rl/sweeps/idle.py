@@ -1,9 +1,8 @@
-"""A sweep with --idle uses only the time in which no other program wants the cores, and all processes of a sweep can be
-paused.
+"""A sweep can run in the machine's idle time (--idle), and its processes can be paused.
 
 `accel-rl sweep EXPERIMENT --idle` runs only while no other program wants the cores. `accel-rl sweep --pause FOLDER`
-stops every process of the sweep (SIGSTOP) without freeing its memory. `accel-rl sweep --unpause FOLDER` continues the
-stopped processes.
+stops every process of the sweep (SIGSTOP), whose memory stays allocated. `accel-rl sweep --unpause FOLDER` continues a
+paused sweep.
 """
 
 import contextlib
@@ -23,21 +22,21 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
 TIMEOUT_S = 3600.0
-"""In idle time, timeouts of workers and ranks are at least `TIMEOUT_S` seconds, because other programs may use all
-cores for minutes."""
+"""With --idle, timeouts of worker processes and ranks are at least `TIMEOUT_S` seconds, because other programs may use
+all cores for minutes."""
 PAUSED = "paused.json"
 """The file paused.json of a paused sweep lists [process id, creation time] of each stopped process."""
 
 
 def patient(config: TrainConfig) -> TrainConfig:
-    """Return the settings of a run with timeouts for a process that may get no CPU time for minutes."""
+    """Return a run's settings with long timeouts, because its processes may get no CPU time for minutes."""
     sampler = replace(config.sampler, timeout_s=max(config.sampler.timeout_s, TIMEOUT_S))
     distributed = replace(config.distributed, timeout_s=max(config.distributed.timeout_s, TIMEOUT_S))
     return replace(config, sampler=sampler, distributed=distributed)
 
 
 def use_idle_time() -> None:
-    """Put this process and its future children into the idle scheduling class; if that is impossible, set nice 19."""
+    """Put this process and its future children into the idle scheduling class, or else set the nice value 19."""
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         return
@@ -55,8 +54,7 @@ def pause(folder: SweepFolder) -> str:
         raise ConfigError(
             f"--pause {folder.path}: its sweep was killed; continue it with --resume {folder.path}"
         ) from None
-    # The sweep's own process is stopped first, because the sweep process would start further runs.
-    # Runs that have started in the meantime are stopped next.
+    # The sweep's own process is stopped first, because it would start further runs.
     stopped: dict[int, float] = {}
     while result := [p for p in [sweep, *sweep.children(recursive=True)] if p.pid not in stopped]:
         for process in result:
@@ -72,7 +70,7 @@ def unpause(folder: SweepFolder) -> str:
     paused = _paused(folder.path)
     if not paused:
         raise ConfigError(f"--unpause {folder.path}: no sweep is paused there")
-    for process in reversed(paused):  # The sweep's own process, the first in the list, continues last.
+    for process in reversed(paused):  # The sweep's own process continues last.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()
     (folder.path / PAUSED).unlink(missing_ok=True)
@@ -95,7 +93,7 @@ def release(folder: SweepFolder) -> None:
 
 
 def _paused(path: Path) -> Sequence[psutil.Process]:
-    """Return the processes that `pause` stopped and that still exist; the sweep's own process is the first."""
+    """Return the sweep's paused processes that still exist, of which the sweep's own process is the first."""
     try:
         entries = json.loads((path / PAUSED).read_text())
     except (OSError, ValueError):

@@ -18,11 +18,10 @@ from accel_rl.system.placement import Slot, chosen_gpus, describe_slots, describ
 @dataclass(frozen=True)
 class Needs:
     """`Needs` has the numbers of GPUs and cores that a training run requests. A run that requests more than the machine
-    has gets all of the machine. `cores` applies only to runs without GPUs. A run with `gpus` = 0 gets only cores on any
-    machine.
+    has gets the whole machine. `cores` applies only to runs without GPUs.
 
-    If the number of GPUs determines the number of ranks, the GPUs must divide the number of environments, `shared`;
-    otherwise `shared` is 0.
+    If each GPU has a rank, the number of GPUs must divide `shared`, the number of environments; otherwise `shared` is
+    0.
     """
 
     gpus: int
@@ -30,7 +29,7 @@ class Needs:
     shared: int = field(default=0, compare=False)
 
     def gpus_of(self, there: int) -> int:
-        """Return the largest number of GPUs, at most `there`, that the run can use."""
+        """Return the largest number of GPUs that the run can use, of the `there` GPUs of a machine."""
         n = min(self.gpus, there)
         while n and self.shared % n:
             n -= 1
@@ -39,7 +38,7 @@ class Needs:
 
 @dataclass(frozen=True, order=True)
 class Size:
-    """A slot has `gpus` GPUs, each with its share of the cores of its NUMA node, or `cores` cores without GPUs."""
+    """A slot of a `Size` has `gpus` GPUs with a share of their NUMA nodes' cores, or only `cores` cores."""
 
     gpus: int
     cores: int = 0
@@ -68,7 +67,7 @@ def needs_of(config: TrainConfig) -> Needs:
 
 
 def named_members(config: TrainConfig) -> str:
-    """Describe the processes of a Gorila run that sample or learn, such as 2 bundles, 1 actor."""
+    """Describe the members of a Gorila run, such as "2 bundles, 1 actor"."""
     g = config.gorila
     parts = (("bundle", g.bundles), ("actor", g.actors), ("learner", g.learners))
     return ", ".join(counted(n, name) for name, n in parts if n)
@@ -135,13 +134,13 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
-    """Return what a started run requests: the GPUs in its configuration, and the cores with which the run began. `size`
-    is the run's entry in the file sweep.json."""
+    """Return the GPUs and cores that a run requests when it is resumed, from its configuration and its entry `size` in
+    sweep.json."""
     return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 
 
 def check_begun(config: TrainConfig, size: Size) -> None:
-    """Raise ConfigError if a resumed run would get a different number of GPUs than its configuration names."""
+    """Raise ConfigError if a resumed run would get another number of GPUs than before."""
     names = _named(config)
     if size.gpus != (len(names) or 1) and (size.gpus or names):
         got = counted(size.gpus, "GPU") if size.gpus else "none"
@@ -154,8 +153,8 @@ def _named(config: TrainConfig) -> list[str]:
 
 @dataclass(frozen=True)
 class Layout:
-    """`sizes` maps each run to the size of its slot. `slots` maps each size to all slots of that size. Slots of
-    different sizes overlap."""
+    """A `Layout` maps each run to its slot's size (`sizes`), and each size to all slots of this size (`slots`). Slots
+    of different sizes overlap."""
 
     machine: Machine
     sizes: Mapping[str, Size]
@@ -166,7 +165,7 @@ class Layout:
         return self.machine.cores_of(self.slots[size][0].held)
 
     def describe(self) -> list[str]:
-        """Describe the machine and the slots of each size, the largest first, as lines of text."""
+        """Describe the machine and the sweep's slots as lines of text."""
         lines = [self.machine.describe()]
         for size in sorted(self.slots, reverse=True):
             here = self.slots[size]
@@ -191,19 +190,17 @@ def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
 
 
 def in_order(waiting: Iterable[str], sizes: Mapping[str, Size]) -> list[str]:
-    """Order runs by the size of their slots, with the largest first. Runs with slots of the same size keep their
-    order."""
+    """Order waiting runs by the size of their slots, with the largest first."""
     return sorted(waiting, key=lambda name: sizes[name], reverse=True)
 
 
 def starts(
     waiting: Iterable[str], sizes: Mapping[str, Size], slots: Mapping[Size, Sequence[Slot]], in_use: Iterable[Slot]
 ) -> list[tuple[str, Slot]]:
-    """Return the runs that can start now, each with the first free slot of its size.
+    """Return the runs of a sweep that can start now, each with its slot.
 
     If no slot of a run's size is free, the run claims the slot in which the fewest processors are in use. Smaller runs
-    later in the queue may use unclaimed slots only. The claims prevent smaller runs from delaying a larger run, without
-    leaving processors idle that the larger run cannot use.
+    may use unclaimed slots only, so that they do not delay a larger run.
     """
     used = {p for slot in in_use for p in slot.held}
     claimed: set[int] = set()

@@ -1,8 +1,6 @@
-"""A sweep starts this module in a slot: the process pins itself to the slot's cores, arranges to end with the sweep,
-and executes `accel-rl resume`.
+"""A sweep starts each run by this module: the process pins itself to the slot's cores, and executes `accel-rl resume`.
 
-The command-line arguments are PARENT CORES RUN. A run without a checkpoint begins from its config.json. The run's ranks
-use the cores in the order of CORES.
+The command-line arguments are PARENT CORES RUN. The run's ranks use the cores in the order of CORES.
 """
 
 import ctypes
@@ -18,7 +16,7 @@ _PR_SET_PDEATHSIG = 1
 def main(argv: list[str]) -> None:
     parent, cores, run = argv
     if sys.platform == "linux":
-        # The parent-death signal persists after exec: SIGTERM lets the run save a checkpoint when the sweep dies.
+        # If the sweep dies, the run receives SIGTERM and saves a checkpoint, also after exec.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)
@@ -32,13 +30,12 @@ def main(argv: list[str]) -> None:
 
 def _lower_session() -> None:
     """Give the session of the run the lowest share of the cores. Linux may group processes by session (autogroup,
-    sched(7)). With autogroup, Linux applies the idle scheduling class only within a session, and divides the cores
-    evenly among sessions with equal nice values."""
+    sched(7)). Linux then applies the idle scheduling class only within a session."""
     try:
         with open("/proc/self/autogroup", "w") as file:
             file.write("19")
     except OSError:
-        pass  # The kernel does not group processes by session, so the idle class applies to all processes.
+        pass  # The kernel does not group processes by session.
 
 
 if __name__ == "__main__":

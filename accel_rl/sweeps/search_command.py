@@ -5,9 +5,8 @@ machine.
     accel-rl search my_spaces.py:pong_ppo --trials 50 --gpus 0-7 --override env-steps=1e6
     accel-rl search --resume FOLDER --trials 100
 
-A search space is a function of an `optuna.Trial` that returns the settings of a run; experiments/spaces.py has
-examples. A run is pruned (ended early) if its online score is below the median of the other runs at the same number of
-env steps.
+A search space is a function of an `optuna.Trial` that returns the settings of a run (examples: experiments/spaces.py).
+A run is pruned (ended early) if its online score is below the median of the other runs at the same number of env steps.
 
 The exit code is 0 if all trials have ended, 1 if no trial has a score, 2 for wrong settings, and 130 after Ctrl-C.
 """
@@ -47,14 +46,14 @@ class SearchOptions(Placing):
     trials: OptionalCount = None
     """Total number of trials, by default 20."""
     objective: Literal["evaluation", "online"] = "evaluation"
-    """The score that the search maximizes. `evaluation` is the score of a run's last evaluation, and `online` is the
-    mean score of a run's last 100 training episodes."""
+    """Score that the search maximizes. With `evaluation`, the score is that of a run's last evaluation. With `online`,
+    the score is the mean over a run's last 100 training episodes."""
     pruner: Pruner = "median"
-    """`median` ends runs whose online score is below the median of the other runs. The pruner `none` lets all trials
-    run to their end."""
+    """Rule that ends bad runs early. With `median`, a run ends if its online score is below the median of the other
+    runs. With `none`, all runs continue to their end."""
     sampler: Sampler = "tpe"
-    """`tpe` suggests the settings of a trial from the scores of earlier trials (tree-structured Parzen estimator).
-    `random` draws the settings of each trial independently."""
+    """Method that chooses a trial's settings. With `tpe`, settings are chosen by the scores of earlier trials
+    (tree-structured Parzen estimator). With `random`, each trial's settings are drawn independently."""
     sampler_seed: Count = 0
     """Seed of the Optuna sampler that draws the settings."""
     override: tuple[str, ...] = ()
@@ -68,7 +67,7 @@ class SearchOptions(Placing):
 
     @property
     def number(self) -> int:
-        """Number of trials."""
+        """Return the number of trials of the search."""
         return TRIALS if self.trials is None else self.trials
 
     def check(self) -> None:
@@ -81,8 +80,7 @@ class SearchOptions(Placing):
         return {**values, "override": list(self.override), "trials": self.number}
 
     def resumed(self, stored: dict[str, Any], placed: dict[str, Any]) -> "SearchOptions":
-        """Return the options of a resumed search. Raises ConfigError if a changed option cannot change during a
-        search."""
+        """Return the options of a resumed search. Raises ConfigError if an option has changed that must not change."""
         default = SearchOptions()
         for name in stored:
             if name not in CHANGEABLE and getattr(self, name) != getattr(default, name):
@@ -103,14 +101,14 @@ def name_of(number: int) -> str:
 
 
 def check(space: Space, o: SearchOptions) -> None:
-    """Raise ConfigError if the settings of a first trial are impossible."""
+    """Raise ConfigError if the settings that a search space returns are impossible."""
     trial = optuna().create_study().ask()
     member = as_member(trial.number, Study.settings(space, trial), o)
     lay_out(o, {member.name: member.needs})
 
 
 def as_member(number: int, config: TrainConfig, o: SearchOptions) -> Member:
-    """Return a trial's run after --scale and --override are applied."""
+    """Return the run of a trial, with --scale and --override applied to its settings."""
     grid = prepared(Grid((Member(config, {"trial": f"{number:03d}"}),)), o.scale, o.override)
     (member,) = grid.members
     if o.objective == "evaluation" and not member.config.evaluation.interval:
@@ -119,7 +117,7 @@ def as_member(number: int, config: TrainConfig, o: SearchOptions) -> Member:
 
 
 class Trials:
-    """Runs trials on the slots of this machine until their number is --trials."""
+    """`Trials` runs a search's trials in the slots of this machine, up to the number of --trials."""
 
     def __init__(self, folder: SweepFolder, study: Study, space: Space, o: SearchOptions, lock: int):
         self._folder = folder
@@ -127,7 +125,7 @@ class Trials:
         self._space = space
         self._o = o
         self._trials = {name_of(t.number): t for t in study.unfinished()}
-        # Trials without files were killed before the files of their runs were written.
+        # A killed search may have trials without a run folder.
         for name in [n for n in self._trials if n not in folder.names]:
             study.failed(self._trials.pop(name))
         self._needs = {n: Member(folder.config(n)).needs for n in self._trials}

@@ -20,16 +20,16 @@ INSTALL = "pip install 'accel_rl[slurm]'"
 
 
 class Job:
-    """A Slurm job resumes one run from its checkpoint. Submitit pickles the class Job by value and calls the job on the
-    node, where the module need not be importable."""
+    """A Slurm `Job` resumes one run from its checkpoint. Submitit pickles the class by value, so the node need not
+    import this module."""
 
     def __init__(self, run: str, retries: int, command: list[str], variables: dict[str, str]):
-        """`command` resumes the run. `variables` are added to the environment variables of the run's process."""
+        """`command` is the command that resumes the run, with the additional environment variables `variables`."""
         self.run, self.retries = run, retries
         self._command, self._variables = command, variables
 
     def __call__(self) -> int:
-        """Run the command, and return the exit code 0. Raises RuntimeError if all attempts fail."""
+        """Run the job's command, and return its exit code 0. Raises RuntimeError if all attempts fail."""
         code = 0
         for _ in range(1 + self.retries):
             code = subprocess.run(self._command, env={**os.environ, **self._variables}).returncode
@@ -59,7 +59,7 @@ def check(cluster: str = "slurm") -> None:
 
 
 def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
-    """Return the GPUs and cores that each run's Slurm job requests. `o` holds the options of the sweep, whose --gpus
+    """Return the GPUs and cores that each run's Slurm job requests. `o` has the options of the sweep, in which --gpus
     lists a node's GPUs."""
     gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
     result = {}

@@ -1,5 +1,4 @@
-"""The Optuna study of a search draws each trial's settings, decides which runs are pruned, and stores how trials have
-ended."""
+"""The Optuna study of a search chooses each trial's settings, ends bad runs early, and stores the trials' results."""
 
 import csv
 import importlib
@@ -47,7 +46,7 @@ class Study:
         journal = importlib.import_module("optuna.storages.journal")
         samplers, pruners = self._optuna.samplers, self._optuna.pruners
         chosen = {
-            # With constant_liar, Optuna does not suggest the settings of running trials again.
+            # With constant_liar, Optuna avoids the settings of running trials.
             "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
             "random": lambda: samplers.RandomSampler(seed),
             "median": lambda: pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
@@ -72,8 +71,8 @@ class Study:
 
     @staticmethod
     def settings(space: Space, trial: Any) -> TrainConfig:
-        """Return the settings that the search space returns for a trial. Raises ConfigError if they are not valid
-        settings of a run."""
+        """Return the settings that the search space returns for a trial. Raises ConfigError if the settings are
+        invalid."""
         try:
             config = space(trial)
         except ValueError as e:
@@ -101,7 +100,7 @@ class Study:
         return new and bool(trial.should_prune())
 
     def ended(self, trial: Any, run: Path, objective: str) -> str:
-        """End a trial with the last score of its run, and return the score as text. A trial without a score has
+        """End a trial with the last score of its run, and return the score as text. A trial without a score counts as
         failed."""
         _, scores = read_columns(run, "env_steps", (SCORES[objective],))[SCORES[objective]]
         if not scores.size:

@@ -40,7 +40,7 @@ class Options(Placing):
     out: str = ""
     """Folder that the sweep creates, by default runs/NAME-TIME."""
     only: tuple[str, ...] = ()
-    """Run only the runs whose levels have these values, such as game=pong,breakout envs=16."""
+    """Run only the grid's runs with these values of levels, such as game=pong,breakout envs=16."""
     seeds: tuple[int, ...] = ()
     """Seeds of the runs, which replace the experiment's seeds. A function that returns a grid receives the seeds as its
     parameter `seeds`."""
@@ -139,8 +139,8 @@ def sweep(argv: list[str]) -> int:
 
 
 def with_default_folder(argv: list[str]) -> list[str]:
-    """Replace `EXPERIMENT --resume`, without a folder, by options that resume the sweep in its default folder. If this
-    folder does not exist, the options start the sweep there."""
+    """Replace `EXPERIMENT --resume`, without a folder, by options that resume or start the sweep in its default
+    folder."""
     if "--resume" not in argv:
         return argv
     i = argv.index("--resume")
@@ -160,7 +160,7 @@ def with_default_folder(argv: list[str]) -> list[str]:
 
 
 def resume(o: Options) -> int:
-    """Resume the sweep in a folder (--resume), with the stored options of placement unless new options are given."""
+    """Resume the sweep in a folder (--resume), with the stored options unless new options are given."""
     folder = SweepFolder(Path(o.resume).expanduser())
     idle.release(folder)
     if "search" in folder.plan:

@@ -1,5 +1,4 @@
-"""A sweep displays a table of its runs or a summary line, and `accel-rl status` displays the same in another
-terminal."""
+"""A sweep displays a table of its runs, which `accel-rl status` can display in another terminal."""
 
 import math
 import sys
@@ -25,7 +24,7 @@ MOST_ROWS = 40
 
 
 class View:
-    """Reads the progress of a sweep's runs from the runs' folders."""
+    """A `View` reads the progress of a sweep's runs from their folders."""
 
     def __init__(self, folder: SweepFolder):
         self.folder = folder
@@ -40,8 +39,7 @@ class View:
         return self._stamps[name][1]
 
     def left_s(self, records: Mapping[str, Record]) -> float:
-        """Estimate the seconds until all runs are done, from the speed of the current runs; the estimate is NaN if no
-        speed is known."""
+        """Estimate the seconds until all of a sweep's runs are done, or return NaN if no run's speed is known."""
         now = {n: self.progress(n) for n in self.lengths}
         rates = [now[n].steps_per_s for n, r in records.items() if r.status == "running"]
         rate = sum(x for x in rates if math.isfinite(x))
@@ -64,7 +62,7 @@ class View:
         table = Table(title=str(self.folder.path), caption=self.summary(records), title_justify="left")
         for column in ("run", "state", "slot", "env steps", "steps/s", "score", "left", "tries"):
             left = column in ("run", "state", "slot")
-            # On a narrow terminal, the names of the runs are wrapped and the numbers are not.
+            # On a narrow terminal, only the runs' names are wrapped.
             table.add_column(column, justify="left" if left else "right", no_wrap=column != "run", overflow="fold")
         rows = sorted(records, key=lambda n: ORDER.index(records[n].status))
         for name in rows[:MOST_ROWS]:
@@ -138,8 +136,8 @@ class Options:
 
 
 def records(folder: SweepFolder, view: View) -> dict[str, Record]:
-    """Return the record of each run of a sweep. If no sweep is running, runs recorded as running count as stopped.
-    Slurm runs have no records, so finished Slurm runs are recognised by their folders."""
+    """Return the record of each run of a sweep. If the sweep is not running, its interrupted runs count as stopped.
+    Runs on Slurm have no records, so their status is read from their folders."""
     result = folder.load_records()
     alive = folder.holder() is not None
     for name, record in result.items():

@@ -33,8 +33,7 @@ PRUNED = "pruned"
 
 @dataclass(frozen=True)
 class Record:
-    """A `Record` is a sweep's record of one run. `slot` names the GPUs or cores of the run's slot. Times are in seconds
-    since the epoch."""
+    """A `Record` is a sweep's record of one run. `slot` names the GPUs or cores of the run's slot."""
 
     status: str = "waiting"
     attempts: int = 0
@@ -73,21 +72,21 @@ class SweepFolder:
         return self.path / name / "log.txt"
 
     def config(self, name: str) -> TrainConfig:
-        """Return the configuration with which the run was started."""
+        """Return the configuration with which a run of the sweep was started."""
         return RunFolder.open(self.run(name))[1]
 
     def env_steps(self, name: str) -> int:
-        """Return the run's length in env steps."""
+        """Return the length of a run in env steps."""
         return self.config(name).env_steps
 
     def left(self) -> dict[str, TrainConfig]:
-        """Return the configurations of the unfinished runs by name."""
+        """Return the configurations of the sweep's unfinished runs by name."""
         configs = {name: self.config(name) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
-        """Return whether the run's last checkpoint exists, which is written after the last row of metrics.csv. A run
-        whose length is a number of updates is finished if the last row of metrics.csv has all updates."""
+        """Return whether a run is finished: its last checkpoint exists, or, if its length is a number of updates,
+        metrics.csv has a row with all updates."""
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
         if not steps:
             return False
@@ -155,7 +154,8 @@ class SweepFolder:
         return self.records
 
     def begin(self, waiting: Sequence[str]) -> None:
-        """Reset the records of a new or resumed sweep: the runs in `waiting` wait, and all other runs have ended."""
+        """Reset the records of a sweep that starts or is resumed. The runs in `waiting` are waiting, and other runs
+        have ended."""
         for name, record in self.load_records().items():
             ended = record.status if record.status in (PRUNED, "failed") else "done"
             status = "waiting" if name in waiting else ended
@@ -163,7 +163,7 @@ class SweepFolder:
         self._save()
 
     def note(self, name: str, **changes: Any) -> None:
-        """Change a run's record in memory and on disk."""
+        """Change the sweep's record of a run, in memory and on disk."""
         self.records[name] = replace(self.records[name], **changes)
         self._save()
 
@@ -179,8 +179,8 @@ class SweepFolder:
     # -- lock ------------------------------------------------------------
 
     def locked(self) -> AbstractContextManager[int]:
-        """Lock the sweep's folder. The sweep's runs inherit the lock's descriptor, and the kernel releases the lock
-        when the last process exits. Raises ConfigError if another process holds the lock."""
+        """Lock the sweep's folder. The sweep's runs inherit the lock, so the lock is held until the last process ends.
+        Raises ConfigError if another process holds the lock."""
         return folder_lock.locked(self.path, self._in_use)
 
     def holder(self) -> int | None:
@@ -203,7 +203,7 @@ class Progress:
 
 
 def read_progress(run: Path) -> Progress:
-    """Read a run's progress from its folder; before the first complete row of metrics.csv, all numbers are zero."""
+    """Read the progress of a run from its folder. Before the first row of metrics.csv, all numbers are zero."""
     try:
         with open(run / "metrics.csv", "rb") as f:
             header = f.readline().decode()
@@ -224,7 +224,7 @@ def read_progress(run: Path) -> Progress:
             int(row.get("updates") or 0),
         )
     except (KeyError, ValueError):
-        return Progress()  # The run is rewriting metrics.csv with a new column.
+        return Progress()  # A run may be rewriting metrics.csv with a new column.
 
 
 def _number(text: str | None) -> float:

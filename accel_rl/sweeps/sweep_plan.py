@@ -30,8 +30,8 @@ class Run:
 
     @property
     def shortage(self) -> tuple[str, str, str] | None:
-        """Return (requested, assigned, division among the ranks) if the run gets less than the run requests, otherwise
-        None."""
+        """If the run gets fewer GPUs or cores than it requests, return (requested, assigned, division among the ranks),
+        otherwise None."""
         if self.needs.gpus > max(1, self.size.gpus):
             asked, got = counted(self.needs.gpus, "GPU"), str(self.size.gpus or "none")
         elif not self.size.gpus and self.needs.cores > self.size.cores:
@@ -89,7 +89,7 @@ def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
 
 
 def shortages(runs: Iterable[Run]) -> list[str]:
-    """Return one line of text for each kind of run that gets less than the run requests."""
+    """Return a line of text for each kind of run that gets fewer GPUs or cores than it requests."""
     lines = []
     for (asked, got, sharing), n in Counter(run.shortage for run in runs if run.shortage).items():
         line = f"1 run asks for {asked} and gets {got}" if n == 1 else f"{n} runs ask for {asked} each and get {got}"
@@ -115,12 +115,10 @@ SHARE_OF_MEMORY = 0.95  # The replays of a run may use 95 % of the free memory.
 
 @dataclass(frozen=True)
 class ClusterNeeds:
-    """`ClusterNeeds` has the resources that a Gorila run needs on all of its machines together. The memory of the
-    processes themselves is not counted.
+    """`ClusterNeeds` has the cores and the replay memory that a Gorila run needs on all of its machines together.
 
-    `cores` is the number of cores of each member. `replay` is the size in bytes of each bundle's replay. `shared` is
-    the size in bytes of the single global replay. `is_local` is true if Ray is started on the sweep's machine for the
-    run.
+    `cores` is the number of cores of each member. `replay` is the size in bytes of each bundle's replay, and `shared`
+    of the global replay. `is_local` is true if Ray is started on the sweep's machine.
     """
 
     members: int
@@ -132,7 +130,7 @@ class ClusterNeeds:
     is_local: bool
 
     def here(self, machine: Machine) -> int:
-        """Return the number of the run's members that one machine holds. Local members share the machine's cores."""
+        """Return the number of a Gorila run's members for which one machine has enough cores and memory."""
         memory = None if machine.memory is None else SHARE_OF_MEMORY * machine.memory
         by_cores = self.members if self.is_local else min(self.members, math.floor(machine.cores / self.cores))
         if memory is None or not self.replay:
@@ -140,8 +138,8 @@ class ClusterNeeds:
         return min(by_cores, math.floor(memory / self.replay))
 
     def describe(self, runs: int, machine: Machine) -> list[str]:
-        """Describe, as lines of text, the resources that the runs need, and whether machines of this kind have these
-        resources."""
+        """Describe the resources that Gorila runs need, and whether machines of this kind have them, as lines of
+        text."""
         each = [] if self.is_local else [counted(self.cores, "core")]
         each += [f"a replay of {self.replay / GIB:.2f} GiB"] * bool(self.replay)
         parts = [self.named + f" with {' and '.join(each)} each" * bool(each), counted(self.shards, "shard")]
@@ -204,7 +202,7 @@ def describe_clusters(configs: Iterable[TrainConfig], machine: Machine, at_once:
     result: Counter[ClusterNeeds] = Counter()
     for config in configs:
         kind = replace(config, env=replace(config.env, game="pong" if config.env.game else ""), seed=0)
-        if kind not in known:  # Runs of a sweep that differ only in the game need the same resources.
+        if kind not in known:  # Runs that differ only in the game need equal resources.
             known[kind] = cluster_needs(config, machine)
         if (needs := known[kind]) is not None:
             result[needs] += 1

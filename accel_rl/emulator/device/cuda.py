@@ -35,14 +35,14 @@ def kernels_of(device: torch.device) -> "CudaKernels":
 
 
 class CudaKernels:
-    """`CudaKernels` has the kernels of one loaded GPU module. No method of CudaKernels waits for the GPU."""
+    """`CudaKernels` launches the emulator's kernels on one GPU, without waiting for the GPU."""
 
     def __init__(self, device: torch.device) -> None:
         from cuda.bindings import driver
 
         self._driver, self._device = driver, device
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # The call of CUDA's runtime creates the driver's context.
+            torch.cuda.current_stream().synchronize()  # This call creates the CUDA context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
@@ -51,22 +51,22 @@ class CudaKernels:
         self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)
 
     def step(self, a: StepArguments) -> None:
-        """Launch the kernel step with one thread per environment and one warp per block. Each block's shared memory
-        contains the ROM twice, and the opcode table."""
+        """Launch the kernel `step`, which plays one agent step, with one thread per environment and one warp per
+        block."""
         words = (a.tables.rom_bytes + 5) // 4
         self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
 
     def draw(self, a: StepArguments, rows: int) -> None:
-        """Launch the kernel draw with one block per environment and one warp per picture. Both pictures of an
-        environment are in shared memory."""
+        """Launch the kernel `draw`, which draws the frames, with one block per environment and one warp per picture."""
         self._launch("draw", a.envs.n, DRAWING, 2 * core().device.picture_bytes(rows), a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
-        """Emulate abandoned frames again with the plain core. `scratch` is [threads, bytes] uint8."""
+        """Emulate again, with the plain core, the frames that the fast core has abandoned. `scratch` is [threads,
+        bytes] uint8."""
         self._launch("finish", len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
 
     def begin(self, a: StepArguments, all_of_them: bool) -> None:
-        """Launch the kernel begin with one block per environment."""
+        """Launch the kernel `begin`, which begins episodes, with one block per environment."""
         self._launch("begin", a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
 
     def _launch(self, name: str, blocks: int, threads: int, shared: int, *parameters: Any) -> None:

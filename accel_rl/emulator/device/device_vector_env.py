@@ -1,4 +1,4 @@
-"""VectorEnv on a GPU emulates the games on the GPU, and no data of a step leaves the GPU.
+"""With device="cuda", a `VectorEnv` emulates the games on a GPU, and no data of a step is copied to the host.
 
     envs = VectorEnv("breakout", num_envs=4096, device="cuda")
     obs, info = envs.reset(seed=1)          # obs [4096, 4, 84, 84] uint8 on the GPU
@@ -39,8 +39,8 @@ _FIXED = {
 
 
 class DeviceVectorEnv(GymnasiumVectorEnv):
-    """The arguments are those of `VectorEnv`. An environment whose episode ends begins the next episode in the same
-    step.
+    """`DeviceVectorEnv` is a `VectorEnv` on a GPU, whose environments begin the next episode in the step that ends an
+    episode.
 
     Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80, and frames from before the
     episode are zeros. `reward` is [num_envs] float32, and `terminated` and `truncated` are [num_envs] bool.
@@ -104,13 +104,12 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         self._envs: DeviceEnvs | None = None
         self._out = DeviceStep.empty(num_envs, self._game)
         self._obs = torch.zeros(num_envs, stack_num, img_height, img_width, dtype=torch.uint8, device=self.device)
-        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # ages of frames
+        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # Each stacked frame's age
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Begin an episode in all environments. `seed` is the first environment's seed, and environment i has seed
-        + i."""
+        """Begin an episode in all environments. The i-th environment has the seed `seed` + i."""
         first = int.from_bytes(np.random.default_rng().bytes(4), "little") // 2 if seed is None else seed
         if isinstance(first, bool) or not isinstance(first, int | np.integer) or not 0 <= first < 2**31:
             raise ValueError(f"seed={seed!r}: must be a whole number from 0 to 2^31 - 1")
@@ -130,7 +129,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
             raise ValueError(
                 f"actions of shape {tuple(action.shape)} and {action.dtype}: must be whole numbers [{self.num_envs}]"
             )
-        action = action.long().clamp(0, self._actions - 1)  # A check of the actions' values would wait for the GPU.
+        action = action.long().clamp(0, self._actions - 1)  # Checking the actions would wait for the GPU.
         out = self._out
         self._envs.step(action, out)
         older = self._obs[:, 1:]

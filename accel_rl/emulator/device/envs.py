@@ -1,4 +1,5 @@
-"""The environments of this module run on a device, and their states, frames and rewards never leave the device."""
+"""Environments on a device (a GPU, or a CPU for tests) write their states, frames and rewards to the device's
+memory."""
 
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.game import DeviceGame
 from accel_rl.emulator.device.step import STATE, TABLES, play_on_host, step_arguments, step_atari
 
-MOST_FINISHING = 256  # The kernel that repeats steps with the plain core has 256 threads.
+MOST_FINISHING = 256  # The kernel `finish` has 256 threads.
 
 
 class DeviceStep(NamedTuple):
@@ -70,7 +71,7 @@ class DeviceEnvs:
         self._seeds = torch.from_numpy(np.array(seeds, np.uint32).view(np.int32)).to(self.game.device)
 
     def begin(self, out: DeviceStep) -> None:
-        """Begin episode 0 of all environments. The first frames and ages are written into `out`."""
+        """Begin episode 0 of all environments, and write the first frames and ages into `out`."""
         self.state["envs"][self._at["seed"]] = self._seeds
         self._step(self._no_action, out, begins=True)
 
@@ -84,8 +85,8 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """Play an agent step on a CPU, with the result of `step`. Return the number of iterations of the processor
-        loop, summed over all warps and over all lanes."""
+        """Play an agent step on a CPU, as `step` does. Return the iterations of the processor loop, summed over warps
+        and over lanes."""
         return play_on_host(
             step_arguments(
                 action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
@@ -93,22 +94,23 @@ class DeviceEnvs:
         )
 
     def hide_history(self) -> None:
-        """Let the next observations begin with the current frames, so that earlier frames are not visible."""
+        """Hide earlier frames from the agent: the next observations begin with the current frames."""
         self.state["envs"][self._at["age"]] = 0
 
     @property
     def code(self) -> Tensor:
-        """Return 0 for each environment [n] uint8, or the reason for which the plain core played its last step (see
-        kernels/envs.h)."""
+        """Return, for each environment [n] uint8, the reason why the plain core played the last step, or 0
+        (kernels/envs.h)."""
         return self.state["code"]
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment."""
+        """Return the saved state of each environment."""
         words = self.state["envs"].cpu().numpy()
         return [words[:, i].tobytes() for i in range(self.n)]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the states. Raises ValueError for a wrong number of states, or for an impossible state."""
+        """Restore the saved state of each environment. Raises ValueError for a wrong number of states, or an impossible
+        state."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for state in states:

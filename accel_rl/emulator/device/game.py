@@ -1,4 +1,4 @@
-"""A game on a device has a ROM, rules and start states, which all environments of the game on the device share."""
+"""All environments of a game on a device share the game's ROM, rules and start states."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,15 +15,16 @@ from accel_rl.emulator.games import cartridge, settings
 
 
 class Starts(NamedTuple):
-    """play [rows, columns, bytes] uint8 are consoles and games. frames [rows, columns, height, width] uint8 are first
-    observations. An episode's row and column are drawn by counter (see emulator.counter)."""
+    """`Starts` is a table of start states: the consoles `play` [rows, columns, bytes] uint8, and their first `frames`
+    [rows, columns, height, width] uint8. An episode's row and column are drawn by counter (emulator/counter.py)."""
 
     play: np.ndarray
     frames: np.ndarray
 
 
 def start_table(core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_shape: tuple[int, ...]) -> Starts:
-    """Play every start. starts [rows, columns] of (timer, number of no-op frames), where each row has one timer."""
+    """Play every start of a table, and return the states. `starts` [rows, columns] are (timer, number of no-op frames),
+    with one timer per row."""
     plays: list[list[np.ndarray]] = []
     frames = np.zeros((len(starts), len(starts[0]), *frame_shape), np.uint8)
     frame = np.zeros((1, *frame_shape), np.uint8)
@@ -49,7 +50,7 @@ class AgentStepRules:
     life_loss: bool
     repeat_probability: float
     frame: str
-    oldest: int  # The age of an episode is counted up to `oldest` agent steps.
+    oldest: int  # largest number of steps that an episode's age counts
 
 
 class DeviceGame:
@@ -64,8 +65,8 @@ class DeviceGame:
         starts: Starts,
         device: torch.device | str,
     ) -> None:
-        """`codes` has the joystick action of each agent action. `luminance` [256] uint8 is the gray of each colour
-        byte."""
+        """`codes` has the joystick action of each agent action. `luminance` [256] uint8 maps the TIA's colours to
+        gray."""
         functions = core().device
         self.game = game
         self.rules = rules
@@ -73,7 +74,7 @@ class DeviceGame:
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
         self.rom_bytes = functions.cartridge_size(self.kind)
         rom = rom_path(game).read_bytes()
-        while len(rom) < self.rom_bytes:  # The console mirrors a smaller ROM.
+        while len(rom) < self.rom_bytes:  # A small ROM is repeated in the console's address space.
             rom += rom[: self.rom_bytes - len(rom)]
         self.rom = rom = rom[: self.rom_bytes]
         self.shape = starts.frames.shape[2:]
@@ -95,6 +96,6 @@ class DeviceGame:
         }
 
     def _bytes(self, source: bytes) -> Tensor:
-        """Copy bytes to the device, with padding, because kernels read whole words."""
+        """Copy bytes to the device, padded to whole words."""
         padded = source + bytes(8 - len(source) % 4)
         return torch.frombuffer(bytearray(padded), dtype=torch.uint8).to(self.device)

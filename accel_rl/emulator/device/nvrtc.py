@@ -2,8 +2,8 @@
 
     | kernels.cu and all headers  ->  NVRTC  ->  cubin and compile log  ->  a file of the cache folder
 
-The name of the cached file contains a hash of everything that determines the result: sources, flags, NVRTC's version,
-architecture. The cache folder is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
+The cached file's name contains a hash of sources, flags, NVRTC's version and the GPU's architecture. The cache folder
+is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from accel_rl.system.errors import ConfigError, RunError
 EMULATOR = Path(__file__).parents[1]
 MAIN = "device/kernels/kernels.cu"
 FLAGS = ("--std=c++17", "--fmad=false", "--ptxas-options=-v")
-# Only tests treat warnings as errors, because a later NVRTC may issue new warnings.
+# Only tests use this flag, because later versions of NVRTC may have new warnings.
 STRICT = "--warning-as-error=all-warnings"
 INSTALL = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
 
@@ -33,12 +33,12 @@ class Compiled(NamedTuple):
 
     cubin: bytes
     log: str
-    """`log` has the compiler's warnings and the resources of each function."""
+    """The text `log` has the compiler's warnings and each function's registers and memory."""
 
 
 class Resources(NamedTuple):
-    """`Resources` has the registers and memory of one kernel, per thread. Spills include those of the functions that
-    the kernel calls."""
+    """`Resources` has the registers and memory of one kernel, per thread. Register spills include those of called
+    functions."""
 
     registers: int
     stack_bytes: int
@@ -59,7 +59,7 @@ def cubin(capability: tuple[int, int] | int) -> bytes:
 
 
 def resources(capability: tuple[int, int] | int) -> dict[str, Resources]:
-    """Return the resources of each kernel on a compute capability, by name. Raises ConfigError if NVRTC is not
+    """Return the registers and memory of each kernel on a compute capability. Raises ConfigError if NVRTC is not
     installed."""
     return parse_log(compiled(capability).log)
 
@@ -79,8 +79,7 @@ def compiled(capability: tuple[int, int] | int) -> Compiled:
 
 
 def sources() -> dict[str, str]:
-    """Return all headers and kernels.cu by their path in the emulator's folder. The headers' #includes use paths
-    relative to the emulator's folder."""
+    """Return the text of kernels.cu and of all headers, by their path in the emulator's folder."""
     paths = [*EMULATOR.glob("core/**/*.h"), *EMULATOR.glob("device/kernels/*")]
     return {
         path.relative_to(EMULATOR).as_posix(): with_rooted_includes(path)
@@ -90,8 +89,8 @@ def sources() -> dict[str, str]:
 
 
 def with_rooted_includes(path: Path) -> str:
-    """Return a file's text with #includes relative to the emulator's folder, because NVRTC finds a header by a single
-    name."""
+    """Return a C++ file's text, in which every #include has a path relative to the emulator's folder, as NVRTC
+    needs."""
 
     def rooted(include: re.Match[str]) -> str:
         return f'#include "{(path.parent / include[1]).resolve().relative_to(EMULATOR.resolve()).as_posix()}"'
@@ -100,8 +99,8 @@ def with_rooted_includes(path: Path) -> str:
 
 
 def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: str) -> Compiled:
-    """Compile the text named `main`, which includes the other texts. Raises RunError with the compiler's first error.
-    `architecture` is sm_90, or compute_90 for PTX only. `more` has compiler flags in addition to FLAGS."""
+    """Compile the CUDA text named `main`, which includes the other texts. `architecture` is sm_90, or compute_90 for
+    PTX only. `more` has further compiler flags. Raises RunError with the compiler's first error."""
     nvrtc = _nvrtc()
     headers = {name: text for name, text in texts.items() if name != main}
     program = _checked(
@@ -130,13 +129,12 @@ def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: 
 
 
 def parse_log(log: str) -> dict[str, Resources]:
-    """Return the resources of each kernel in a compile log with ptxas's -v."""
+    """Return the registers and memory of each kernel from a compile log (ptxas -v)."""
     result = {}
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
-        # The cumulative size includes the stack of all called functions.
-        # The second pattern matches the report of a kernel that calls no function.
+        # The cumulative stack includes called functions; the second pattern is for kernels without calls.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(
@@ -172,7 +170,7 @@ def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc
 
-        _version(nvrtc)  # The call loads the library NVRTC.
+        _version(nvrtc)  # The call loads NVRTC.
     except (ImportError, RuntimeError) as error:
         raise ConfigError(f"the emulator on a GPU needs NVRTC ({type(error).__name__}): {INSTALL}") from None
     return nvrtc
@@ -184,7 +182,7 @@ def _version(nvrtc: Any) -> tuple[int, int]:
 
 
 def _checked(result: tuple[Any, ...]) -> Any:
-    """Return the value of an NVRTC call, or raise RunError if the call failed."""
+    """Return the value of a call of NVRTC, or raise RunError if the call failed."""
     status, *values = result
     if int(status):
         raise RunError(f"NVRTC: {status.name}")
@@ -192,7 +190,7 @@ def _checked(result: tuple[Any, ...]) -> Any:
 
 
 def _read(file: Path) -> Compiled | None:
-    """Return the content of a cached file, or None if the file is missing or damaged."""
+    """Return the compiled kernels in a cached file, or None if the file is missing or damaged."""
     try:
         digest, content = file.read_bytes()[:_DIGEST_BYTES], file.read_bytes()[_DIGEST_BYTES:]
     except OSError:
@@ -204,7 +202,7 @@ def _read(file: Path) -> Compiled | None:
 
 
 def _write(file: Path, result: Compiled) -> None:
-    """Write a cached file atomically. If the cache folder is not writable, no file is cached, which is not an error."""
+    """Write compiled kernels to a cached file atomically, if the cache folder is writable."""
     log = result.log.encode()
     content = len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.cubin
     with contextlib.suppress(OSError):

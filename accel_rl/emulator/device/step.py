@@ -34,13 +34,12 @@ def step_atari(
     repeat_probability: float,
     begins: bool = False,
 ) -> None:
-    """Play one agent step of n environments. `state`, `out`, `tables` and `rules` are in the order of the names STATE,
-    OUT, TABLES and RULES.
+    """Play one agent step of n environments. `state`, `out`, `tables` and `rules` are tensors in the order of the names
+    in STATE, OUT, TABLES and RULES.
 
-    `action` [n] int64 are indices of the game's actions, and a negative action skips the environment. `out` are arrays
-    [n, ...], as in `data.step.Step`. If an episode ends, the next episode begins in the same step, and `frame` is the
-    next episode's first frame. With `begins`, begin episode 0 of all environments instead of a step, and write frame
-    and age only.
+    `action` [n] int64 are indices of the game's actions, and a negative action skips the environment. The results `out`
+    [n, ...] are the arrays of a `Step`. If an episode ends, the next episode begins in the same step, and `frame` is
+    its first frame. With `begins`, the call begins episode 0 of all environments instead of a step.
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if begins:
@@ -59,7 +58,7 @@ def _on_cuda(
     repeat_probability: float,
     begins: bool = False,
 ) -> None:
-    from accel_rl.emulator.device.cuda import kernels_of  # The import loads CUDA's libraries.
+    from accel_rl.emulator.device.cuda import kernels_of  # loads CUDA's libraries
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
@@ -71,8 +70,7 @@ def _on_cuda(
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step by the host build. Return the number of iterations of the processor loop, summed over all
-    warps and over all lanes."""
+    """Play an agent step on a CPU. Return the iterations of the processor loop, summed over warps and over lanes."""
     kernels, given = core().device, bytes(a)
     warps, lanes = kernels.step(given)
     kernels.draw(given)
@@ -89,7 +87,7 @@ def step_arguments(
     rules: Sequence[int],
     repeat_probability: float,
 ) -> StepArguments:
-    """Return the kernels' argument, with addresses in the device's memory and the rules."""
+    """Return the argument of the kernels: the arrays' addresses in the device's memory, and the rules."""
     assert all(x.is_contiguous() for x in (action, *state, *out))
     at = {f"state.{k}": x.data_ptr() for k, x in zip(STATE, state, strict=True)}
     at |= {f"table.{k}": x.data_ptr() for k, x in zip(TABLES, tables, strict=True)}

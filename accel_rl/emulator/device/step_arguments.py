@@ -1,4 +1,4 @@
-"""The argument of every kernel has the fields of StepArguments in kernels/envs.h."""
+"""The emulator's GPU kernels receive a structure with the fields of StepArguments in kernels/envs.h."""
 
 import ctypes
 from ctypes import c_bool, c_double, c_uint8, c_uint32, c_uint64

@@ -232,7 +232,7 @@ class WorkerPool:
                     self._side.release(w, group, step_index, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one group of environments has finished all but its last `ahead` requested steps; return the
+        """Wait until a group of environments has finished all but the last `ahead` requested steps; return the
         group."""
         while True:
             self._handle(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
