@@ -156,10 +156,8 @@ def peak_memory(device: str) -> float | None:
 
 def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[dict[str, float]]:
     """Play from one start state in all environments (Figure 3), and return frames/s and resets of each block of steps.
-
     On a CPU, also return the iterations of a warp per iteration of a lane, which is 1 if all lanes run the same
-    instructions.
-    """
+    instructions."""
     config = Load(game, envs).config(device)
     device_game = make_device_game(config.env, True, True, device)
     batch, out = DeviceEnvs(device_game, [0] * envs), DeviceStep.empty(envs, device_game)

@@ -55,12 +55,9 @@ def cartpole_pqn(seed: int = 1) -> TrainConfig:
 
 
 def pong_rainbow(seed: int = 1) -> TrainConfig:
-    """Rainbow reaches a score above 0 on Pong within 90 minutes.
-
-    Unlike Stooke & Abbeel 2018, pong_rainbow uses the small network of A3C and the learning rate of C51. The run has
-    half the training intensity of Stooke & Abbeel, a fifth of the replay, a shorter random start, and four times as
-    many updates of the target network.
-    """
+    """Rainbow reaches a score above 0 on Pong within 90 minutes. Unlike Stooke & Abbeel 2018, pong_rainbow uses the
+    small network of A3C and the learning rate of C51. The run has half the training intensity of Stooke & Abbeel, a
+    fifth of the replay, a shorter random start, and four times as many updates of the target network."""
     algo = {
         "network": "a3c",
         "intensity": 4.0,
@@ -78,21 +75,17 @@ def pong_rainbow(seed: int = 1) -> TrainConfig:
 
 
 def cartpole_dqn(seed: int = 1) -> TrainConfig:
-    """DQN reaches the score 500 on CartPole-v1 in evaluations; during training one action in fifty is random.
-
-    DQN on CartPole uses 10-step returns and the squared loss. With 1-step returns and the Huber loss, values lag behind
-    the policy, even more with --schedule concurrent, where a snapshot acts; the score is then 200 to 400.
-    """
+    """DQN reaches the score 500 on CartPole-v1 in evaluations; during training one action in fifty is random. DQN on
+    CartPole uses 10-step returns and the squared loss. With 1-step returns and the Huber loss, values lag behind the
+    policy, even more with --schedule concurrent, where a snapshot acts; the score is then 200 to 400."""
     algo = {"double": True, "n_step": 10, "huber": 0.0, "clip_grad_norm": 10.0}
     return replace(_cartpole_q("dqn", seed, **algo), env_steps=80_000)
 
 
 def cartpole_c51(seed: int = 1) -> TrainConfig:
-    """C51 reaches the score 500 on CartPole-v1 in evaluations, with atoms from 0 to 60.
-
-    A discount of 0.98 limits returns to 50, well within the atoms. With a discount of 0.99 and a last atom of 100, the
-    returns of all good actions would lie at the last atom.
-    """
+    """C51 reaches the score 500 on CartPole-v1 in evaluations, with atoms from 0 to 60. A discount of 0.98 limits
+    returns to 50, well within the atoms. With a discount of 0.99 and a last atom of 100, the returns of all good
+    actions would lie at the last atom."""
     return _cartpole_q("c51", seed, double=True, n_step=3, **_RETURNS_TO_60)
 
 

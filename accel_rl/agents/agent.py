@@ -39,11 +39,8 @@ class Agent(Protocol):
         self, obs: Tensor, uniform: Tensor, memory: RnnState | None, b: slice = ...
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Choose actions for the environments `b`, from observations `obs` [N, ...] and random numbers `uniform` [N] in
-        [0, 1). Returns (action [N] int64, values to record, each [N]).
-
-        `memory` is the recurrent state at this step, or None for an agent without a recurrent state. `act` advances the
-        recurrent state in place.
-        """
+        [0, 1). Returns (action [N] int64, values to record, each [N]). `memory` is the recurrent state at this step, or
+        None for an agent without a recurrent state. `act` advances the recurrent state in place."""
 
     def evaluating(self, greedy: bool = False) -> "Agent":
         """Return an agent with the same parameters that acts as in an evaluation, and greedily if `greedy` is true."""

@@ -22,11 +22,9 @@ class CategoricalPolicyAgent:
         self.greedy = greedy
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Compute the network's outputs with gradients, for losses.
-
-        For obs [T * n, ...] of n environments over T steps, return logits [T * n, A], value [T * n], and the recurrent
-        state after each step [T, n, Z], or None without a memory.
-        """
+        """Compute the network's outputs with gradients, for losses. For obs [T * n, ...] of n environments over T
+        steps, return logits [T * n, A], value [T * n], and the recurrent state after each step [T, n, Z], or None
+        without a memory."""
         return *self.model(obs), None
 
     @torch.no_grad()

@@ -21,9 +21,9 @@ class Schedules:
     """The current values of schedules are attributes: `now.learning_rate`, `now.clip` and every other name of
     `Algorithm.schedules`.
 
-    Three more attributes describe the run. `progress` is the fraction of the run that was done when the cycle began.
-    `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the number of env steps of
-    the newest rollout.
+    Three further attributes of an algorithm describe the run. `progress` is the fraction of the run that was done when
+    the cycle began. `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the
+    number of env steps of the newest rollout.
     """
 
     def __init__(self) -> None:
@@ -62,11 +62,9 @@ class AlgorithmConfig:
         return getattr(self, "clip_grad_norm", 0.0) or None
 
     def usual_loss(self) -> float:
-        """Return the largest loss that a single surprising reward can add to a batch, or 0 without an upper bound.
-
-        A learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section 4.2),
-        except losses that one surprising reward explains.
-        """
+        """Return the largest loss that a single surprising reward can add to a batch, or 0 without an upper bound. A
+        learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section 4.2),
+        except losses that one surprising reward explains."""
         return 0.0
 
     def check(self) -> None:
@@ -149,14 +147,12 @@ class Algorithm(ABC):
     @abstractmethod
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         """Return all numbers that change over the run, by name, including `learning_rate`. The returned numbers become
-        attributes of `now` once per phase. A number named `epsilon` is also set as the agent's epsilon.
-
-        `progress` and `env_steps` are explained in `Schedules`.
-        """
+        attributes of `now` once per phase. A number named `epsilon` is also set as the agent's epsilon. `progress` and
+        `env_steps` are explained in `Schedules`."""
 
     def begin(self) -> None:  # noqa: B027  optional
-        """Allocate memory such as a replay. The runner calls `begin` before the first rollout, or before a state is
-        loaded."""
+        """Allocate the algorithm's memory, such as a replay. The runner calls `begin` before the first rollout, or
+        before a state is loaded."""
 
     @abstractmethod
     def ingest(self, rollout: Rollout) -> None:
@@ -166,11 +162,8 @@ class Algorithm(ABC):
     @abstractmethod
     def batches(self) -> Iterator[Any]:
         """Yield the batches of the next optimisation phase. The batches are epochs of minibatches, or samples of a
-        replay.
-
-        The runner makes one update after each batch. If the runner stops a phase early, the next call of `batches`
-        yields the remaining batches.
-        """
+        replay. The runner makes one update after each batch. If the runner stops a phase early, the next call of
+        `batches` yields the remaining batches."""
 
     @abstractmethod
     def loss(self, batch: Any) -> Loss:

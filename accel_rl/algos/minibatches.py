@@ -25,11 +25,9 @@ class Minibatches:
     def draw(
         self, rollout: Rollout, communicator: Communicator = SINGLE_PROCESS, sequences: bool = False
     ) -> Iterator[Tensor]:
-        """Yield the cells t * B + b [N] of each minibatch, on the rollout's device.
-
-        With `sequences`, yield environments b [n] instead of cells, so that the steps of an environment stay together
-        for recurrent agents. No minibatch is drawn if any rank's rollout has no valid cell.
-        """
+        """Yield the cells t * B + b [N] of each minibatch, on the rollout's device. With `sequences`, yield
+        environments b [n] instead of cells, so that the steps of an environment stay together for recurrent agents. No
+        minibatch is drawn if any rank's rollout has no valid cell."""
         device = rollout.action.device
         valid = None if sequences or rollout.is_whole else rollout.valid_cells()
         if sequences:

@@ -197,10 +197,8 @@ class PolicyGradient(Algorithm):
 
     def batch(self, index: Tensor | None = None) -> PolicyBatch:
         """Return the samples of the given cells of the rollout. Without an index, return all samples, time-major.
-
         `index` lists cells t * B + b [N] in any order. For a recurrent agent, `index` lists environments [n], whose
-        steps stay together.
-        """
+        steps stay together."""
         r = self.rollout
         assert r is not None
         i: Tensor | slice = slice(None)

@@ -88,8 +88,8 @@ class ReplayAlgorithm(Algorithm):
         self.replay.join(self.communicator)
 
     def share(self, other: "ReplayAlgorithm") -> None:
-        """Learn from another algorithm's replay. The target network starts as a copy of the model. The runner calls
-        `share` instead of `begin`."""
+        """Learn from another algorithm's replay. The target network starts as a copy of the model. For a shared replay,
+        the runner calls `share` instead of `begin`."""
         seed = int(torch.randint(2**62, ()))
         self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
         self.replay.join(self.communicator)

@@ -19,7 +19,7 @@ class TargetNetwork:
         self._intervals = 0  # If the unit is "updates", `_intervals` counts the intervals that have begun with a copy.
 
     def update(self) -> None:
-        """Copy the online network."""
+        """Copy the online network to the target network."""
         copy_network(self.online, self.model)
 
     def after_env_steps(self, before: int, now: int) -> None:

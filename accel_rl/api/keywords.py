@@ -22,12 +22,9 @@ settings of a run can be given."""
 
 
 def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str, Any]) -> TrainConfig:
-    """Return the settings of a run, or raise ConfigError with one line.
-
-    `env` is the id of a Gymnasium environment, or a function that creates an environment. `values` are other settings
-    by short name (game) or full name, with two underscores for a point (evaluation__interval). Whole numbers in
-    `values` may be floats (1e6) or numpy's numbers.
-    """
+    """Return the settings of a run, or raise ConfigError with one line. `env` is the id of a Gymnasium environment, or
+    a function that creates an environment. `values` are other settings by short name (game) or full name, with two
+    underscores for a point (evaluation__interval). Whole numbers in `values` may be floats (1e6) or numpy's numbers."""
     config = plain(_base(what))
     if preset := values.get("preset"):
         config = with_preset(config, preset)

@@ -21,7 +21,8 @@ from accel_rl.system.errors import ConfigError
 
 
 def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result:
-    """Continue a run in its folder and files. `begun` has the settings of the run. Raises ConfigError or RunError."""
+    """Continue a run in its folder and files. `begun` has the settings with which the run began. Raises ConfigError or
+    RunError."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
     run.check_parts()

@@ -60,7 +60,7 @@ class RolloutSource:
         return self.sampler.collect(self.agent)
 
     def __iter__(self) -> Iterator[Rollout]:
-        """Yield rollouts without an end. The environments continue to play while the caller uses a rollout."""
+        """Yield rollouts endlessly. The environments continue to play while the caller uses a rollout."""
         return self.sampler.rollouts(self.agent, fixed=True)
 
     @property

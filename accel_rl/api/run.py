@@ -49,8 +49,9 @@ def train(
 
 
 def raise_if_stopped(result: Result) -> None:
-    """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. The run has already
-    saved its state. Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the exit code 143."""
+    """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. When an error is
+    raised, the run has already saved its state. Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the
+    exit code 143."""
     if result.exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if result.exit_code:
@@ -96,10 +97,8 @@ class Run:
 
     def resume(self, env_steps: float | None = None, **options: Any) -> "Run":
         """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
-
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
-        backend, engine. Raises ConfigError or RunError.
-        """
+        backend, engine. Raises ConfigError or RunError."""
         chosen = from_keywords(ResumeOptions, {"env_steps": env_steps, **options})
         self.result = resume(*RunFolder.open(self.path), chosen)
         raise_if_stopped(self.result)
@@ -107,10 +106,8 @@ class Run:
 
     def evaluate(self, episodes: int = 30, **options: Any) -> Evaluation:
         """Play episodes with the newest agent, and return their scores: `.mean`, `.std`, `.scores`, `.protocol`.
-
         `options` are those of `accel-rl evaluate`: seed, greedy, best, checkpoint, parallel, starts, device, backend
-        ... Raises ConfigError.
-        """
+        ... Raises ConfigError."""
         chosen = from_keywords(EvaluateOptions, {"episodes": episodes, **options})
         return evaluate(*RunFolder.open(self.path), chosen)[0]
 
@@ -129,12 +126,9 @@ class Run:
         return TrainedPolicy(agent, config.spec, seed)
 
     def export(self, out: str | os.PathLike[str], **options: Any) -> "Run":
-        """Write the newest network as a model that other programs can load, and return the model.
-
-        `out` is the model's new folder. `options` are those of `accel-rl export`: checkpoint, best, onnx. A model can
-        be evaluated and watched, and its `agent` can act, but a model cannot be resumed. Raises ConfigError or
-        RunError.
-        """
+        """Write the newest network as a model that other programs can load, and return the model. `out` is the model's
+        new folder. `options` are those of `accel-rl export`: checkpoint, best, onnx. A model can be evaluated and
+        watched, and its `agent` can act, but a model cannot be resumed. Raises ConfigError or RunError."""
         chosen = from_keywords(ExportOptions, {"out": str(out), **options})
         return Run(export(*RunFolder.open(self.path), chosen)[0])
 

@@ -48,8 +48,8 @@ def _hide(cls: Any) -> None:
 def parse(
     cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None, arrangement: Help = PLAIN
 ) -> C:
-    """Parse arguments into the dataclass. Raises ConfigError, with a message of one line, for invalid arguments. With
-    --help or --help-all, print the arranged help and raise SystemExit."""
+    """Parse command-line arguments into the dataclass of options. Raises ConfigError, with a message of one line, for
+    invalid arguments. With --help or --help-all, print the arranged help and raise SystemExit."""
     _hide(cls)
     if asked(argv):
         options = options_of(cls, default, _registry)

@@ -63,11 +63,9 @@ _ADDED_FOR_ALGORITHM: dict[int, dict[str, dict[str, Any]]] = {
 
 
 def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a config.json under the present names, without the format version.
-
-    Raises ConfigError, with a message of one line, for a format of a later version of this program, for two names of
-    one setting, and for an algorithm or a group of a wrong type.
-    """
+    """Return the settings of a config.json under the present names, without the format version. Raises ConfigError,
+    with a message of one line, for a format of a later version of this program, for two names of one setting, and for
+    an algorithm or a group of a wrong type."""
     version = values.get("format", 1)
     if type(version) is not int or not 1 <= version <= FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads formats 1 to {FORMAT}")

@@ -14,7 +14,7 @@ import tyro
 WIDTHS = (80, 120)
 """Minimum and maximum width of a line, which otherwise has the width of the terminal."""
 COLUMN = 34
-"""Width of the column of flags."""
+"""The column of flags in a help text has this width."""
 TITLES = {
     "": "The run",
     "algo": "Algorithm",
@@ -121,7 +121,7 @@ def _in_a_line(option: Option, width: int) -> str:
 
 
 def _paragraphs(text: str, width: int) -> list[str]:
-    """Fill the paragraphs of a text to a width. Indented paragraphs are unchanged."""
+    """Fill the paragraphs of a text to a width. Indented paragraphs of a help text are not wrapped."""
     lines: list[str] = []
     for i, paragraph in enumerate(text.strip().split("\n\n")):
         lines += [""] * (i > 0)

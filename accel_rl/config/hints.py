@@ -80,10 +80,8 @@ HINTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) -> str:
     """Return the flag that corresponds to another library's flag, for the chosen algorithm, or "" for an unknown flag.
-
     `name` is the flag without dashes. `flags` are all flags of the command. `by_name` has the flags under each spelling
-    without their group.
-    """
+    without their group."""
     if name not in HINTS or "--sampler.envs" not in flags:
         return ""
     for flag, meaning in HINTS[name]:

@@ -25,8 +25,8 @@ PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the class of a name such as `a2c`, or of a user's `module:Class`. The current folder is also searched.
-    Raises ConfigError."""
+    """Return the class of a name such as `a2c`, or of a user's `module:Class`. User modules are also searched in the
+    current folder. Raises ConfigError."""
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
@@ -34,11 +34,9 @@ def find_algorithm(name: str) -> type[Algorithm]:
 
 
 def find(name: str, flag: str = "algorithm") -> Any:
-    """Import the object named by `a2c` or `module:attribute`. Raises a ConfigError that begins with the flag.
-
-    The module is a user's module (the current folder is also searched), a user's file (`my_grids.py:sizes`), or a paper
-    of accel_rl.papers.
-    """
+    """Import the object named by `a2c` or `module:attribute`. Raises a ConfigError that begins with the flag. The
+    module is a user's module (the current folder is also searched), a user's file (`my_grids.py:sizes`), or a paper of
+    accel_rl.papers."""
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:

@@ -178,9 +178,8 @@ def default_config(name: str) -> TrainConfig:
 
 def read_settings(folder: Path) -> dict[str, Any]:
     """Read the settings of a run's folder as plain JSON, with the current names, without importing a user's algorithm.
-
-    Raises ConfigError, with a message of one line, for an unknown field. Fields of a user's algorithm are not checked.
-    """
+    Raises ConfigError, with a message of one line, for an unknown field. Fields of a user's algorithm are not
+    checked."""
     values = read_file(folder)
     try:
         result = migrated(values)

@@ -37,8 +37,8 @@ def plain(value: Any) -> Any:
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Return whether a value has a type. Whole numbers are accepted as floats, and booleans are not accepted as
-    numbers."""
+    """Return whether a setting's value has the given type. Whole numbers are accepted as floats, and booleans are not
+    accepted as numbers."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return any(value == allowed and type(value) is type(allowed) for allowed in args)

@@ -95,8 +95,7 @@ class CollectiveMean:
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """Start the all-reduce of the wide layer's gradient. Autograd calls the hook when the wide layer's gradient is
-        complete."""
+        """Start the all-reduce of the wide layer's gradient, when autograd reports that the gradient is complete."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]
@@ -128,21 +127,17 @@ class CollectiveMean:
 
 def _wide(flat: FlatParameters) -> str | None:
     """Return the name of the tensor that has more than half of all parameters and at least WIDE parameters, or None
-    without such a tensor.
-
-    Return None on a GPU, where a collective is part of the update's CUDA graph and uses no core's time.
-    """
+    without such a tensor. Return None on a GPU, where a collective is part of the update's CUDA graph and uses no
+    core's time."""
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
     n = len(flat.data[flat.slices[name]])
     return name if flat.data.device.type == "cpu" and n >= WIDE and 2 * n > len(flat.data) else None
 
 
 def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, with_untrained: bool = False) -> None:
-    """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical.
-
-    `updates` is the number of updates made. With `with_untrained`, frozen parameters and buffers are also compared.
-    During a learning phase each rank's buffers depend on the rank's own samples.
-    """
+    """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical. `updates` is the
+    number of updates made. With `with_untrained`, frozen parameters and buffers are also compared. During a learning
+    phase each rank's buffers depend on the rank's own samples."""
     tensors = (flat.data, *(flat.untrained() if with_untrained else ()))
     digests = communicator.gather([digest(x) for x in tensors])
     if any(d != digests[0] for d in digests):

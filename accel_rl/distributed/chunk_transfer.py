@@ -16,8 +16,8 @@ PARAMETERS = "parameters"
 
 
 class ChunkTransfer:
-    """Copies chunks on a separate CUDA stream. The host waits once for each chunk that the GPU writes, and for no other
-    operation.
+    """Copies chunks of the central parameters on a separate CUDA stream. The host waits once for each chunk that the
+    GPU writes, and for no other operation.
 
         own stream      | central copy -> GPU |                  | GPU -> spare copy |
         current stream                        | optimizer's step |
@@ -72,7 +72,7 @@ class ChunkTransfer:
 
     def push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
         """Write the GPU's chunk k to the central parameters. The caller must hold the chunk's lock, and the GPU's chunk
-        must be at least one update newer than the central chunk. The host waits for the copy.
+        must be at least one update newer than the central chunk. The host waits for the copy of the chunk.
 
         `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that it is written. Return
         whether the chunk was written.

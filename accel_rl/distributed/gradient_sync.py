@@ -22,8 +22,8 @@ class GradientSync(ABC):
     skips: SkippedUpdates
     """`skips` counts the updates that were skipped because of a non-finite loss or gradient."""
     times: dict[str, float]
-    """`times` has the seconds of each activity of synchronization with other ranks. The dict is empty for a single
-    rank."""
+    """`times` has the seconds of each activity of synchronization with other ranks. For a single rank, `times` is
+    empty."""
 
     def __init__(self, guarded: GuardedStep):
         self.guarded = guarded
@@ -52,10 +52,12 @@ class GradientSync(ABC):
         evaluation."""
 
     def verify(self) -> None:  # noqa: B027  optional
-        """Check the parameters, or raise RunError. `verify` waits for a GPU, and is called at every row of metrics."""
+        """Check that all ranks have the same parameters, or raise RunError. `verify` waits for a GPU, and is called at
+        every row of metrics."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, with `parameters` [P] and the numbers of `skips`. Vectors of the optimizer are flat."""
+        """Return the state, with `parameters` [P] and the numbers of `skips`. The vectors in the optimizer's state are
+        flat."""
         return self.guarded.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

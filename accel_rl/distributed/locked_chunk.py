@@ -2,7 +2,7 @@
 
 In the algorithm of Stooke & Abbeel (2018, section 4.3), a rank first computes and clips the gradient. For each chunk,
 beginning with unlocked chunks, the rank then pulls the parameters and the optimizer state, steps the optimizer on the
-rank's device, and writes both back. Afterwards the rank's parameters equal the central parameters.
+rank's device, and writes both back. After an update, the rank's parameters equal the central parameters.
 """
 
 import time

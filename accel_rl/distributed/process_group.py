@@ -24,10 +24,8 @@ JOIN = timedelta(seconds=60)
 
 def file_store(fd: int, size: int) -> Any:
     """Open a torch store over a file descriptor that all ranks of this machine have inherited. A store over a file
-    descriptor needs no name or port.
-
-    The caller may close fd, because the store has its own copy of the descriptor until the process ends.
-    """
+    descriptor needs no name or port. The caller may close fd, because the store has its own copy of the descriptor
+    until the process ends."""
     # The destructor of FileStore opens its path again.
     # If the file descriptor then belonged to another file, the process would abort.
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
@@ -35,10 +33,8 @@ def file_store(fd: int, size: int) -> Any:
 
 def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
     """Open the store of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and return (store, rank, size); raises RunError.
-
     `listening` is a socket at the master's address and port, on which rank 0 hosts the store. By default, the store
-    listens on all addresses of rank 0's machine.
-    """
+    listens on all addresses of rank 0's machine."""
     try:
         if listening is None:
             store, rank, size = next(rendezvous("env://", timeout=JOIN))
@@ -57,11 +53,8 @@ def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
 
 def choose_interface(host: str, one_machine: bool) -> None:
     """Set the network interface of gloo to the one through which this machine reaches a host, unless GLOO_SOCKET_IFNAME
-    is set.
-
-    By default gloo uses the address of the machine's own name, which is often a loopback address. `host` is a name or
-    address that all ranks can reach (MASTER_ADDR). `one_machine` means that all ranks are on this machine.
-    """
+    is set. By default gloo uses the address of the machine's own name, which is often a loopback address. `host` is a
+    name or address that all ranks can reach (MASTER_ADDR). `one_machine` means that all ranks are on this machine."""
     if "GLOO_SOCKET_IFNAME" in os.environ:
         return
     name = _interface_to(host)
@@ -89,10 +82,8 @@ def _is_loopback(name: str) -> bool:
 
 def backend(device: str, gpus: int, ranks: int) -> str:
     """Choose the backend of collectives, which is gloo on CPUs. CUDA tensors use NCCL if each rank has its own GPU,
-    because ranks of NCCL cannot share a GPU.
-
-    `gpus` is the number of GPUs that the `ranks` ranks of this machine use.
-    """
+    because ranks of NCCL cannot share a GPU. `gpus` is the number of GPUs that the `ranks` ranks of this machine
+    use."""
     if torch.device(device).type != "cuda" or ranks > gpus or not dist.is_nccl_available():
         return "gloo"
     return "cpu:gloo,cuda:nccl"
@@ -120,8 +111,8 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
 
 
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
-    """Wait until this rank may end. Rank 0 may host the store, so it waits until no other rank needs the store, at most
-    timeout_s."""
+    """Wait until the rank may end without harming other ranks. Rank 0 may host the store, so it waits until no other
+    rank needs the store, at most timeout_s."""
     if rank:
         store.set(f"parted/{rank}", "1")
         return
@@ -130,7 +121,7 @@ def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
 
 
 def leave() -> None:
-    """Close this rank's connections. Collective operations fail after `leave`. With NCCL, `leave` has no effect,
-    because NCCL would wait for unfinished operations."""
+    """Close the rank's connections to other ranks. Collective operations fail after `leave`. With NCCL, `leave` has no
+    effect, because NCCL would wait for unfinished operations."""
     if dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()

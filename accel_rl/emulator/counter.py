@@ -5,7 +5,7 @@ not of earlier numbers.
     | sticky    (seed, episode, step)       -> a number for each frame of the agent step
 
 The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; core/philox.h). GPUs
-and CPUs draw the same numbers.
+and CPUs draw the same random numbers.
 """
 
 from typing import NamedTuple
@@ -96,7 +96,7 @@ class CounterState(NamedTuple):
 
     @classmethod
     def from_bytes(cls, state: bytes) -> "CounterState":
-        """Build the state from the bytes of `to_bytes`. Raises ValueError for another number of bytes."""
+        """Build the state from the bytes of `to_bytes`. Raises ValueError for a wrong number of bytes."""
         at, sizes = core().device.words, core().device.sizes
         if len(state) != sizes["env"]:
             raise ValueError(f"the state of an environment has {len(state)} bytes; expected {sizes['env']}")

@@ -109,7 +109,7 @@ class EnvPool:
         self._seed = None  # Later resets continue the streams of random numbers.
 
     def step(self, action: np.ndarray, env_id: np.ndarray | None = None) -> tuple[Any, ...]:
-        """Send actions, then receive results."""
+        """Send actions to the environments, then receive the results."""
         self.send(action, env_id)
         return self.recv()
 
@@ -169,7 +169,7 @@ def make_gym(task_id: str, **options: Any) -> EnvPool:
 
 
 def make_gymnasium(task_id: str, **options: Any) -> EnvPool:
-    """Make games with Gymnasium's calls."""
+    """Make an EnvPool of games with the calls of Gymnasium."""
     return make(task_id, "gymnasium", **options)
 
 

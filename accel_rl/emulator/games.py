@@ -16,7 +16,7 @@ that all must hold.
 how a mode is chosen. To choose a mode, the inputs `[action, switches, frames, gap, sticks]` of `before` are played,
 then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte `at` is
 the mode's number plus one of `values`, or until the mode's clause in `until` holds. Some games choose the mode in a
-`menu` instead. Finally the inputs of `after` are played.
+`menu` instead. After the mode is chosen, the inputs of `after` are played.
 """
 
 import functools
@@ -73,8 +73,8 @@ def camel_case(game: str) -> str:
 
 
 def task_game(task: str) -> str:
-    """Return the game of an id of Gymnasium or EnvPool, such as ms_pacman for MsPacman-v5 or MsPacmanNoFrameskip-v4. A
-    game's own name is accepted, too. Raises ConfigError."""
+    """Return the game of an id of Gymnasium or EnvPool, such as ms_pacman for MsPacman-v5 or MsPacmanNoFrameskip-v4. An
+    emulated game's own name is accepted, too. Raises ConfigError."""
     name = re.sub(r"^(ALE|accel_rl)/|(NoFrameskip|Deterministic)?-v[0-9]+$", "", task)
     tasks = {camel_case(game): game for game in games()} | {game: game for game in games()}
     if name not in tasks:

@@ -76,11 +76,9 @@ def make(
     reward_clip: bool = True,
     **options: Any,
 ) -> Gymnasium029Env:
-    """Create games in which a lost life ends an episode and rewards are -1, 0 or 1, as in CleanRL's make_env.
-
-    `task` is a game's name, in the form of pong, Pong-v5 or PongNoFrameskip-v4. `options` are further options of
-    VectorEnv. Raises ConfigError.
-    """
+    """Create games in which a lost life ends an episode and rewards are -1, 0 or 1, as in CleanRL's make_env. `task` is
+    a game's name, in the form of pong, Pong-v5 or PongNoFrameskip-v4. `options` are further options of VectorEnv.
+    Raises ConfigError."""
     envs = VectorEnv(
         task_game(task), num_envs, autoreset_mode=AutoresetMode.SAME_STEP, reward_clipping=False, **options
     )

@@ -158,7 +158,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
 
     def _begin(self, obs: np.ndarray, info: Any, lost: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, Any]:
         """Play the steps at the begin of the episodes `new`, of which `lost` begin after a lost life. Return the
-        observations and infos after them."""
+        observations and infos after the steps."""
         if lost.any():
             obs, info, _ = self._play(NOOP, lost)
         if self._starts_by_fire:

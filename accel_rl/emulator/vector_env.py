@@ -201,11 +201,9 @@ class VectorEnv(GymnasiumVectorEnv):
         self, *, seed: int | Sequence[int | None] | np.ndarray | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. Environments that are
-        not reset return their last observation.
-
-        `seed` is the first environment's seed, where environment i has seed + i. `seed` may also be a list or an array
-        [environments that are reset], in which None or a negative number means no seed. Seeds are below 2^32.
-        """
+        not reset return their last observation. `seed` is the first environment's seed, where environment i has seed +
+        i. `seed` may also be a list or an array [environments that are reset], in which None or a negative number means
+        no seed. Seeds are below 2^32."""
         which = np.arange(self.num_envs, dtype=np.int32)
         mask = (options or {}).get("reset_mask")
         if mask is not None:
@@ -227,11 +225,9 @@ class VectorEnv(GymnasiumVectorEnv):
         return self.recv()
 
     def send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None) -> None:
-        """Send actions [batch_size] for the environments of the last recv(), without waiting.
-
-        With `indices`, send actions [len(indices)] for these environments alone. The others do not play, and return
-        their last observation with reward 0.
-        """
+        """Send actions [batch_size] for the environments of the last recv(), without waiting. With `indices`, send
+        actions [len(indices)] for these environments alone. The others do not play, and return their last observation
+        with reward 0."""
         actions = np.asarray(actions)
         if self._last is None:
             raise error.ResetNeeded("send() before reset()")
@@ -281,11 +277,9 @@ class VectorEnv(GymnasiumVectorEnv):
         return obs, reward, terminated, truncated, info
 
     def clone_states(self, indices: Sequence[int] | None = None) -> list[bytes]:
-        """Return the state of each environment, or of the environments in `indices`, for `restore_states`.
-
-        A state contains everything that determines later steps: the console, the stack of observations, and the streams
-        of sticky actions and no-ops. A state has about 100 kB with a stack of 4.
-        """
+        """Return the state of each environment, or of the environments in `indices`, for `restore_states`. A state
+        contains everything that determines later steps: the console, the stack of observations, and the streams of
+        sticky actions and no-ops. A state has about 100 kB with a stack of 4."""
         which = self._checked_indices(indices)
         if self._last is None:
             raise error.ResetNeeded("clone_states() before reset()")

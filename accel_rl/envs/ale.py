@@ -64,7 +64,7 @@ class AtariEnv:
             protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY, "backend": "ale"},
         )
         self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
-        self._pools = any(frames > 1 for _, frames in self.presses[False])  # The first observation may be pooled.
+        self._pools = any(frames > 1 for _, frames in self.presses[False])  # The first observation may be a maximum.
         self._held = 0  # With sticky actions, `_held` is the action of the last emulated frame.
         self._actions = bytearray()
         self._last = self._preprocess.last
@@ -132,11 +132,9 @@ class AtariEnv:
             self._ale.restoreState(self._start[0])
 
     def _press(self, after_life: bool) -> bool:
-        """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended.
-
-        The screens of the last two frames are stored. If the game ends during the frames after a reset, the game is
-        reset again.
-        """
+        """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended. The
+        screens of the last two frames are stored. If the game ends during the frames after a reset, the game is reset
+        again."""
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
                 if frames_left == 1:

@@ -96,10 +96,8 @@ def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
 
 def human_normalized(game: str, score: float, start: str = "null_op") -> float:
     """Return the human-normalized score in percent, 100 * (score - random) / (human - random). Raises ConfigError for a
-    game without published scores.
-
-    If the human score is below the random score (video_pinball from human starts), the formula is used unchanged.
-    """
+    game without published scores. If the human score is below the random score (video_pinball from human starts), the
+    formula is used unchanged."""
     table = scores(start)
     if game not in table:
         raise ConfigError(f"game={game!r} has no published scores: {len(table)} games have" + nearest(game, table))

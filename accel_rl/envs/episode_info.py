@@ -43,8 +43,8 @@ def _number(x: Any) -> float | None:
 
 
 def packed(numbers: dict[str, float]) -> np.ndarray:
-    """Return numbers as bytes [INFO_BYTES]. If the numbers do not fit, entries are dropped from the end, and the score
-    last. The number of dropped entries is stored."""
+    """Return an episode's numbers as bytes [INFO_BYTES]. If the numbers do not fit, entries are dropped from the end,
+    and the score last. The number of entries that do not fit is stored, too."""
     names = sorted(numbers, key=lambda name: name != SCORE)
     kept = {name: numbers[name] for name in names}
     while len(text := json.dumps(kept).encode()) > INFO_BYTES:

@@ -105,11 +105,9 @@ class GymnasiumEnv:
         return pack(header)
 
     def set_state(self, state: bytes) -> None:
-        """Replay the state's episode. Raises ValueError for foreign or corrupt bytes.
-
-        If the replay ends in another state, the environment is not deterministic: a warning is issued, and the episode
-        is truncated at the next step.
-        """
+        """Replay the episode that a saved state describes. Raises ValueError for foreign or corrupt bytes. If the
+        replay ends in another state, the environment is not deterministic: a warning is issued, and the episode is
+        truncated at the next step."""
         header, _ = unpack(state, kind="gymnasium", id=self.id)
         if header["episode_seed"] is not None:
             frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
@@ -171,7 +169,7 @@ class GymnasiumEnv:
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
-    """Make a Gymnasium environment, see `_made`. Raises ConfigError if the environment's code ends the process."""
+    """Make a Gymnasium environment as `_made` does. Raises ConfigError if the environment's code ends the process."""
     try:
         return _made(id, options)
     except SystemExit as e:

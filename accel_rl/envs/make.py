@@ -119,7 +119,8 @@ class ResolvedEnv(EnvConfig):
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
-    """Choose the settings that are `auto`. `randomness` replaces `auto`. Raises ConfigError for an unknown name."""
+    """Choose the environment's settings that are `auto`. `randomness` replaces `auto`. Raises ConfigError for an
+    unknown name."""
     for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS)):
         if (value := getattr(config, name)) not in allowed:
             raise ConfigError(
@@ -240,10 +241,8 @@ def make_batch(
     starts: StartOrder | None = None,
 ) -> SequentialEnv:
     """Create one environment per seed; the environments are stepped one after another. The arguments are explained in
-    SequentialEnv. Raises ConfigError.
-
-    `starts` are saved states in which an Atari game's episodes begin, instead of resets.
-    """
+    SequentialEnv. Raises ConfigError. `starts` are saved states in which an Atari game's episodes begin, instead of
+    resets."""
     envs: list[Any] = [make_env(config, seed, training, reset == "cached") for seed in seeds]
     if starts is not None:
         assert config.game and reset == "immediate" and not decorrelation_steps

@@ -85,7 +85,7 @@ class Replayable(Protocol):
 
 
 def pack_origin(header: dict[str, Any], own: bytes, env: Replayable, codes: bytes) -> bytes:
-    """Return the bytes of a state. `codes` are the episode's joystick actions."""
+    """Return the bytes of an environment's state. `codes` are the episode's joystick actions."""
     origin = env.origin
     if origin.resets is None:
         return pack(header, own)

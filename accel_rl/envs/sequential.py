@@ -69,11 +69,8 @@ class SequentialEnv:
 
     def reset(self, out: Step) -> None:
         """Start all environments at decorrelated points of their episodes. A reset writes frame and age, and clears the
-        other fields.
-
-        Age is also 0 after the random actions, because the observation starts with the current frame and earlier frames
-        are not visible.
-        """
+        other fields. Age is also 0 after the random actions, because the observation starts with the current frame and
+        earlier frames are not visible."""
         for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
             env.reset(frame)
             if self._decorrelation_steps:

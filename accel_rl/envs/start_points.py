@@ -36,9 +36,9 @@ class Point:
 class StartPoints:
     """`StartPoints` has the start points of one Atari game.
 
-    `policy` describes the player. `frame_skip` is the number of emulated frames per recorded action. `mode` and
-    `difficulty` are the game's switches; None means the default. `games` has the actions of each recorded game, one
-    byte per step, as indices of ale-py's 18 actions.
+    `policy` describes the player of the recorded games. `frame_skip` is the number of emulated frames per recorded
+    action. `mode` and `difficulty` are the game's switches; None means the default. `games` has the actions of each
+    recorded game, one byte per step, as indices of ale-py's 18 actions.
     """
 
     game: str
@@ -95,7 +95,7 @@ class StartPoints:
 
     @cached_property
     def checksum(self) -> str:
-        """Return the sha256 of all contents."""
+        """Return the sha256 of all start points."""
         return _checksum(self.to_dict())
 
     def save(self, path: Path) -> None:
@@ -131,10 +131,8 @@ def load_starts(path: Path) -> StartPoints:
 
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
     """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of the given lengths.
-
     A game's first moment is a reset and its last moment is its end, so both are excluded. Raises ConfigError if the
-    games have fewer than n moments.
-    """
+    games have fewer than n moments."""
     moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
     if n < 1 or n > len(moments):
         raise ConfigError(f"{n} start points: must be from 1 to {len(moments):,}, the steps of the recorded games")

@@ -62,10 +62,8 @@ _consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # Maps (backend, che
 
 def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
     """Return {point: console one recorded step before the point} of a recorded game, which is played once per process.
-
-    The console is one step earlier, because ale-py draws a screen only with a frame after a restore, and the first
-    screen may lack some pixels.
-    """
+    The stored console is one step before the start, because after a restore ale-py draws a screen only with the next
+    frame, and the first screen may lack some pixels."""
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:
         wanted = {p.steps - 1: i for i, p in enumerate(points.points) if p.game == game}
@@ -85,6 +83,6 @@ def _power_on(env: Replayable) -> None:
 
 
 def _play(env: Replayable, code: int, points: StartPoints) -> None:
-    """Play a recorded step."""
+    """Play one step of a recorded game."""
     for _ in range(points.frame_skip):
         env.play_frame(code)

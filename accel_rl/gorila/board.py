@@ -86,8 +86,8 @@ class Board:
     a lost or repeated report does no harm."""
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
-        """`members` has each member's counts so far. `window` is the number of recent episodes in the online score.
-        `stop` is true if the run must end."""
+        """`members` has the counts of each cluster member so far. `window` is the number of recent episodes in the
+        online score. `stop` is true if the run must end."""
         self._members = list(members)
         self._each = share(window, max(1, len(self._members)))
         self._stop, self._heard = stop, time.monotonic()
@@ -107,8 +107,8 @@ class Board:
         return Answer(env_steps, self._stop, time.monotonic() - self._heard)
 
     def read(self, stop: bool) -> list[MemberCount]:
-        """Return the counts of each member. A call of `read` is also the driver's heartbeat. `stop` tells the members
-        to end."""
+        """Return the counts of each cluster member. A call of `read` is also the driver's heartbeat. `stop` tells the
+        members to end."""
         self._heard, self._stop = time.monotonic(), stop or self._stop
         return self._members
 
@@ -144,7 +144,7 @@ class BoardKeeper:
 
     @property
     def total(self) -> Work:
-        """Return the total counts of all members."""
+        """Return the total counts of all cluster members."""
         return sum((m.work for m in self.members), Work())
 
     @property

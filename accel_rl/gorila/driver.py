@@ -344,11 +344,8 @@ def _check_fit(config: Resolved) -> None:
 
 def _check_network(config: Resolved) -> None:
     """Raise ConfigError for a network with buffers, because each member's buffers would differ from the evaluated
-    buffers.
-
-    Members initialize frozen parameters from the run's seed, but each bundle of several ranks has its own seed, so
-    bundles of several ranks allow no frozen parameters.
-    """
+    buffers. Members initialize frozen parameters from the run's seed, but each bundle of several ranks has its own
+    seed, so bundles of several ranks allow no frozen parameters."""
     with own_generator("cpu", seed=0):
         model = build_algorithm(config, config.spec, "cpu").agent.model
     parameters = dict(model.named_parameters())

@@ -51,9 +51,8 @@ class GlobalReplay:
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
         """Append a rollout from process number `life` of a member, and return the number of transitions in the replay.
-
-        A new process of a member does not continue the episodes of the previous process, whose last steps are dropped.
-        """
+        A new process of a member does not continue the episodes of the previous process, whose last steps are
+        dropped."""
         if member not in self._parts or self._parts[member][0] != life:
             seed = self._seed + 1 + len(self._parts)
             B = self.config.sampler.envs
@@ -135,7 +134,7 @@ class RemoteReplay(Replay):
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
-        """Return the actor of the global replay. Raises RunError if the actor has been missing for too long."""
+        """Return the Ray actor of the global replay. Raises RunError if the actor has been missing for too long."""
         deadline = time.monotonic() + self._timeout_s
         while self._actor is None:
             try:

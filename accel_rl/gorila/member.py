@@ -107,10 +107,8 @@ class Member:
 
 def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
     """Renumber the newest checkpoint to `env_steps` if the checkpoint is later, and remove other checkpoints later than
-    `env_steps`.
-
-    `env_steps` is the number of env steps of the run, which may continue from an earlier checkpoint of the driver.
-    """
+    `env_steps`. `env_steps` is the number of env steps of the run, which may continue from an earlier checkpoint of the
+    driver."""
     later = [steps for steps in checkpoints.steps() if steps > env_steps]
     for i, steps in enumerate(reversed(later)):
         if i == 0 and not checkpoints.path(env_steps).exists():
@@ -259,11 +257,8 @@ def member_context(
     replay: Callable[[Algorithm], RemoteReplay] | None = None,
 ) -> RankContext:
     """Return the rank context of a member. A member neither evaluates nor reports progress to the user, because the
-    driver does both.
-
-    `rank` is the number of the member, which determines its seeds. `state` is explained in `MemberClock`, and
-    `transport` and `replay` in `MemberExchange`.
-    """
+    driver does both. `rank` is the number of the member, which determines its seeds. `state` is explained in
+    `MemberClock`, and `transport` and `replay` in `MemberExchange`."""
     exchange = MemberExchange(rank, config, transport, replay)
     clock = MemberClock(exchange, config, line, state)
     return RankContext(clock, exchange, MemberBarrier(clock, line), rank, role != "learner", role != "actor")

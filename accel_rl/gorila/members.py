@@ -106,10 +106,8 @@ class Members:
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
         """Start the work of members that Ray has placed, and replace members that have died. Raises RunError, or the
-        error of a member.
-
-        `counts` has the counts of each member. `ending` is true if the run ends; then no member is replaced.
-        """
+        error of a member. `counts` has the counts of each member. `ending` is true if the run ends; then no member is
+        replaced."""
         for seat in self.seats:
             if ending and seat.running is None:
                 seat.ended, seat.starts_at = True, None
@@ -228,7 +226,7 @@ class Nodes:
 
 def fitting_share(nodes: Sequence[float], members: int) -> float:
     """Return the largest share of a node that each of `members` members can have: a whole number, or 1/k. `nodes` has
-    the number of cores (or GPUs) of each node. Returns 0 if no node has any."""
+    the number of cores (or GPUs) of each node. Returns 0 if no node has cores (or GPUs)."""
     if not sum(nodes):
         return 0.0
     for share in range(int(max(nodes)), 0, -1):
@@ -309,7 +307,7 @@ class RemoteEvaluator:
         return self._asked is not None
 
     def begin(self, env_steps: int, steps: int) -> None:
-        """Request an evaluation of `steps` env steps. `env_steps` is the number of env steps of the run."""
+        """Request that the evaluator plays `steps` env steps. `env_steps` is the number of env steps of the run."""
         assert not self.busy
         self._asked = env_steps, steps
         self._deaths.worked()

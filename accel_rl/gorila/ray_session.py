@@ -1,4 +1,4 @@
-"""A Ray session runs on this machine, or belongs to a running Ray cluster. The actors of a session are named.
+"""A Ray session runs on this machine, or belongs to a running Ray cluster. The Ray actors of a session have names.
 
 A watcher process monitors each session that was started on this machine. The watcher process outlives the driver, and
 ends the remaining processes of the session. After a driver is killed, Ray's agents run for another minute, and Ray
@@ -285,11 +285,8 @@ def members(folder: str) -> set[psutil.Process]:
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
     """Return whether a process has the session's environment variable, or is one of Ray's processes that write a log in
-    the session's folder.
-
-    A Ray process that sets its title overwrites its environment, including the session's variable. A driver also writes
-    a log in the session's folder, but does not belong to the session.
-    """
+    the session's folder. A Ray process that sets its title overwrites its environment, including the session's
+    variable. A driver also writes a log in the session's folder, but does not belong to the session."""
     if process.environ().get(MARK) == folder:
         return True
     files = [os.path.basename(f.path) for f in process.open_files() if _is_written(f, folder)]
@@ -409,11 +406,8 @@ class LocalCluster:
 @contextmanager
 def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
     """Context manager that starts a cluster of several nodes on loopback, yields the cluster, and ends all nodes
-    afterwards.
-
-    `cpus` and `object_store_bytes` apply to each node. As in `local_ray`, all ports are on loopback and a watcher
-    process cleans up.
-    """
+    afterwards. `cpus` and `object_store_bytes` apply to each node. As in `local_ray`, all ports are on loopback and a
+    watcher process cleans up."""
     with session(cpus, object_store_bytes) as (ray, folder):
         cluster = LocalCluster(ray, folder, cpus, object_store_bytes)
         try:

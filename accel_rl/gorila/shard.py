@@ -161,10 +161,8 @@ class Shard:
 
     def __init__(self, parameters: Tensor, optimizer: Optimizer, max_delay: int):
         """`parameters` [n] float32 are the initial values, which are copied. `optimizer` is an optimizer of n
-        parameters, on the same device as `parameters`.
-
-        `max_delay` is the maximum age of a push, in other pushes to the shard since the version of the push.
-        """
+        parameters, on the same device as `parameters`. `max_delay` is the maximum age of a push, in other pushes to the
+        shard since the version of the push."""
         self.optimizer, self.max_delay = optimizer, max_delay
         self._parameters = parameters.detach().clone()
         self._sequences: dict[str, int] = {}
@@ -258,8 +256,8 @@ def _new_epoch() -> int:
 
 
 def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
-    """Join the snapshots of all shards. Parameters and tensors of the optimizer state become vectors [P]. Each number
-    of the optimizer state (a step count) becomes a list with one entry per shard."""
+    """Join the snapshots of all shards into one state. Parameters and tensors of the optimizer state become vectors
+    [P]. Each number of the optimizer state (a step count) becomes a list with one entry per shard."""
     optimizers = [s.optimizer for s in snapshots]
     return {
         "parameters": torch.cat([s.parameters for s in snapshots]),

@@ -133,7 +133,8 @@ class RayShards:
 
     def look(self, timeout_s: float) -> list[int]:
         """Read the shards' answers to the last `status` requests, and send new requests. Replace each shard that is
-        lost or has not answered for timeout_s, and return the replaced shards. `look` does not wait."""
+        lost or has not answered for timeout_s, and return the replaced shards. The call `look` does not wait for the
+        shards."""
         dead, now = [], time.monotonic()
         for i in range(len(self.names)):
             asked = self._asked[i]

@@ -89,8 +89,8 @@ def send(s: socket.socket, message: Any) -> None:
 
 
 def receive(s: socket.socket) -> Any:
-    """Wait for a message, and return the message. Tuples in a message are received as lists. Raises OSError for an
-    error or the end of the connection."""
+    """Wait for a message on the socket, and return the message. Tuples in a message are received as lists. Raises
+    OSError for an error or the end of the connection."""
     length = _LENGTH.unpack(_receive(s, _LENGTH.size))[0]
     return _built(json.loads(_receive(s, length)), s)
 

@@ -24,8 +24,8 @@ class Future(Protocol):
         """Return whether `result` can return or raise without waiting."""
 
     def result(self, timeout_s: float) -> Any:
-        """Wait for the answer, and return the answer. Raises ShardUnavailable, with the shard's name, if no answer
-        arrives within timeout_s."""
+        """Wait for the shard's answer, and return the answer. Raises ShardUnavailable, with the shard's name, if no
+        answer arrives within timeout_s."""
 
 
 class Transport(Protocol):

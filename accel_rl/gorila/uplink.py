@@ -97,8 +97,8 @@ class Uplink:
         self.bytes_moved = 0
 
     def connect(self, transport: Transport) -> None:
-        """Connect to the shards. The central parameters and the central optimizer state are overwritten by those of the
-        shards. Raises ValueError if the number of shards differs."""
+        """Connect the machine to the shards. The central parameters and the central optimizer state are overwritten by
+        those of the shards. Raises ValueError if the number of shards differs."""
         if transport.shards != len(self._slices):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self._slices)} slices")
         self._calls = ShardCalls(transport, self._config.timeout_s)
@@ -119,10 +119,8 @@ class Uplink:
 
     def look(self) -> None:
         """Process the shards' answers to the last push if they have arrived. After the answers, `look` starts a new
-        push if the machine has made enough new updates.
-
-        `look` waits only for a lost shard, and raises RunError if the shard does not return.
-        """
+        push if the machine has made enough new updates. `look` waits only for a lost shard, and raises RunError if the
+        shard does not return."""
         if self._sent is not None and all(push.done() and pull.done() for push, pull in self._sent):
             self._take_answers()
         if self._sent is None and self._new_updates() >= self._config.push_updates:

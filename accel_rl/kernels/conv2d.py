@@ -54,11 +54,9 @@ BLOCK = 4  # pixels
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """Compute conv2d in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md).
-
-    Frames of uint8 stay [N, C, H, W] if they are multiplied in float32. In other precisions, blocks of 4x4 pixels
-    become channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels.
-    """
+    """Compute conv2d in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). Frames
+    of uint8 stay [N, C, H, W] if they are multiplied in float32. In other precisions, blocks of 4x4 pixels become
+    channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels."""
     if x.dtype != torch.uint8:
         return F.conv2d(x, weight, bias, stride, padding)
     dtype = _input_dtype(weight)

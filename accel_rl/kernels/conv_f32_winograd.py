@@ -27,11 +27,8 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 def conv_f32_winograd(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
     """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`. The result is accurate to a few
-    units in the last place of its largest terms.
-
-    `x` [N, C, H, W], `weight` [D, C, k, k] and `bias` [D] are float32; the result [N, D, rows, columns] is
-    channels-last in memory.
-    """
+    units in the last place of its largest terms. `x` [N, C, H, W], `weight` [D, C, k, k] and `bias` [D] are float32;
+    the result [N, D, rows, columns] is channels-last in memory."""
     x = x.contiguous(memory_format=torch.channels_last)
     result: Tensor = _ConvF32.apply(x, weight, bias, stride, padding, relu)
     return result

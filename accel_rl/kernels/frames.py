@@ -17,8 +17,8 @@ class FrameStacks:
     """`FrameStacks` describes observations by the positions of their frames, which are not gathered yet.
 
     `frames` are [R, B, *frame_shape], `t` and `b` [N] int64, and `age` [N] uint8, as in `gather_stacks`. Some layers
-    read the frames in place, and accept a FrameStacks instead of a tensor [N, stack, *frame_shape]. All other layers
-    call `gather`.
+    read the frames in place, and accept a FrameStacks instead of a tensor [N, stack, *frame_shape]. Layers that cannot
+    read the frames in place call `gather`.
     """
 
     frames: Tensor

@@ -122,7 +122,7 @@ def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
 
 
 def empty(ring: RingArrays, cell: Tensor) -> Gathered:
-    """Allocate the results for cells [N]."""
+    """Allocate the gathered arrays for cells [N]."""
     N, frame_shape = len(cell), ring.frames.shape[1:]
     shape = (N, *frame_shape) if ring.stack == 1 else (N, ring.stack, *frame_shape)
     obs_tm1, obs_t = ring.frames.new_empty(shape), ring.frames.new_empty(shape)

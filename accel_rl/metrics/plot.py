@@ -15,11 +15,9 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int, list[int]]:
-    """Return {index of a run that counts: indexes of runs with the same key that do not count}, in order.
-
-    `keys` has settings, game and seed of each run. `lengths` has the env steps of each run. The longest run counts, or
-    the first of several longest runs.
-    """
+    """Return {index of a run that counts: indexes of runs with the same key that do not count}, in order. `keys` has
+    settings, game and seed of each run. `lengths` has the env steps of each run. The longest run counts, or the first
+    of several longest runs."""
     groups: dict[Hashable, list[int]] = {}
     for i, key in enumerate(keys):
         groups.setdefault(key, []).append(i)

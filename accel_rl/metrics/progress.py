@@ -36,8 +36,8 @@ def terminal() -> "Console | None":
 
 
 class ProgressDisplay:
-    """Displays the steps done, steps/s over the last seconds, the online score and the time left. All output is on
-    stderr."""
+    """Displays the steps done, steps/s over the last seconds, the online score and the time left. All progress is
+    displayed on stderr."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
         """`unit` is the unit of `total` and `done`."""
@@ -89,7 +89,8 @@ class ProgressDisplay:
             )
 
     def pause(self, what: str) -> None:
-        """Display an activity other than training. The time of such an activity does not count in steps/s."""
+        """Display that the run does something other than training. The time of such an activity does not count in
+        steps/s."""
         if self._bar:
             self._bar.update(self._task, rate=what)
         else:

@@ -23,7 +23,7 @@ class Recorder:
         self._counts[names] = self._counts.get(names, 0) + metrics.updates
 
     def means(self) -> dict[str, float]:
-        """Return the means of the metrics, and reset the sums. `means` waits once for a GPU."""
+        """Return the means of the metrics, and reset the sums. The call `means` waits once for a GPU."""
         groups = list(self._sums)
         totals = torch.cat([self._sums[g] for g in groups]).tolist() if groups else []
         names = [(name, self._counts[g]) for g in groups for name in g]

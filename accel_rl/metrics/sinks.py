@@ -69,7 +69,7 @@ class CsvSink:
             self._is_full = True
 
     def sync(self) -> None:
-        """Make all rows durable. Raises RunError if the disk is full."""
+        """Write all rows durably to the disk. Raises RunError if the disk is full."""
         try:
             self._write_all()
             os.fsync(self._file.fileno())
@@ -82,7 +82,7 @@ class CsvSink:
         self._file.close()
 
     def _write_all(self) -> None:
-        """Write the rows that are not written yet. Raises OSError, and then metrics.csv is unchanged."""
+        """Write the rows of metrics that are not written yet. Raises OSError, and then metrics.csv is unchanged."""
         names = dict.fromkeys(name for row in self._unwritten for name in row)
         if new := [name for name in names if name not in self._columns]:
             with open(self.path, newline="") as f:

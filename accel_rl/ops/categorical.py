@@ -6,10 +6,8 @@ from torch import Tensor
 
 def project(atoms_p: Tensor, p: Tensor, atoms: Tensor) -> Tensor:
     """Project a distribution onto the atoms, where each mass is split between its two neighbouring atoms (eq. 7).
-
     `atoms_p` [N, Z] are positions of the masses `p` [N, Z], and `atoms` [Z] are equally spaced, ascending. Returns
-    masses [N, Z]. Mass outside the support goes to the first or the last atom.
-    """
+    probability masses [N, Z]. Mass outside the support goes to the first or the last atom."""
     low, high = atoms[0], atoms[-1]
     width = (high - low) / (len(atoms) - 1)
     near = (1 - (atoms_p.clamp(low, high)[:, None, :] - atoms[None, :, None]).abs() / width).clamp(0, 1)

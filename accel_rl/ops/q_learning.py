@@ -13,11 +13,8 @@ def q_learning_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor) -> Tensor:
 
 def double_q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, q_t_selector: Tensor) -> Tensor:
     """Return the double Q-learning target r_t + discount_t q_t(argmax_a q_t_selector(a)) (van Hasselt et al. 2016,
-    arXiv:1509.06461, eq. 4).
-
-    `q_t` [N, A] is from the target network, `q_t_selector` [N, A] from the learner, and `r_t`, `discount_t` and the
-    target are [N].
-    """
+    arXiv:1509.06461, eq. 4). `q_t` [N, A] is from the target network, `q_t_selector` [N, A] from the learner, and
+    `r_t`, `discount_t` and the target are [N]."""
     return r_t + discount_t * batched_index(q_t, q_t_selector.argmax(-1))
 
 

@@ -46,7 +46,7 @@ class Point:
         return Point(self.parameters[part], state)
 
     def copy(self) -> "Point":
-        """Return copies of all tensors."""
+        """Return copies of all tensors of the parameters and the state."""
         state = {name: x.clone() if isinstance(x, Tensor) else x for name, x in self.optimizer.items()}
         return Point(self.parameters.clone(), state)
 

@@ -53,12 +53,9 @@ class FlatParameters:
         self.grad.zero_()
 
     def backward(self, loss: Tensor) -> None:
-        """Write the gradient of a loss [] to `grad`, overwriting the old gradient.
-
-        Autograd writes to its own tensors, which are then copied to `grad`. Adding the gradients to a vector of zeros
-        would move twice as much memory. A gradient that a layer has written directly into the vector (models/layers.py)
-        is not copied.
-        """
+        """Write the gradient of a loss [] to `grad`, overwriting the old gradient. Autograd writes to its own tensors,
+        which are then copied to `grad`. Adding the gradients to a vector of zeros would move twice as much memory. A
+        gradient that a layer has written directly into the vector (models/layers.py) is not copied."""
         for _, p in self.named:
             p.grad = None
         loss.backward()
@@ -129,11 +126,8 @@ def l2_norm(x: Tensor) -> Tensor:
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
     """Clip grad [P] in place to an L2 norm of max_norm without synchronising a GPU, and return the norm before
-    clipping.
-
-    `count` [] is the number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`, and the
-    norm is that of the mean.
-    """
+    clipping. `count` [] is the number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`,
+    and the norm is that of the mean."""
     norm = l2_norm(grad)
     if count is not None:
         norm = norm / count

@@ -82,8 +82,8 @@ class Adam(ElementWise):
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
     ) -> None:
-        """Update the parameters in the form of `epsilon_hat`. The update's factors depend on the number of steps, which
-        only the GPU knows."""
+        """Update the parameters by Adam in the form with `epsilon_hat`. The update's factors depend on the number of
+        steps, which only the GPU knows."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
         share_1 = (1 - self.beta_1) * keep  # A factor of 0 leaves the moments unchanged.
@@ -95,7 +95,8 @@ class Adam(ElementWise):
         self._move(data, mean, square, rate, count)
 
     def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
-        """Make the step on a GPU. `rate` [] is the learning rate over 1 - beta_1^t. `count` [] is t, at least 1."""
+        """Make the optimizer's step on a GPU. `rate` [] is the learning rate over 1 - beta_1^t. `count` [] is the
+        number t of the step, at least 1."""
         rate = rate * (1 - self.beta_2**count).sqrt()
         data.sub_(rate.float() * mean / (square.sqrt() + self.epsilon))
 

@@ -67,11 +67,9 @@ class FinalFrames:
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Allocate a tensor of zeros, and map its memory now instead of during the run.
-
-    On the host, the tensor uses huge pages if the system provides them, so that random reads miss the TLB less often.
-    Raises OSError or MemoryError if there is not enough memory.
-    """
+    """Allocate a tensor of zeros, and map its memory now instead of during the run. On the host, the tensor uses huge
+    pages if the system provides them, so that random reads miss the TLB less often. Raises OSError or MemoryError if
+    there is not enough memory."""
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
     n = math.prod(shape)

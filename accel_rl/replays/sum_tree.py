@@ -6,7 +6,7 @@
 
 All indices of a batch descend the tree in parallel, on any device. On a GPU an operation takes the same time for 1,024
 sums as for 32, so the tree has a large fan-out. A million weights need two levels on a GPU, and four on a CPU. No
-operation waits for a GPU.
+operation of the sum tree waits for a GPU.
 """
 
 import torch

@@ -21,8 +21,8 @@ SHARE = 0.75
 TOLERANCE = 0.01
 """A run of 9.9 M env steps counts as one of 10 M, because rollouts do not divide every length."""
 QUANTILES = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
-"""`QUANTILES` has the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. More degrees use the
-last one."""
+"""`QUANTILES` has the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. More degrees of
+freedom use the last quantile."""
 
 
 @dataclass(frozen=True)

@@ -160,11 +160,8 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 def grouped(settings: BySetting) -> dict[str, BySetting]:
     """Group settings as {family: settings}, where each family is a row of the figure, or {"": settings} for a single
-    group.
-
-    Runs of Figures 3 and 4 have rows. Runs of no figure have rows if the runs have several families with several
-    settings each.
-    """
+    group. Runs of Figures 3 and 4 have rows. Runs of no figure have rows if the runs have several families with several
+    settings each."""
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
     for setting, games in settings.items():

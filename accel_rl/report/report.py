@@ -46,12 +46,13 @@ class ReportOptions:
     out: str = "report"
     """Folder in which index.html and the CSV files are written."""
     score: Literal["final", "best", "online"] = "final"
-    """Score of a run in tables. `final` is the run's last evaluation, and `best` its best evaluation (Daley & Amato).
-    `final` and `best` omit evaluations of few episodes. `online` is the last training score. Runs without evaluations
-    have their training scores."""
+    """Tables show the final, best or online score of each run. `final` is the run's last evaluation, and `best` its
+    best evaluation (Daley & Amato). `final` and `best` omit evaluations of few episodes. `online` is the last training
+    score. Runs without evaluations have their training scores."""
     curve: Literal["auto", "online", "evaluation"] = "auto"
-    """Scores of learning curves. `auto` means training scores for policy gradients (Stooke & Abbeel). For other
-    algorithms `auto` means evaluations if every run has at least three, and otherwise training scores."""
+    """Learning curves show training scores or evaluations. `auto` means training scores for policy gradients (Stooke &
+    Abbeel). For other algorithms `auto` means evaluations if every run has at least three, and otherwise training
+    scores."""
     reps: Count = 2_000
     """Number of bootstrap samples of an interval."""
     core_hour_price: float = 0.0
@@ -60,7 +61,7 @@ class ReportOptions:
 
 
 def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
-    """Write index.html and its tables as CSV, and return the files. The runs are those that `distinct` returns."""
+    """Write index.html and its tables as CSV, and return the files. `runs` are the runs that `distinct` returns."""
     settings = by_setting(runs)
     learners = [r for r in runs if not run_settings.samples_only(r.settings)]
     learnt = by_setting(learners)

@@ -13,8 +13,8 @@ from accel_rl.envs.protocols import OVERRIDES, resolve
 from accel_rl.system.errors import ConfigError
 
 Settings = Mapping[str, Any]
-"""`Settings` maps the full name of a setting to its value: {"algo.batch_size": 512, ...}. An absent setting has its
-default."""
+"""`Settings` maps the full name of a setting to its value: {"algo.batch_size": 512, ...}. A setting that a run does not
+name has its default."""
 
 POLICY_GRADIENTS = {"a2c": ("A2C", "A3C"), "ppo": ("PPO", "APPO")}
 Q_LEARNING = {"dqn": "DQN", "c51": "Categorical-DQN", "rainbow": "Rainbow"}

@@ -45,8 +45,8 @@ Pair = tuple[str, str]
 def paper_table(
     name: str, title: str, head: str, columns: Sequence[str], rows: Mapping[str, Sequence[Pair]], note: str
 ) -> Table:
-    """Build a table in a paper's layout, with the paper's number to the right of each measured number. `rows` is
-    {label: a pair per column}."""
+    """Build a table in a paper's layout, with the paper's number to the right of each measured number. `rows` maps a
+    label to a pair of cells per column."""
     doubled = [c for column in columns for c in (column, f"{column} (paper)")]
     return Table(name, title, [head, *doubled], [[r, *(c for p in rows[r] for c in p)] for r in rows], note)
 

@@ -24,9 +24,9 @@ class Run:
     """A `Run` is one run of a report. `setting` is the label of all runs with the same settings in any game and with
     any seed. `experiment` is the experiment of the run's sweep.
 
-    The columns of a run are against env steps. `online` is the training score. `evaluations` and `deviations` are the
-    mean score and the standard deviation over an evaluation's episodes, and `episodes` is their number. `clock` is in
-    minutes, and `speeds` are the env steps/s of each row.
+    The columns of a run are against env steps. `online` is the mean training score. `evaluations` and `deviations` are
+    the mean score and the standard deviation over an evaluation's episodes, and `episodes` is their number. `clock` is
+    in minutes, and `speeds` are the env steps/s of each row.
     """
 
     name: str
@@ -56,18 +56,16 @@ class Run:
     """`unfinished` is a note on missing data, or ""."""
 
     def score(self, which: str) -> float:
-        """Return a score of the run, or NaN if the run has no such score.
-
-        `final` is the last evaluation that is not `short`, and `best` is the best evaluation that is not `short`.
-        `online` is the last training score. Without evaluations, training scores are used.
-        """
+        """Return a score of the run, or NaN if the run has no such score. `final` is the last evaluation that is not
+        `short`, and `best` is the best evaluation that is not `short`. `online` is the last training score. Without
+        evaluations, training scores are used."""
         if which == "online" or not self.evaluated:
             values = self.online[1]
             return math.nan if not values.size else float(values.max() if which == "best" else values[-1])
         return float(self.evaluations[1][self.chosen(which)])
 
     def chosen(self, which: str) -> int:
-        """Return the index of the run's final or best evaluation. The run must have evaluations."""
+        """Return the index of the run's final or best evaluation. Only runs with evaluations are allowed."""
         counts = np.flatnonzero(~self.short)
         return int(counts[self.evaluations[1][counts].argmax()] if which == "best" else counts[-1])
 

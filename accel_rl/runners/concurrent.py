@@ -110,10 +110,8 @@ class Concurrent:
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
         """Run one period, or the rest of an interrupted period, and return the period's env steps and the metrics of
-        its updates.
-
-        Returns (0, []) if the period is interrupted. `remaining` is the number of env steps until the end of the run.
-        """
+        its updates. Returns (0, []) if the period is interrupted. `remaining` is the number of env steps until the end
+        of the run."""
         for algo in self.algos:
             set_schedules(algo)
         if not self._rollouts:
@@ -131,8 +129,8 @@ class Concurrent:
         return self._synchronize()
 
     def _ends_early(self) -> bool:
-        """Return whether the period must end early. Ranks that share batches do not end within a period, because each
-        rank would end at another update."""
+        """Return whether the period of sampling must end early. Ranks that share batches do not end within a period,
+        because each rank would end at another update."""
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(

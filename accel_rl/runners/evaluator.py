@@ -29,7 +29,8 @@ def evaluation_env(config: Resolved) -> ResolvedEnv:
 
 
 class Evaluator:
-    """Evaluates agents of one run. The evaluator's worker processes live from the first evaluation to `close`."""
+    """The evaluator evaluates the agents of one run. The evaluator's worker processes live from the first evaluation to
+    `close`."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
         self.config = config

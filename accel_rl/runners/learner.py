@@ -158,8 +158,8 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a learner's state. Raises ConfigError, with a message of one line, if the state belongs to another
-        network or optimizer."""
+        """Load the saved state of a learner. Raises ConfigError, with a message of one line, if the state belongs to
+        another network or optimizer."""
         self.load_trained(state)
         self.algo.load_state_dict(state["algo"])
         self.updates = state["updates"]

@@ -52,11 +52,9 @@ def train(
     groups: int = 1,
     updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None,
 ) -> LoopResult:
-    """Train one learner on this process's CPU, with the lockstep schedule, to the last env step.
-
-    `groups` is the number of groups of environments. The number of groups affects the result, since inference runs
-    separately for each group. `updated` is called after each update with the env steps before the update's rollout.
-    """
+    """Train one learner on this process's CPU, with the lockstep schedule, to the last env step. `groups` is the number
+    of groups of environments. The number of groups affects the result, since inference runs separately for each group.
+    `updated` is called after each update with the env steps before the update's rollout."""
     config = resolve(given)
     spec = config.spec
 

@@ -28,7 +28,7 @@ class RankMemory:
 
     @classmethod
     def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":
-        """`config` has the settings of this rank."""
+        """`config` has the settings of the rank."""
         s, spec = plan.sampler, config.spec
         B, workers = s.grouping.B, 0 if s.in_process else s.grouping.workers
         layout = rollout_layout(spec, s.T, B)
@@ -52,7 +52,8 @@ class RankMemory:
 
 
 def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
-    """Return (facts, warnings, problems) of a run's plan, as lines of text. A problem is insufficient memory."""
+    """Return (facts, warnings, problems) of a run's plan, as lines of text. Insufficient memory is reported as a
+    problem."""
     facts: list[str] = []
     needed: dict[str, int] = {}
     for rank in plan.ranks:

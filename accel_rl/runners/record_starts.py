@@ -27,7 +27,8 @@ def record(
     config: Resolved, agent: Agent, policy: str, *, points: int, games: int, steps: int, seed: int
 ) -> StartPoints:
     """Play `games` games of at most `steps` agent steps each, and draw start points uniformly from all moments of the
-    games. `policy` describes the player. The start points are a function of the arguments; raises ConfigError."""
+    games. `policy` describes the player of the recorded games. The start points are a function of the arguments; raises
+    ConfigError."""
     for name, value in (("games", games), ("steps", steps)):
         if value < 1:
             raise ConfigError(f"--{name} {value}: must be at least 1")

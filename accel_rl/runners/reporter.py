@@ -57,12 +57,9 @@ class Reporter:
         self._energy = PackageEnergy()
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
-        """Open the sinks at env_steps. `rows` is the number of valid rows of metrics.csv; later rows will be written
-        again.
-
-        If the run's length is a number of updates, `updates` is the number of updates so far, and the progress display
-        counts updates.
-        """
+        """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv; later rows
+        will be written again. If the run's length is a number of updates, `updates` is the number of updates so far,
+        and the progress display counts updates."""
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         if self._csv.rows < rows:
             self.event(
@@ -120,7 +117,8 @@ class Reporter:
         self._progress.update(done, episode_metrics(list(recent))["score"])
 
     def pause(self, what: str) -> None:
-        """Display an activity other than training. The time of such an activity does not count in steps/s."""
+        """Display that the run does something other than training. The time of such an activity does not count in
+        steps/s."""
         assert self._progress is not None
         self._progress.pause(what)
 

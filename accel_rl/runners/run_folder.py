@@ -163,7 +163,7 @@ class RunFolder:
 
 def _place(written: Path, file: Path) -> None:
     """Move a written file to its final path; of several runs at the same time, only one succeeds. Raises
-    FileExistsError for the other runs."""
+    FileExistsError for runs that do not succeed."""
     try:
         os.link(written, file)  # A hard link makes the complete file appear atomically.
     except FileExistsError:

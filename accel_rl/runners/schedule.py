@@ -38,7 +38,7 @@ class Schedule(Protocol):
 
 class Lockstep:
     """The lockstep schedule samples a rollout, learns from it, and samples the next rollout. The first learner's agent
-    acts. A second learner learns from the same rollouts, after the first learner."""
+    selects all actions. A second learner learns from the same rollouts, after the first learner."""
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
     sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)

@@ -87,7 +87,7 @@ class NoSampler:
         self.finished: list[Episode] = []
 
     def start(self) -> None:
-        """Do nothing, because this rank has no environments."""
+        """Do nothing, because the rank has no environments."""
 
     def collect(self, agent: Agent) -> Rollout:
         raise AssertionError("this rank does not sample")
@@ -96,7 +96,7 @@ class NoSampler:
         raise AssertionError("this rank does not sample")
 
     def check(self) -> None:
-        """Do nothing, because this rank has no workers."""
+        """Do nothing, because the rank has no worker processes."""
 
     def state_dict(self) -> dict[str, Any]:
         return {"episodes": self.episodes.state_dict()}

@@ -36,7 +36,7 @@ class Trainer:
     """Builds the parts of a run, and runs them.
 
     `config`, `plan` and `run` are the settings, the plan and the folder of this rank. `state` is the state of the
-    checkpoint from which the run continues. `context` is this rank's `RankContext`.
+    checkpoint from which the run continues. `context` is the rank's `RankContext`.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class RolloutMemory(Protocol):
         """Return copies of the frames [S, B, *frame_shape] and the age [B] with which a rollout begins."""
 
     def set_first(self, buffer: int, frames: Any, age: Any) -> None:
-        """Restore the values that `first` returned."""
+        """Restore the frames and ages that `first` returned."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
         """Context manager in which groups run on separate streams, if enabled."""

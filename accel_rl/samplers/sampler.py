@@ -63,11 +63,8 @@ class Sampler:
         memory: RolloutMemory | None = None,
     ):
         """With `threads`, the sampler infers for the groups in parallel, which requires dedicated workers for each
-        group.
-
-        `acceleration` selects the implementation of inference. `memory` has the rollouts; by default the engine's
-        `buffers` rollouts are in host memory.
-        """
+        group. `acceleration` selects the implementation of inference. `memory` has the rollouts; by default the
+        engine's `buffers` rollouts are in host memory."""
         self.engine = engine
         self.spec = spec
         self.grouping = engine.grouping

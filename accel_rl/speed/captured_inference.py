@@ -73,8 +73,8 @@ class CapturedInference(Inference):
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent that acts. `settings` are further values on which the agent's actions depend. `state` has
-        recurrent states, which prevent a capture."""
+        """Set the agent whose inference is captured. `settings` are further values on which the agent's actions depend.
+        `state` has recurrent states, which prevent a capture."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -135,7 +135,7 @@ class CapturedInference(Inference):
 
 
 def copy_(out: Tensor, source: Tensor) -> None:
-    """Copy source [n] to out [n]."""
+    """Copy an array source [n] to an array out [n]."""
     module = native.compiled() if _are_alike(out, source) else None
     if module is None:
         out.copy_(source)

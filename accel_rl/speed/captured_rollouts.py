@@ -12,8 +12,9 @@ from accel_rl.system.hardware import say_once
 
 
 class CapturedRollouts:
-    """Plays rollouts on a GPU. The first rollouts run from Python. Later rollouts replay a CUDA graph that was captured
-    for the same buffer. The reason why an agent is not captured is logged once (see `CapturedInference`)."""
+    """Plays rollouts on a GPU. The first rollouts in each buffer run from Python. Later rollouts replay a CUDA graph
+    that was captured for the same buffer. The reason why an agent is not captured is logged once (see
+    `CapturedInference`)."""
 
     def __init__(self, device: torch.device, enabled: bool):
         self._graphs = CudaGraphs(device)
@@ -25,10 +26,8 @@ class CapturedRollouts:
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
         """Play a rollout into the buffer. `agent` is None if all actions are drawn before the rollout. `settings` are
-        further values on which the rollout depends.
-
-        Groups run in parallel only inside a CUDA graph, because a first rollout allocates memory that all groups use.
-        """
+        further values on which the rollout depends. Groups run in parallel only inside a CUDA graph, because a first
+        rollout allocates memory that all groups use."""
         key = agent is None, buffer
         if not self._may_capture(agent, settings):
             play(False)

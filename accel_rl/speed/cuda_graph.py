@@ -53,11 +53,8 @@ class CudaGraphs:
 
     def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
         """Capture the GPU operations of the function `work`, and return a function that replays them. `capture` calls
-        `work` once, without an effect on memory.
-
-        `generators` are the random generators that `work` uses in addition to the device's default generator. Raises
-        RuntimeError if `work` waits for the GPU or reads from the host.
-        """
+        `work` once, without an effect on memory. `generators` are the random generators that `work` uses in addition to
+        the device's default generator. Raises RuntimeError if `work` waits for the GPU or reads from the host."""
         graph = self._runtime.CUDAGraph()
         for generator in generators:
             graph.register_generator_state(generator)

@@ -53,8 +53,8 @@ class CudaGraphInference(Inference):
         self._served: dict[tuple[int, int], int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent that acts. `settings` are further values on which the agent's actions depend. `state` [B, Z]
-        are recurrent states."""
+        """Set the agent whose inference is captured. `settings` are further values on which the agent's actions depend.
+        `state` [B, Z] are recurrent states."""
         if self._eligibility.use(agent, (settings, None if state is None else state.data_ptr())):
             self._captures.clear()
             self._served.clear()

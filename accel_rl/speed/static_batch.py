@@ -12,10 +12,7 @@ from torch import Tensor
 def kind_of(batch: Any, device: str) -> Hashable | None:
     """Return a key that identifies the kind of a batch. Batches with equal keys can be read by the same replayed
     update. The key consists of types, shapes, dtypes, numbers, and which parts of the batch are None. Return None if a
-    part of the batch is on another device or cannot be copied.
-
-    `device` is the type of the tensors' device.
-    """
+    part of the batch is on another device or cannot be copied. `device` is the type of the tensors' device."""
     if isinstance(batch, Tensor):
         same = batch.device.type == device
         return (tuple(batch.shape), tuple(batch.stride()), batch.dtype) if same else None
@@ -59,7 +56,8 @@ def _parts(batch: Any) -> dict[Any, Any] | None:
 
 
 def _mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return the batch with changed tensors. Dataclasses are copied without a call of their constructor."""
+    """Return a batch whose tensors are replaced by a function of them. Dataclasses are copied without a call of their
+    constructor."""
     if isinstance(batch, Tensor):
         return change(batch)
     parts = _parts(batch)

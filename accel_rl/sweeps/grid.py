@@ -8,7 +8,7 @@
             seeds=(0, 1),
         )
 
-The grid of this example has eight runs. The keys of a level are settings of `TrainConfig`, as on the command line. If
+The grid in the example has eight runs. The keys of a level are settings of `TrainConfig`, as on the command line. If
 the grid's first argument is a function that returns a `TrainConfig`, a key may also name a parameter of the function.
 The decorator `@levels(...)` gives an experiment the levels of its sweep.
 """
@@ -216,10 +216,8 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
     """Return the grid of `module:function`: the grid that the function returns, or the grid of its `@levels`, or a
-    single run.
-
-    `seeds` replaces the seeds of `@levels`. A function that returns a grid receives the seeds as its parameter `seeds`.
-    """
+    single run. `seeds` replaces the seeds of `@levels`. A function that returns a grid receives the seeds as its
+    parameter `seeds`."""
     make = find(name)
     if not callable(make) or isinstance(make, type):
         raise ConfigError(f"{name!r} is no function that returns a grid, such as stooke:a2c_scaling")

@@ -31,11 +31,9 @@ def main(argv: list[str]) -> None:
 
 
 def _lower_session() -> None:
-    """Give the session of the run the lowest share of the cores.
-
-    Linux may group processes by session (autogroup, sched(7)). With autogroup, Linux applies the idle scheduling class
-    only within a session, and divides the cores evenly among sessions with equal nice values.
-    """
+    """Give the session of the run the lowest share of the cores. Linux may group processes by session (autogroup,
+    sched(7)). With autogroup, Linux applies the idle scheduling class only within a session, and divides the cores
+    evenly among sessions with equal nice values."""
     try:
         with open("/proc/self/autogroup", "w") as file:
             file.write("19")

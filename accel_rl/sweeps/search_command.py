@@ -50,8 +50,8 @@ class SearchOptions(Placing):
     """The score that the search maximizes. `evaluation` is the score of a run's last evaluation, and `online` is the
     mean score of a run's last 100 training episodes."""
     pruner: Pruner = "median"
-    """`median` ends runs whose online score is below the median of the other runs. `none` lets all trials run to their
-    end."""
+    """`median` ends runs whose online score is below the median of the other runs. The pruner `none` lets all trials
+    run to their end."""
     sampler: Sampler = "tpe"
     """`tpe` suggests the settings of a trial from the scores of earlier trials (tree-structured Parzen estimator).
     `random` draws the settings of each trial independently."""

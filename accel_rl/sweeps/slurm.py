@@ -79,7 +79,7 @@ def describe(runs: Mapping[str, Run]) -> list[str]:
 
 
 def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
-    """Submit the runs to Slurm, where runs of the same size form a job array. `o` holds the options of the sweep.
+    """Submit the runs to Slurm, where runs of the same size form a job array. `o` has the options of the sweep.
     `cluster` is the name of a cluster in submitit."""
     for size in sorted(set(sizes.values()), reverse=True):
         names = [n for n in sizes if sizes[n] == size]

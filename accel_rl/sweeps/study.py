@@ -89,10 +89,8 @@ class Study:
 
     def prunes(self, trial: Any, run: Path, length: int) -> bool:
         """Report a run's online score to Optuna, and return whether the run should end early. A run ends early if its
-        best score is below the median of the other runs' scores at the same number of env steps.
-
-        `length` is the run's length in env steps.
-        """
+        best score is below the median of the other runs' scores at the same number of env steps. `length` is the run's
+        length in env steps."""
         steps, scores = read_columns(run, "env_steps", ("score",))["score"]
         known, new = self.trials[trial.number].intermediate_values, False
         for period in range(1, PERIODS):

@@ -204,11 +204,8 @@ def _granted() -> int | None:
 
 def pin(cores: Sequence[int]) -> list[int]:
     """Pin the calling thread, and threads that it starts later, to `cores`; return the affinity mask, read back from
-    the kernel.
-
-    The kernel silently drops cores that the machine lacks, so only the mask that is read back contains the actual
-    cores.
-    """
+    the kernel. The kernel silently drops cores that the machine lacks, so only the mask that is read back contains the
+    actual cores."""
     try:
         os.sched_setaffinity(0, cores)
         got = sorted(os.sched_getaffinity(0))

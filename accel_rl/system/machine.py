@@ -1,6 +1,7 @@
 """A machine description lists the cores (with their hyperthreads) and the GPUs of each NUMA node, and the memory.
 
-A file in TOML or JSON describes another machine, for which runs can be planned. The first form has the number of cores:
+A file in TOML or JSON describes another machine, for which runs can be planned. The first form of a machine file has
+the number of cores:
 
     cores = 16                    # their number, or a list such as [0, 1, 2]
     quota = 12.5                  # cores that the cgroup grants; none: no limit

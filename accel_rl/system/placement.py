@@ -92,11 +92,8 @@ def gpu_of_rank(rank: int, ranks: int, gpus: int) -> int:
 
 def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -> tuple[int, ...]:
     """Return a rank's even share of the cores, which are neighbours in `cores`. If there are more ranks than cores,
-    each rank gets one core.
-
-    `gpus` is the number of GPUs. If ranks share GPUs, each GPU gets an even share of the cores, listed GPU by GPU, and
-    the ranks of the GPU divide its share.
-    """
+    each rank gets one core. `gpus` is the number of GPUs. If ranks share GPUs, each GPU gets an even share of the
+    cores, listed GPU by GPU, and the ranks of the GPU divide its share."""
     n = len(cores)
     if 0 < gpus < ranks:
         gpu = gpu_of_rank(rank, ranks, gpus)
@@ -138,10 +135,8 @@ def slots_of(
     cores_per_run: int = 1,
 ) -> list[Slot]:
     """Divide the machine into slots of one size. Raises ConfigError if the machine does not have enough GPUs or cores.
-
     `gpus` are the GPUs to use; None means all, and an empty sequence means slots of cores only. `cores_per_run` applies
-    only without GPUs.
-    """
+    only without GPUs."""
     for flag, value in (
         ("--gpus-per-run", gpus_per_run),
         ("--runs-per-gpu", runs_per_gpu),

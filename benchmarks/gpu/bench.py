@@ -28,8 +28,8 @@ class Goal:
 
 @dataclass
 class Result:
-    """A `Result` has the table, goals and notes of one part of the benchmark. `cases` has all alternating
-    measurements."""
+    """A `Result` has the table, goals and notes of one part of the benchmark. `cases` has the measurements that
+    alternate."""
 
     columns: Sequence[str]
     rows: list[list[Any]] = field(default_factory=list)

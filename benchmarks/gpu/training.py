@@ -31,7 +31,8 @@ def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
 
 
 def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None, **algo: Any) -> TrainConfig:
-    """Return an algorithm's default settings for a measurement. `algo` has settings that differ from the defaults."""
+    """Return an algorithm's default settings for a measurement. `algo` has the algorithm's settings that differ from
+    the defaults."""
     base = default_config(algorithm)
     sampler = replace(
         base.sampler, envs=envs, groups=GROUPS, horizon=horizon or base.sampler.horizon,
@@ -45,7 +46,7 @@ def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None
 
 
 def build(bench: Bench, name: str, config: TrainConfig) -> Training:
-    """Build a run and warm it up."""
+    """Build a training run, and let it warm up."""
     folder = bench.folder / name.replace(" ", "-")
     return Training(config, folder, bench.sizes.warm_cycles, bench.sizes.at_once)
 

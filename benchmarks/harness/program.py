@@ -86,9 +86,9 @@ class Case:
     derive: Callable[[Measurements], Measurements] = lambda found: {}
     """Returns further series computed from the measurements, such as a bound, with one value for each turn."""
     columns: Callable[[Measurements], Columns] = lambda found: {}
-    """Returns further columns of the table."""
+    """The function returns further columns of the benchmark's table."""
     figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
-    """Returns further results of the case."""
+    """The function returns further results of the case."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Variants that could not be built, with the reason."""
 
@@ -187,11 +187,8 @@ def program(
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
     """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with `json`, the file of the
-    result, or "".
-
-    Return the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a RunError or a result
-    with entries in `wrong`.
-    """
+    result, or "". Return the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a
+    RunError or a result with entries in `wrong`."""
     from accel_rl.config.arguments import parse  # The parser needs tyro, which `benchmarks.gpu` does not need.
 
     try:

@@ -51,10 +51,8 @@ def in_turns(
     time_s: float = float("inf"),
 ) -> Measurements:
     """Measure the variants in turns, `repeats` times each for `seconds`, and return {name: its measurements, in order}.
-
     Each measurement prints a line to stderr. No turn begins that would probably end after `time_s`, but the first turn
-    is always made.
-    """
+    is always made."""
     found: Measurements = {name: [] for name in variants}
     begin, done, total = time.monotonic(), 0, repeats * len(variants)
     for turn in range(repeats):

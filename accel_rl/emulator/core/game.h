@@ -81,7 +81,7 @@ struct Game {
     u8 clauses;
     Clause over[4];
     u8 over_when_scored;  // If 1, the game is over whenever the score is not 0 (a game is one round).
-    // If full_bytes is not 0, the game is over once none of full_bytes RAM bytes is 0 (a full board).
+    // If full_bytes is not 0, the game is over when all full_bytes RAM bytes are not 0 (a full board).
     u8 full_from, full_bytes;
     u8 steps;
     // After 60 frames, a reset has these steps: RESET, the mode's SELECTs, and the game's start actions.

@@ -31,7 +31,7 @@ struct Play {
     u8 last_action, difficulty;
 };
 
-// EpisodeSteps has the state of one episode.
+// EpisodeSteps counts the steps of one episode.
 struct EpisodeSteps {
     u32 steps, held;  // `held` is the action of the last frame.
     i32 lives_before;

@@ -35,7 +35,7 @@ def kernels_of(device: torch.device) -> "CudaKernels":
 
 
 class CudaKernels:
-    """`CudaKernels` has the kernels of one loaded GPU module. None of the methods waits for the GPU."""
+    """`CudaKernels` has the kernels of one loaded GPU module. No method of CudaKernels waits for the GPU."""
 
     def __init__(self, device: torch.device) -> None:
         from cuda.bindings import driver

@@ -66,7 +66,7 @@ class DeviceEnvs:
         return torch.zeros(shape, dtype=dtype, device=self.game.device)
 
     def reseed(self, seeds: list[int]) -> None:
-        """Set other seeds; `begin` must be called next."""
+        """Set other seeds for all environments, before `begin` is called."""
         self._seeds = torch.from_numpy(np.array(seeds, np.uint32).view(np.int32)).to(self.game.device)
 
     def begin(self, out: DeviceStep) -> None:
@@ -84,8 +84,8 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """Play a step on a CPU like `step`. Return the number of iterations of the processor loop, summed over all
-        warps and over all lanes."""
+        """Play an agent step on a CPU, with the result of `step`. Return the number of iterations of the processor
+        loop, summed over all warps and over all lanes."""
         return play_on_host(
             step_arguments(
                 action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability

@@ -79,8 +79,8 @@ def compiled(capability: tuple[int, int] | int) -> Compiled:
 
 
 def sources() -> dict[str, str]:
-    """Return all headers and kernels.cu by their path in the emulator's folder. The headers' #includes use the same
-    paths."""
+    """Return all headers and kernels.cu by their path in the emulator's folder. The headers' #includes use paths
+    relative to the emulator's folder."""
     paths = [*EMULATOR.glob("core/**/*.h"), *EMULATOR.glob("device/kernels/*")]
     return {
         path.relative_to(EMULATOR).as_posix(): with_rooted_includes(path)
@@ -101,7 +101,7 @@ def with_rooted_includes(path: Path) -> str:
 
 def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: str) -> Compiled:
     """Compile the text named `main`, which includes the other texts. Raises RunError with the compiler's first error.
-    `architecture` is sm_90, or compute_90 for PTX only. `more` are flags in addition to FLAGS."""
+    `architecture` is sm_90, or compute_90 for PTX only. `more` has compiler flags in addition to FLAGS."""
     nvrtc = _nvrtc()
     headers = {name: text for name, text in texts.items() if name != main}
     program = _checked(

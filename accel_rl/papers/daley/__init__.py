@@ -28,11 +28,8 @@ nothing to synchronize (Table 1)."""
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
     """The DQN of Table 5 and section 5.2 at full size has 50 M env steps after the random start, and 30 evaluation
-    episodes every 250,000 env steps.
-
-    Network, frames and epsilon are those of Mnih et al. 2015, as in the paper. Episodes do not start with random
-    actions, unlike in Stooke & Abbeel 2018.
-    """
+    episodes every 250,000 env steps. Network, frames and epsilon are those of Mnih et al. 2015, as in the paper.
+    Episodes do not start with random actions, unlike in Stooke & Abbeel 2018."""
     if threads < 1 or variant not in VARIANTS:
         raise ValueError(f"threads={threads}, variant={variant!r}: at least 1, and one of {', '.join(VARIANTS)}")
     base = default_config("dqn")

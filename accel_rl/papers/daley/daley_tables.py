@@ -22,10 +22,8 @@ Hours = Mapping[tuple[str, str], list[float]]  # Maps (threads, variant) to the 
 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
     """Build tables 1 to 3: hours for 50 M env steps by threads and variant, the same in percent, and the speed-up.
-
     Tables 2 and 3 are relative to the standard variant with one thread, and need a run of that variant. Runs with
-    evaluations are used only if no runs without evaluations exist, because the paper's runs have none.
-    """
+    evaluations are used only if no runs without evaluations exist, because the paper's runs have none."""
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
     cells: dict[tuple[str, str], list[Run]] = {}

@@ -49,10 +49,8 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 def measured(run: Run, score: float | None) -> list[float]:
     """Return thousand frames/s, updates/s, and the minutes and million frames until the score was reached (NaN if the
-    score was not reached).
-
-    A frame is a training frame, one per env step, which is a quarter of the emulated frames (footnote 2 of the paper).
-    """
+    score was not reached). A frame is a training frame, one per env step, which is a quarter of the emulated frames
+    (footnote 2 of the paper)."""
     per_update = int(run.settings["sampler.envs"]) * int(run.settings["sampler.horizon"])
     steps, scores = run.evaluations if run.evaluated else run.online
     reached = steps[scores >= score] if score is not None else steps[:0]

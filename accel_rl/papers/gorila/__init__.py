@@ -137,11 +137,9 @@ def pong_small_unguarded(seed: int = 1) -> TrainConfig:
 
 
 def pong_small_single(seed: int = 1) -> TrainConfig:
-    """One learner without a cluster makes the 300,000 updates of `pong_small`, with the same settings.
-
-    The replay of the single learner is as large as the replays of both bundles together, so that a transition is
-    available for the same number of updates.
-    """
+    """One learner without a cluster makes the 300,000 updates of `pong_small`, with the same settings. The replay of
+    the single learner is as large as the replays of both bundles together, so that a transition is available for the
+    same number of updates."""
     config = pong_small(seed)
     algo: Any = config.algo
     algo = replace(algo, replay=replace(algo.replay, size=SMALL_REPLAY))

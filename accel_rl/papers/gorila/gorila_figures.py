@@ -96,7 +96,7 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 @dataclass(frozen=True)
 class Progress:
     """`Progress` has the hours, by game, until a run passes DQN's score and until it reaches its best score, or
-    infinity if never. The hours are medians over runs."""
+    infinity if never. The hours of a game are medians over runs."""
 
     starts: Starts
     passed: Mapping[str, float]
@@ -129,7 +129,7 @@ def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
 
 def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
     """Draw over hours the share of games in which runs passed DQN's score, and in which they reached their best score.
-    Return the picture and a table."""
+    Return the figure and its table."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = pyplot().subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]

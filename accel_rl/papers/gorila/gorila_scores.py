@@ -66,11 +66,9 @@ def during_training(run: Run, starts: Starts) -> list[Result]:
 
 
 def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
-    """Return the result that counts for a run, and whether the result is a final evaluation.
-
-    Without a final evaluation, the best evaluation during training counts. The mean of the best evaluation is slightly
-    too high, since it is a maximum over noisy values. Returns None if the run has no evaluation.
-    """
+    """Return the result that counts for a run, and whether the result is a final evaluation. Without a final
+    evaluation, the best evaluation during training counts. The mean of the best evaluation is slightly too high, since
+    it is a maximum over noisy values. Returns None if the run has no evaluation."""
     if (result := final(run, starts)) is not None:
         return result, True
     there = during_training(run, starts)
@@ -175,11 +173,9 @@ class Score:
 
 
 def percent_of_dqn(game: str, kind: str, value: float) -> float:
-    """Return the score relative to DQN, 100 (score - random) / (DQN - random), with the paper's random score.
-
-    If DQN is not above random, random is replaced by 0, as the paper's figure 4 does. Returns NaN if DQN's score is not
-    above 0 either.
-    """
+    """Return the score relative to DQN, 100 (score - random) / (DQN - random), with the paper's random score. If DQN is
+    not above random, random is replaced by 0, as the paper's figure 4 does. Returns NaN if DQN's score is not above 0
+    either."""
     row = published_scores(kind)[game]
     random = row["random"] if row["dqn"] > row["random"] else 0.0
     return percent_of(value, random, row["dqn"]) if row["dqn"] > random else math.nan

@@ -29,7 +29,8 @@ def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
 
 
 def variants(games: Sequence[str], algorithms: Sequence[str], seeds: Sequence[int], gpus: Sequence[int] = ()) -> Grid:
-    """Cross variants, games and seeds. `gpus` has the number of GPUs of each variant, by default one per learner."""
+    """Build a grid of all variants, games and seeds. `gpus` has the number of GPUs of each variant, by default one per
+    learner."""
     return grid(variant, {"game": games}, Level({"algorithm": tuple(algorithms)}, gpus=tuple(gpus)), seeds=seeds)
 
 

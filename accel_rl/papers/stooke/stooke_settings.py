@@ -40,7 +40,7 @@ Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "c51": {32: 2.5e-4, 256: 4.2e-4},  # The rates are from section 5.4.1 and Bellemare et al. 2017 (batch size 32).
     "rainbow": {512: 6.25e-5},  # Section 5.4.1 uses the learning rate of Hessel et al. 2018.
 }
-"""Maps {algorithm: {batch size: learning rate}}. Each rate applies up to the next batch size."""
+"""`Q_STEP_SIZES` maps an algorithm to {batch size: learning rate}. Each rate applies up to the next batch size."""
 
 
 def step_size(algorithm: str, batch_size: int) -> float:

@@ -40,7 +40,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 def sampling_rate(run: Run) -> float:
     """Return the median env steps/s over the rows after the first, because the first row includes the start of the run.
-    With fewer than three rows, return the env steps/s of the whole run. Returns NaN before the first row."""
+    With fewer than three rows, return the env steps/s of the whole run. Returns NaN before the first row of metrics."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 

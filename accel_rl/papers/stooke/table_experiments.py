@@ -18,12 +18,9 @@ GPUS = (1, 2, 4, 8)
 
 @levels({"simulators": SIMULATORS}, {"mode": ("sync", "async")}, seeds=(0,))
 def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
-    """Table 1 has samples/s of 8 ranks that only sample, with A3C-Net on Breakout.
-
-    With the mode `sync`, all ranks synchronize every five steps; with `async`, each rank samples independently.
-    `policy` is the folder of a run whose agent acts. By default an untrained network acts, whose inference takes the
-    same time.
-    """
+    """Table 1 has samples/s of 8 ranks that only sample, with A3C-Net on Breakout. With the mode `sync`, all ranks
+    synchronize every five steps; with `async`, each rank samples independently. `policy` is the folder of a run whose
+    agent acts. By default an untrained network acts, whose inference takes the same time."""
     if mode not in ("sync", "async") or simulators < 1 or simulators % LEARNERS:
         raise ValueError(f"mode={mode!r}, simulators={simulators}: sync or async, and a multiple of {LEARNERS}")
     if mode == "sync":

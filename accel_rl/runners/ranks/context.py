@@ -19,7 +19,7 @@ class Clock:
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         """Return the env steps of all ranks after this rank took `taken` further steps. `env_steps` is the count of all
-        ranks before. `episodes` and `updates` are this rank's totals so far."""
+        ranks before the steps. `episodes` and `updates` are this rank's totals so far."""
         return env_steps + taken
 
     def progress(self, share: float) -> float:
@@ -74,7 +74,8 @@ class Barrier:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes last."""
+        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes its part of the checkpoint
+        last."""
         yield
 
 

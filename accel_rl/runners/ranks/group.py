@@ -102,11 +102,9 @@ class RankGroup:
         self._starter.close()
 
     def train(self, watch: Callable[[], None] = lambda: None) -> Result:
-        """Watch all ranks to their end, forward a stop request to the ranks, and return rank 0's result.
-
-        `watch` is called every POLL_S seconds. Raises RankLost, RunError or ConfigError for a rank that fails, that
-        cannot be replaced, or that does not stop within STOP_S seconds.
-        """
+        """Watch all ranks to their end, forward a stop request to the ranks, and return rank 0's result. `watch` is
+        called every POLL_S seconds. Raises RankLost, RunError or ConfigError for a rank that fails, that cannot be
+        replaced, or that does not stop within STOP_S seconds."""
         deadline = None
         with StopRequest() as stop:
             while True:
@@ -174,10 +172,8 @@ def train_with_restarts(
     config: Resolved, run: RunFolder, env_steps: int | None, build: Callable[[int | None], RankGroup]
 ) -> Result:
     """Train, and restart all ranks from the newest checkpoint if a rank is lost, up to --distributed.max-restarts
-    times.
-
-    `build` builds a `RankGroup` that begins at the given env steps. Raises RunError with the number of the failed rank.
-    """
+    times. `build` builds a `RankGroup` that begins at the given env steps. Raises RunError with the number of the
+    failed rank."""
     restarts = 0
     while True:
         with build(env_steps) as group:

@@ -123,10 +123,8 @@ def launch(
     output: int | None = None,
 ) -> LocalRank:
     """Start a new Python interpreter for the rank with number setup["rank"]. The new process ends if this process ends.
-
     `fds` are file descriptors that the new process inherits. `output` is the file descriptor of the new process's
-    output.
-    """
+    output."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     setup = {**setup, "reply_fd": write, "parent_pid": os.getpid()}

@@ -111,8 +111,8 @@ class SharedCounters:
         return int(self._counts[rank, _STEPS])
 
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
-        """Add a finished cycle of a rank. `env_steps` is the number of env steps in the cycle. `updates` and `episodes`
-        are the totals of the rank's process so far."""
+        """Add the counts of a rank's finished cycle. `env_steps` is the number of env steps in the cycle. `updates` and
+        `episodes` are the totals of the rank's process so far."""
         counts = self._counts[rank]
         new = min(episodes.count - int(counts[_EPISODES]), len(episodes.recent))
         window, at = self._recent.shape[1], int(self._written[rank, 0])

@@ -87,11 +87,9 @@ class DeviceRollouts:
         there.synchronize()
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy the data that inference did not need, after a rollout's last step.
-
-        `is_unseen` is true if the rollout was played without copying frames or waiting for actions. An unseen rollout
-        requires a wait here, so that the host does not overwrite the next rollout's memory before it is copied.
-        """
+        """Copy the data that inference did not need, after a rollout's last step. `is_unseen` is true if the rollout
+        was played without copying frames or waiting for actions. An unseen rollout requires a wait here, so that the
+        host does not overwrite the next rollout's memory before it is copied."""
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
         last = self.rollouts[buffer].T

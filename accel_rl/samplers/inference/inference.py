@@ -32,8 +32,8 @@ class Inference:
         """Start a rollout, whose actions are determined by the random numbers `uniform` [T, B]."""
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent that acts. `settings` are further values on which the agent's actions depend. `state` [B, Z]
-        are recurrent states."""
+        """Set the agent whose actions are inferred. `settings` are further values on which the agent's actions depend.
+        `state` [B, Z] are recurrent states."""
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
         """Replay a captured inference call for the group at step t of the buffer's rollout, and return whether a replay

@@ -32,7 +32,8 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
 
 
 class ResidentRollouts:
-    """Replaces `DeviceRollouts` for environments that write their steps on the GPU. The host waits once per rollout."""
+    """Replaces `DeviceRollouts` for environments that write their steps on the GPU. The host waits for the GPU once per
+    rollout."""
 
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
         self.rollouts = rollouts

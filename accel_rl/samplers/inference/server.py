@@ -79,10 +79,8 @@ class ActionServer:
 
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
         """Start a rollout with the frames and recurrent state before its first step. `uniform` [T, B] are random
-        numbers that determine the actions.
-
-        `ahead` means that the previous rollout is still being served, for the same agent, which has no recurrent state.
-        """
+        numbers that determine the actions. `ahead` means that the previous rollout is still being served, for the same
+        agent, which has no recurrent state."""
         rollout = self.rollouts[buffer]
         if self._gpu is not None:
             self._gpu.begin(buffer, uniform)

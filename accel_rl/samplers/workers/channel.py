@@ -109,8 +109,8 @@ class WorkerSide:
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """Return a group with a request. The search starts after the last served group, so that every group is
-        served."""
+        """Return a group of environments with an open request. The search starts after the last served group, so that
+        every group is served."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
             if self._request[g * _LINE] != self._answer[g * _LINE]:
@@ -164,7 +164,7 @@ class ServerSide:
         self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
     def attach(self, worker: int, event: EventFd, control: Control) -> None:
-        """Include a worker, which has no open request."""
+        """Include a further worker process, which has no open request."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE] = 0
         self._events[worker] = event
@@ -193,11 +193,9 @@ class ServerSide:
             event.set()
 
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
-        """Request `step_index` and the n - 1 steps after it, of a group that has answered all requests.
-
-        If the group has open requests, `step_index` must follow the last requested step; the worker then continues
-        without waiting.
-        """
+        """Request `step_index` and the n - 1 steps after it, of a group that has answered all requests. If the group
+        has open requests, `step_index` must follow the last requested step; the worker then continues without
+        waiting."""
         at = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
@@ -227,11 +225,8 @@ class ServerSide:
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
         """Wait until one of the groups is ready, and return []. If workers send a message or die before a group is
-        ready, return the workers.
-
-        Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more at most) in any group,
-        even if other workers answer in this time.
-        """
+        ready, return the workers. Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more
+        at most) in any group, even if other workers answer in this time."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []

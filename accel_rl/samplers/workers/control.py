@@ -22,7 +22,7 @@ class Control:
         return self.sock.fileno()
 
     def send(self, message: WorkerSetup | Request | Reply, blob: bytes = b"") -> None:
-        """Send a message, or raise Disconnected."""
+        """Send a message to the other process, or raise Disconnected."""
         fields = {name: getattr(message, name) for name in message.__slots__}
         body = json.dumps([type(message).__name__, fields]).encode()
         try:

@@ -243,8 +243,8 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait in the group's thread until the group is ready, and return False once `stopped`. Another thread must
-        call `oversee`."""
+        """Wait in the group's thread until the group is ready, and return False once `stopped`. While threads wait for
+        workers, another thread must call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
@@ -307,7 +307,7 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """Set the states that `get_state` returned. A worker that is lost meanwhile is replaced."""
+        """Set the states that `get_state` returned. A worker that is lost during the request is replaced."""
         time_out = self.config.timeout_s + sum(map(len, states)) / REPLAYED_BYTES_PER_S
         waiting = set(range(self.grouping.workers))
         while waiting:
@@ -332,11 +332,9 @@ class WorkerPool:
             return False
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments from another seed, as in a new pool but in the existing processes.
-
-        A worker that is lost before or during a reseed is replaced by a worker with the same new environments (with
-        --strict, RunError is raised).
-        """
+        """Rebuild all environments from another seed, as in a new pool but in the existing processes. A worker that is
+        lost before or during a reseed is replaced by a worker with the same new environments (with --strict, RunError
+        is raised)."""
         self.check()
         self._until_ready()
         self._seed, self._history = seed, [History() for _ in self._workers]

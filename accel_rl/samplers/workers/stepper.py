@@ -59,6 +59,6 @@ class GroupStepper:
         self.start()
 
     def set_state(self, states: list[bytes]) -> None:
-        """Continue from a checkpoint. The caller restores the current observation."""
+        """Continue the environments from a checkpoint. The caller restores the current observation."""
         self.env.set_state(states)
         self._is_fresh = False
