@@ -30,6 +30,7 @@ class PQNConfig(AlgorithmConfig):
     |---|---|---|
     | environments x horizon | 128 x 32 | 32 x 32 |
     | learning rate | 2.5e-4, constant | 1e-3, linear |
+    | lambda | 0.65 | 0.85 |
     | epsilon_final | 0.001 | 0.01 |
     | epsilon_evaluation | 0 | 0.01 |
     | network | nature | a3c |
@@ -45,7 +46,7 @@ class PQNConfig(AlgorithmConfig):
     rate."""
     gamma: float = 0.99
     """Discount per agent step (Gallici et al.'s code: 0.99)."""
-    gae_lambda: float = 0.65
+    gae_lambda: float = 0.85
     """Parameter lambda of the returns (Gallici et al.'s code: 0.65)."""
     epochs: int = 2
     """Number of passes over each rollout (Gallici et al.'s code: 2)."""

@@ -1,13 +1,13 @@
-"""In concurrent training (Daley & Amato 2021, section 3), sampling and learning run in parallel, and synchronize every
-C env steps.
+"""In concurrent training, sampling and learning run in parallel, and synchronize every C env steps (Daley & Amato 2021,
+section 3).
 
     sampler   | act C steps with the snapshot, stage them | act C steps ...
     trainer   | C / F minibatches of the replay as it was | C / F minibatches ...
               ^                                           ^ synchronize: staged steps into the replay,
                                                             target <- learned, snapshot <- target
 
-Between two synchronizations, the sampler and the trainer are independent of each other. The result therefore does not
-depend on the speeds of the sampler and the trainer, and is the same as with sampling and training one after the other.
+Between two synchronizations, the sampler and the trainer are independent of each other. A concurrent run therefore
+gives the same result as sampling and training one after the other.
 """
 
 import threading
@@ -52,11 +52,11 @@ def check(config: Resolved) -> None:
 
 
 class Concurrent:
-    """`Concurrent` is the concurrent schedule, for algorithms with a replay and a target network. A cycle is one period
-    of C env steps.
+    """`Concurrent` is the concurrent schedule, for algorithms with a replay and a target network. One cycle of the
+    schedule is one period of C env steps.
 
-    The replay does not change while the trainer reads it, because sampled steps are appended at the next
-    synchronization.
+    Sampled steps are appended to the replay at the next synchronization, so the replay does not change while the
+    trainer reads it.
     """
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
@@ -73,9 +73,9 @@ class Concurrent:
         cores: tuple[int, ...] = (),
         most_skipped: int = 2**31,
     ):
-        """`period` is C in env steps of this rank, a multiple of T x B. `threads` is the number of torch threads of the
-        trainer. `cores` are the cores to which the trainer's thread is pinned. `most_skipped` is the number of
-        consecutive non-finite updates after which the trainer stops."""
+        """`period` is the number C of this rank's env steps between two synchronizations, a multiple of T x B.
+        `threads` is the number of torch threads of the trainer. `cores` are the cores to which the trainer's thread is
+        pinned. The trainer stops after `most_skipped` consecutive updates with a non-finite loss or gradient."""
         self.sampler = sampler
         self.learners = with_names(learner, secondary)
         self.most_skipped = most_skipped
@@ -86,10 +86,10 @@ class Concurrent:
         assert sampler.buffers > period // self.each, "the rollouts of a period must stay whole"
         self.period = period
         self.behaviour = self.algo.behaviour()
-        self._rollouts = 0  # Counts rollouts of the current period; 0 before the first period.
+        self._rollouts = 0  # Counts the rollouts of the current period.
         self._owed = [
             0 for _ in self.learners
-        ]  # `_owed` has each learner's env steps of the period whose updates are due.
+        ]  # `_owed` has, for each learner, the period's env steps for which updates are due.
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, UpdateMetrics]] = []  # `_found` has the metrics of the current period's updates.
         self._pause = threading.Event()
@@ -129,8 +129,8 @@ class Concurrent:
         return self._synchronize()
 
     def _ends_early(self) -> bool:
-        """Return whether the period of sampling must end early. Ranks that share batches do not end within a period,
-        because each rank would end at another update."""
+        """Return whether sampling must stop within a period. Ranks that share batches never stop within a period,
+        because each rank would stop at another update."""
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(
@@ -140,7 +140,7 @@ class Concurrent:
     # -- periods ------------------------------------------------------------
 
     def _begin(self, remaining: int) -> None:
-        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # this rank's share
+        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # share of this rank
         self._rollouts = -(-min(self.period, mine) // self.each)
         self._owed = [algo.owe(self._rollouts * self.each * algo.communicator.size) for algo in self.algos]
 
@@ -165,7 +165,7 @@ class Concurrent:
             self.sampler.check()
 
     def _train(self) -> None:
-        """Make all updates that are due, in the trainer's thread."""
+        """Make the updates of one period in the trainer's thread."""
         self._stream.wait_stream(self._device.default_stream())
         with self._device.on(self._stream):
             for prefix, learner in self.learners:
@@ -179,14 +179,14 @@ class Concurrent:
 
     def _synchronize(self) -> tuple[int, list[UpdateMetrics]]:
         self._device.default_stream().wait_stream(self._stream)
-        env_steps = sum(r.env_steps for r in self._staged)  # This rank takes an equal part of the remaining env steps.
+        env_steps = sum(r.env_steps for r in self._staged)  # Each rank takes an equal part of the remaining env steps.
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = 0
             for rollout in self._staged:
                 advance(algo, rollout.env_steps)
                 algo.store(rollout)
                 taken += algo.now.counted.of_batch
-            if owed > taken:  # Skipped cells (--sampler.reset wait) are not trained on.
+            if owed > taken:  # Steps that --sampler.reset wait skips need no updates.
                 algo.owe(taken - owed)
             algo.target_network.update()
         copy_network(self.algo.target, self.behaviour.model)
@@ -199,7 +199,7 @@ class Concurrent:
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state between two periods, or within an interrupted period."""
+        """Return the concurrent schedule's state, which includes an interrupted period."""
         return {
             "rollouts": self._rollouts,
             "owed": self._owed,

@@ -1,4 +1,4 @@
-"""This module selects episodes of an evaluation without bias, and has the evaluation's result."""
+"""This module selects the episodes of an evaluation without bias, and defines the results of evaluations and runs."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -38,13 +38,13 @@ class Evaluation:
 
 
 class Quota:
-    """Decides which environments start further episodes of an evaluation.
+    """A `Quota` decides which environments of an evaluation start further episodes.
 
-    In an evaluation by steps, each environment starts episodes until its share of steps is used, and finishes its last
-    episode, so that long episodes are not omitted. Sums over many evaluations by steps are unbiased (Wald). The mean of
-    a single evaluation by steps is biased towards long episodes by about 1 / (number of episodes); omitting unfinished
-    episodes would bias the mean strongly towards short episodes. In an evaluation by episodes, each environment plays a
-    fixed number of episodes, which has no bias.
+    In an evaluation by steps, each environment starts episodes until it has made its share of the steps, and then
+    finishes its last episode. Over many evaluations by steps, sums of scores are unbiased (Wald). The mean of a single
+    evaluation by steps is biased towards long episodes by about 1 / (number of episodes); if unfinished episodes were
+    omitted, the bias would be stronger and towards short episodes. In an evaluation by episodes, each environment plays
+    a fixed number of episodes, which has no bias.
     """
 
     def __init__(self, B: int, steps: int, episodes: int):
@@ -56,7 +56,7 @@ class Quota:
         self.idle = np.zeros(B, bool) if self._episodes is None else self._episodes == 0
 
     def count(self, finished: list[Episode]) -> list[Episode]:
-        """Add finished episodes, and return the episodes that count in the evaluation."""
+        """Add finished episodes, and return those that the evaluation includes."""
         counted = []
         for e in finished:
             if self.idle[e.b]:
@@ -76,7 +76,7 @@ class Result:
     """A `Result` has the final scores and counts of a run."""
 
     env_steps: int
-    score: float  # `score` is the mean online score of the last episodes.
+    score: float  # `score` is the mean score of the last training episodes.
     evaluation: Evaluation | None
     exit_code: int  # The exit code is 0, or 128 + the number of the signal that stopped the run.
     wall_s: float

@@ -18,8 +18,8 @@ from accel_rl.samplers.episodes import Episode
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import hardware
 
-CHUNK = 16  # Every 16 steps the evaluator checks for finished environments.
-# Every environment makes at least 500 steps, so an evaluation of few steps uses fewer environments.
+CHUNK = 16  # The evaluator plays 16 steps between two checks for finished episodes.
+# A short evaluation uses fewer environments, so that each environment makes at least 500 steps.
 MIN_STEPS_PER_ENV = 500
 
 
@@ -29,8 +29,8 @@ def evaluation_env(config: Resolved) -> ResolvedEnv:
 
 
 class Evaluator:
-    """The evaluator evaluates the agents of one run. The evaluator's worker processes live from the first evaluation to
-    `close`."""
+    """An `Evaluator` evaluates the agents of one run. Its worker processes run from the first evaluation until `close`
+    is called."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
         self.config = config
@@ -49,10 +49,10 @@ class Evaluator:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda env_steps: None,
     ) -> Evaluation | None:
-        """Play one evaluation, which is a pure function of parameters, settings and seed. Returns None if `stop()`
+        """Play one evaluation, whose result is a function of parameters, settings and seed. Returns None if `stop()`
         returned True.
 
-        An evaluation restores the network's buffers and the states of torch's generators.
+        Afterwards the network's buffers and torch's random generators have the same state as before the evaluation.
 
         After `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts.
         Each saved start is played once.
@@ -69,11 +69,11 @@ class Evaluator:
                 if result is None or self._starts is None or not sampler.dropped:
                     return result
         except BaseException:
-            self.close()  # A rollout may still be in progress.
+            self.close()  # After an error, the sampler may be within a rollout, so the sampler is closed.
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:
-        """Return a sampler in its initial state, by restarting the last sampler if its number of environments fits."""
+        """Return a new sampler, or restart the previous evaluation's sampler if it has B environments."""
         if self._sampler is not None and self._sampler.B == B:
             self._sampler.reseed(seed)
             return self._sampler
@@ -85,7 +85,7 @@ class Evaluator:
         return self._sampler
 
     def _say_limit(self, spec: EnvSpec) -> None:
-        """Log once if a Gymnasium environment's episodes end by a time limit that is not the environment's own
+        """Log once if evaluation episodes of a Gymnasium environment are shorter than the environment's own time
         limit."""
         limit = self.config.evaluation_limit
         own = self.config.spec.protocol["max_episode_steps"] if not spec.is_atari else 0

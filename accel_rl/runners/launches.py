@@ -1,8 +1,8 @@
 """A run's launches.json records the command, the machine and the versions of every launch, at the run's start and at
 each resume.
 
-Because a result also depends on the user's files, a launch records their git revision, and saves uncommitted changes in
-changes-N.diff, where N is the number of the launch.
+Each launch also records the git revision of the user's files, and saves uncommitted changes in changes-N.diff, where N
+is the number of the launch.
 """
 
 import json
@@ -45,8 +45,8 @@ def record(run: RunFolder, env_steps: int) -> None:
 
 
 def read(run: RunFolder) -> list[dict[str, Any]]:
-    """Return the launches of a run, or an empty list if launches.json is missing or damaged, because no result depends
-    on this file."""
+    """Return the launches of a run, or an empty list if launches.json is missing or damaged, because the file is only
+    for information."""
     try:
         result = json.loads((run.path / FILE).read_text())
     except (OSError, ValueError):

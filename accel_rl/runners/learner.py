@@ -47,7 +47,7 @@ class Learner:
         seed: int,
         exchange: Exchange | None = None,
     ):
-        """`exchange` connects the learner to the learners of other ranks, and is None for a single rank."""
+        """The `exchange` connects the learner to the learners of other ranks; None means a single rank."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
@@ -77,10 +77,10 @@ class Learner:
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
     ) -> list[UpdateMetrics]:
         """Make the updates of a learning phase without waiting for a GPU, and return the updates' metrics. `between` is
-        called after each update. If `pause`, called after `between`, returns True, the learning phase ends early."""
+        called after each update. The learning phase ends early if `pause`, called after each update, returns True."""
         all_metrics: list[UpdateMetrics] = []
-        # Switching a network between training and eval mode takes at least 20 microseconds.
-        # Networks that behave the same in training and eval mode therefore stay in eval mode.
+        # Switching a network between training and eval mode takes at least 20 microseconds. Therefore a network that
+        # behaves the same in training and eval mode always stays in eval mode.
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
@@ -107,7 +107,7 @@ class Learner:
                 yield UpdateMetrics.of(self.update(batch))
 
     def update(self, batch: Any) -> dict[str, Tensor]:
-        """Make one update from a batch, and return the update's metrics, scalars []."""
+        """Make one update from a batch, and return the update's metrics as scalars []."""
         if not self.algo.on_policy:
             self.gradient_sync.pull()
         with autocast_for(self.precision, self.algo.device):
@@ -128,7 +128,7 @@ class Learner:
         return self.algo.schedules(now.progress, now.env_steps)["learning_rate"]
 
     def close(self) -> None:
-        """Free the captured updates, before the process group ends."""
+        """Free the captured updates, which must happen before the process group ends."""
         if self._captured is not None:
             self._captured.close()
 
@@ -147,8 +147,8 @@ class Learner:
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the learner's state. The state stores the network by tensor names, and the optimizer's vectors flat,
-        in the order of `layout`."""
+        """Return the learner's state. The saved state has the network's tensors by name, and flat vectors of the
+        optimizer, in the order of `layout`."""
         sync = self.gradient_sync.state_dict()
         return {
             "algo": self.algo.state_dict(),
@@ -167,7 +167,7 @@ class Learner:
 
     def trained_state(self, sync: dict[str, Any]) -> dict[str, Any]:
         """Return the state of the network and of its optimizer. `sync` is the state of the gradient synchronization,
-        whose `parameters` [P] replace the parameters of this process."""
+        whose `parameters` [P] are returned instead of this process's parameters."""
         others = {name: x for name, x in sync.items() if name != "parameters"}
         return {"network": self.network(sync["parameters"]), "gradient_sync": others, "layout": self.flat.layout()}
 
@@ -184,7 +184,7 @@ class Learner:
         self.gradient_sync.load_state_dict(sync)
 
     def network(self, parameters: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the network's tensors by name. `parameters` [P] replace this process's trained parameters."""
+        """Return the network's tensors by name. `parameters` [P] replace the trained parameters in the result."""
         state = network_state(self.algo.agent.model)
         return state if parameters is None else {**state, **self.flat.by_name(parameters)}
 
@@ -194,8 +194,8 @@ class Learner:
 
 
 def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
-    """Reorder the optimizer's vectors [P] for another order of the parameters. Raises ValueError if parts of the
-    parameters have made different numbers of updates."""
+    """Reorder the optimizer's vectors [P] for another order of the parameters. Raises ValueError if the chunks of the
+    parameters have different numbers of updates."""
     moved: dict[str, Any] = {}
     for name, x in sync.get("optimizer", {}).items():
         if isinstance(x, Tensor):

@@ -1,5 +1,4 @@
-"""This module is a training run in one process, as plain code that computes the same as a fast run without its
-optimizations, ranks, processes and files.
+"""This module is a training run in one process as plain code, without optimizations, ranks, worker processes and files.
 
     result = train(default_config("ppo") with a game)
 
@@ -12,8 +11,8 @@ optimizations, ranks, processes and files.
             sync.update(loss, rate)                  gradient, clipping, optimizer
             algo.after_update(batch, loss)           priorities
 
-A `Trainer` adds evaluations, metrics, checkpoints, signals, workers, ranks and CUDA graphs to the loop, and computes
-the same numbers bit for bit, as tests/runners/test_loop.py checks.
+A `Trainer` adds evaluations, metrics, checkpoints, worker processes, ranks and CUDA graphs to this loop. The Trainer
+computes the same numbers bit for bit (tests/runners/test_loop.py).
 """
 
 from collections.abc import Callable
@@ -39,7 +38,7 @@ from accel_rl.samplers.sampler import Sampler
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """A `LoopResult` has env steps, number of updates, the scores of recent episodes, and the algorithm."""
+    """A `LoopResult` has a finished run's numbers of env steps and updates, its recent scores, and its algorithm."""
 
     env_steps: int
     updates: int
@@ -53,8 +52,8 @@ def train(
     updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None,
 ) -> LoopResult:
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step. `groups` is the number
-    of groups of environments. The number of groups affects the result, since inference runs separately for each group.
-    `updated` is called after each update with the env steps before the update's rollout."""
+    of groups of environments. The result depends on the number of groups, whose actions are separate batches. `updated`
+    is called after each update, with the env steps before its rollout."""
     config = resolve(given)
     spec = config.spec
 

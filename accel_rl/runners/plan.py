@@ -2,8 +2,8 @@
 
 A `RunPlan` has a `RankPlan` for each rank (each training process).
 
-A `RankPlan` has a `SamplerPlan` for the rank's training environments. An evaluation derives its own `SamplerPlan` from
-the `RankPlan`.
+A `RankPlan` has a `SamplerPlan` for the rank's training environments. The `RankPlan` also derives the `SamplerPlan` of
+an evaluation.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -40,11 +40,11 @@ class SamplerPlan(NamesEngine):
     act_cores: tuple[int, ...] = ()  # The inference thread is pinned to `act_cores`, or not pinned if empty.
     inference_cores: tuple[
         tuple[int, ...], ...
-    ] = ()  # Each group's inference thread has its own cores; empty if one thread infers for all.
+    ] = ()  # Each group's inference thread has its own cores. The tuple is empty if one thread serves all groups.
 
     @property
     def in_process(self) -> bool:
-        """Environments are stepped in this process or on its device, without worker processes."""
+        """Whether environments are stepped without worker processes, in this process or on its device."""
         return not self.has_workers
 
     def environments(self) -> str:
@@ -57,7 +57,7 @@ class SamplerPlan(NamesEngine):
 
     @property
     def threaded_inference(self) -> bool:
-        """Each group of environments has its own inference thread and its own worker processes."""
+        """Whether each group of environments has its own inference thread and its own worker processes."""
         return bool(self.inference_cores)
 
 
@@ -68,7 +68,7 @@ class RankPlan:
     rank: int
     size: int
     placement: Placement
-    groups: int  # Every worker steps a part of each of `groups` groups of environments.
+    groups: int  # The environments are divided into `groups` groups.
     sampler: SamplerPlan
 
     @property
@@ -92,8 +92,8 @@ class RankPlan:
 
     @classmethod
     def acting(cls, config: Resolved) -> "RankPlan":
-        """Plan a run that only evaluates, on all usable cores. Raises ConfigError."""
-        # The sampler of training environments is never built from this plan.
+        """Plan an evaluation without training, on all usable cores. Raises ConfigError."""
+        # An evaluation without training builds no sampler of training environments.
         envs = 2 * default_workers(config.device)
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
 
@@ -170,7 +170,7 @@ def default_workers(device: str) -> int:
 
 
 def _emulator_on_cpu(env: ResolvedEnv, device: str) -> bool:
-    """Return whether emulation is so fast that worker processes wait for inference on the cores that both use."""
+    """Return whether this project's emulator runs in worker processes that share their cores with inference."""
     return device == "cpu" and env.is_emulated
 
 
@@ -195,7 +195,7 @@ def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placeme
 def _training_sampler(config: Resolved, placement: Placement, groups: int) -> SamplerPlan:
     s, workers = config.sampler, placement.workers
     buffers = _buffers(config)
-    if s.inference_per_worker:  # One thread infers for groups of environments in order of arrival.
+    if s.inference_per_worker:  # One inference thread serves the groups of environments in order of arrival.
         grouping = Grouping(s.envs, workers, workers, dedicated_workers=True)
         return _one_server(placement, grouping, config.T, buffers, s.engine)
     # Inference threads cannot run during concurrent learning, because BLAS has one thread count per process.
@@ -217,7 +217,7 @@ def _training_sampler(config: Resolved, placement: Placement, groups: int) -> Sa
 
 
 def _buffers(config: Resolved) -> int:
-    """Return two, or the number of rollouts in a sampling period plus one if learning runs in parallel."""
+    """Return the number of rollout buffers: two, or in concurrent training one more than rollouts per period."""
     if config.schedule != "concurrent":
         return BUFFERS
     return config.rank_period // (config.T * config.sampler.envs) + 1

@@ -1,4 +1,4 @@
-"""The plan report lists sizes of groups, and bytes on the host and on each device."""
+"""The plan report lists a run's groups of environments, and the bytes of memory on the host and on each device."""
 
 import math
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class RankMemory:
 
     @classmethod
     def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":
-        """`config` has the settings of the rank."""
+        """The argument `config` has the settings of one rank."""
         s, spec = plan.sampler, config.spec
         B, workers = s.grouping.B, 0 if s.in_process else s.grouping.workers
         layout = rollout_layout(spec, s.T, B)

@@ -1,4 +1,4 @@
-"""An asynchronous rank pulls central parameters while the rank samples (Stooke & Abbeel 2018, sections 4.3 and 5.3)."""
+"""An asynchronous rank pulls central parameters while it samples (Stooke & Abbeel 2018, sections 4.3 and 5.3)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 
 
 class PullingAgent:
-    """A `PullingAgent` pulls the central parameters after every `steps` steps of each environment.
+    """A `PullingAgent` is an agent that pulls the central parameters after every `steps` steps of each environment.
 
     Several threads may act at the same time, each for its own group of environments. A pull waits until no thread is
     acting, and no thread begins to act during a pull, so that inference never reads partly replaced parameters.
@@ -31,11 +31,11 @@ class PullingAgent:
         return getattr(self.wrapped, name)
 
     def begin(self) -> None:
-        """Push the local updates that were not pushed yet, and pull the parameters before a rollout."""
+        """Before a rollout, push the remaining local updates and pull the central parameters."""
         self._gradient_sync.pull_now()
 
     def before_act(self, b: slice) -> None:
-        """Count one inference call for the environments `b`, and before it pull the parameters if a pull is due."""
+        """Count one inference call for the environments `b`, and first pull the central parameters if a pull is due."""
         gradient_sync, group = self._gradient_sync, b.start or 0
         with self._counting:
             if gradient_sync.refreshed != self._refreshed:

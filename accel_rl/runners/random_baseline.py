@@ -1,4 +1,4 @@
-"""The random agent that defines normalized scores takes uniform actions at 10 Hz from the same starts as trained
+"""Normalized scores compare with a random agent, which takes uniform actions at 10 Hz from the same starts as trained
 agents."""
 
 from contextlib import closing
@@ -12,12 +12,12 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.system.errors import ConfigError
 
 FRAMES = 6
-"""Each action takes 6 emulated frames: 60 frames a second / 10 Hz (Nair et al. 2015, section 5.2)."""
+"""The random agent repeats each action for 6 frames (60 frames a second / 10 Hz; Nair et al. 2015, section 5.2)."""
 
 
 def at_10_hz(config: Resolved) -> Resolved:
-    """Return the settings with agent steps of FRAMES frames and an unchanged time limit in frames; raises
-    ConfigError."""
+    """Return the settings of the random agent: agent steps have FRAMES frames, and the time limit in frames is
+    unchanged. Raises ConfigError."""
     if not config.env.game:
         raise ConfigError(f"random play at 10 Hz is of Atari games: {config.env.id} is none")
     limit = max(1, config.evaluation_limit * config.env.rules().frame_skip // FRAMES)

@@ -1,4 +1,4 @@
-"""Records games and draws start points from the recorded games."""
+"""This module records games, and draws from them the start points of evaluation episodes."""
 
 import zlib
 from dataclasses import replace
@@ -12,14 +12,14 @@ from accel_rl.runners.video import Episode
 from accel_rl.system.errors import ConfigError
 
 KEEP = 0.75
-"""Sticky random play repeats the last action with probability `KEEP`. An action then lasts 4 steps on average, which is
-a quarter of a second."""
+"""Random play repeats the last action with probability `KEEP`, so that an action lasts 4 agent steps (a quarter of a
+second) on average."""
 STICKY_RANDOM = f"sticky random play: each action is kept for the next step with probability {KEEP}"
 
 
 def recorded_env(env: ResolvedEnv) -> ResolvedEnv:
     """Return the environment in which games are recorded. The recording environment has neither no-ops nor sticky
-    actions, so the recorded actions determine the game."""
+    actions, so that a recorded game can be replayed from its actions."""
     return replace(env, noop_max=0, repeat_action_probability=0.0)
 
 
@@ -27,8 +27,7 @@ def record(
     config: Resolved, agent: Agent, policy: str, *, points: int, games: int, steps: int, seed: int
 ) -> StartPoints:
     """Play `games` games of at most `steps` agent steps each, and draw start points uniformly from all moments of the
-    games. `policy` describes the player of the recorded games. The start points are a function of the arguments; raises
-    ConfigError."""
+    games. `policy` is a text that describes the player. Equal arguments give equal start points. Raises ConfigError."""
     for name, value in (("games", games), ("steps", steps)):
         if value < 1:
             raise ConfigError(f"--{name} {value}: must be at least 1")

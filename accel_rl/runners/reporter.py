@@ -1,4 +1,4 @@
-"""The reporter of a run writes metrics to sinks, and displays progress, evaluations and events."""
+"""The reporter writes a run's metrics to sinks such as metrics.csv, and displays progress and events."""
 
 import time
 from collections.abc import Iterable
@@ -31,8 +31,8 @@ class Counters:
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
-        """Return whether an activity is due that was last done at `last` and is done every `interval` env steps (0
-        means only at the end). `done` is true if the run has made all its env steps."""
+        """Return whether an activity is due every `interval` env steps (0 means only at the end), if it was last done
+        at env step `last`. `done` is true at the end of the run."""
         if self.env_steps == last:
             return False
         return done or (interval > 0 and self.env_steps // interval > last // interval)
@@ -51,15 +51,15 @@ class Reporter:
         self._csv: CsvSink | None = None
         self._episodes = 0  # The last row of metrics was written after `_episodes` episodes.
         self._wall_before = 0.0  # Earlier processes of the run took this wall time in seconds.
-        self._usage_before: dict[str, float] = {}  # CPU time and energy of earlier processes are NaN if unknown.
+        self._usage_before: dict[str, float] = {}  # CPU time and energy of the run's earlier processes
         self._began = self._row_at = time.monotonic()
         self._cpu_began = cpu_seconds()
         self._energy = PackageEnergy()
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
         """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv; later rows
-        will be written again. If the run's length is a number of updates, `updates` is the number of updates so far,
-        and the progress display counts updates."""
+        are overwritten. If the run ends after a number of updates, `updates` is the number of updates so far, which the
+        progress display counts."""
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         if self._csv.rows < rows:
             self.event(
@@ -82,7 +82,7 @@ class Reporter:
             self._progress = display(self.config.gorila.updates or 1, updates, label, "updates")
 
     def begin(self, env_steps: int) -> None:
-        """Start the clock, because sampling begins now."""
+        """Start the clock, when sampling begins."""
         self._began = self._row_at = time.monotonic()
         self._cpu_began, self._energy = cpu_seconds(), PackageEnergy()
         self.resume(env_steps)
@@ -93,32 +93,30 @@ class Reporter:
         return self._csv.rows if self._csv is not None else 0
 
     def sync(self) -> None:
-        """Make the rows durable, before a checkpoint counts them."""
+        """Write the rows of metrics.csv to disk, before a checkpoint records their number."""
         if self._csv is not None:
             self._csv.sync()
 
     @property
     def wall_s(self) -> float:
-        """Return the wall time of the run in seconds, without the time between two of its processes."""
+        """Return the wall time of the run in seconds, without pauses between two launches."""
         return self._wall_before + time.monotonic() - self._began
 
     def _usage(self) -> Row:
-        """Return the CPU time and the energy of the run so far, where they can be measured. They are unknown for
-        several ranks, whose processes this rank did not start, and after a process that did not record them."""
+        """Return the CPU time and the energy of the run so far, if both can be measured. The CPU time and the energy of
+        a run with several ranks are unknown."""
         if self.config.distributed.size > 1 or self.config.cluster != "none":
             return {}
         used = {"cpu_s": cpu_seconds() - self._cpu_began, "joules": self._energy.joules()}
         return {name: round(self._usage_before[name] + x, 3) for name, x in used.items() if x is not None}
 
     def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
-        """Display the progress, and the online score of the recent episodes, given as (score, length). Displaying the
-        progress is cheap enough to be done after every rollout."""
+        """Display the progress and the mean score of the `recent` training episodes, given as (score, length)."""
         assert self._progress is not None
         self._progress.update(done, episode_metrics(list(recent))["score"])
 
     def pause(self, what: str) -> None:
-        """Display that the run does something other than training. The time of such an activity does not count in
-        steps/s."""
+        """Display an activity other than training, such as an evaluation, whose time does not count in steps/s."""
         assert self._progress is not None
         self._progress.pause(what)
 
@@ -145,7 +143,7 @@ class Reporter:
             )
 
     def row(self, at: Counters, learner: Learner, episodes: EpisodeTracker, evaluations: list[Evaluation]) -> None:
-        """Write a row with the metrics since the last row to every sink, and an evaluation to a separate file."""
+        """Write the metrics since the last row to every sink as a new row, and evaluations to their own file."""
         recent, episodes_of_all, updates = self.context.clock.report(episodes, learner.updates)
         row: Row = {
             "updates": updates,
@@ -162,7 +160,7 @@ class Reporter:
 
     def _new_score(self, recent: list[tuple[float, int]], episodes: int) -> float:
         """Return the mean score of the episodes that ended since the last row, or NaN if no episode ended. With several
-        ranks the result is NaN, because the ranks' recent episodes have no common order. `recent` has at most
+        ranks the score is NaN, because the ranks' recent episodes have no common order. The list `recent` has at most
         --log.window episodes."""
         new = min(episodes - self._episodes, len(recent))
         if new <= 0 or self.config.distributed.size > 1:
@@ -170,8 +168,7 @@ class Reporter:
         return episode_metrics(recent[-new:])["score"]
 
     def write(self, at: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
-        """Write a row of `values`, with the evaluations and the clock. `times` has the seconds spent in each
-        activity."""
+        """Write a row with `values`, the evaluations, the wall time, and the seconds `times` spent in each activity."""
         evaluation = evaluations[0] if evaluations else None
         now, wall = time.monotonic(), self.wall_s
         row: Row = {

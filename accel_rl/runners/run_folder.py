@@ -1,4 +1,4 @@
-"""A run's folder contains all files of the run, and a run writes no files outside its folder."""
+"""A run writes all of its files into one folder."""
 
 import contextlib
 import importlib.metadata
@@ -33,7 +33,7 @@ class RunFolder:
 
     def __init__(self, path: Path):
         self.path = path
-        self._unwritten: list[str] = []  # lines of events.log
+        self._unwritten: list[str] = []  # `_unwritten` has lines that could not yet be written to events.log.
 
     @classmethod
     def default_path(cls, config: TrainConfig) -> Path:
@@ -96,7 +96,7 @@ class RunFolder:
             raise ConfigError(f"{path / 'config.json'}: {e}{cls(path)._where_begun(values)}") from e
 
     def _where_begun(self, values: Mapping[str, Any]) -> str:
-        """Return a hint for an error about the user's own classes, which are searched in the current folder."""
+        """Return a hint for errors about a user's class: the folder from which the run was first started."""
         algo = values.get("algo")
         network = algo.get("network", "") if isinstance(algo, Mapping) else ""
         named = [str(values.get("algorithm", "")), str(network)]
@@ -109,8 +109,8 @@ class RunFolder:
         return "" if folder == str(Path.cwd()) else f"; the run was started in {folder}: run the command there"
 
     def check_parts(self) -> None:
-        """Raise ConfigError if a subfolder is a link. A run removes old files in its subfolders, and behind a link it
-        would remove the files of others."""
+        """Raise ConfigError if a subfolder is a link. A run removes old files in its subfolders, which through a link
+        could be another run's files."""
         for name in PARTS:
             if (self.path / name).is_symlink():
                 raise ConfigError(
@@ -124,7 +124,7 @@ class RunFolder:
         )
 
     def of_rank(self, rank: int) -> "RunFolder":
-        """Return the folder of a rank's part of the checkpoints, which is this folder for rank 0."""
+        """Return the folder for a rank's part of the checkpoints, which for rank 0 is the run folder."""
         if rank == 0:
             return self
         folder = RunFolder(self.path / "ranks" / str(rank))
@@ -132,8 +132,7 @@ class RunFolder:
         return folder
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a file atomically; `name` may include a subfolder. After `write_json` returns, the file survives a
-        power failure, since a checkpoint may need the file."""
+        """Write a JSON file atomically, so that the file survives a power failure. `name` may include a subfolder."""
         file = self.path / name
         file.parent.mkdir(exist_ok=True)
         temporary = file.with_name(f".{file.name}.tmp")
@@ -142,8 +141,8 @@ class RunFolder:
         sync_folder(file.parent)
 
     def event(self, line: str) -> None:
-        """Append a line to events.log, with the time. A line that cannot be written, for example on a full disk, is
-        written with the next line."""
+        """Append a line to events.log, with the time. If a line cannot be written, for example on a full disk, the line
+        is written together with the next line."""
         self._unwritten.append(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
         with contextlib.suppress(OSError), open(self.path / "events.log", "a") as f:
             f.write("".join(self._unwritten))
@@ -162,8 +161,8 @@ class RunFolder:
 
 
 def _place(written: Path, file: Path) -> None:
-    """Move a written file to its final path; of several runs at the same time, only one succeeds. Raises
-    FileExistsError for runs that do not succeed."""
+    """Move a written file to its final path; only one of several runs can succeed. Raises FileExistsError if the file
+    exists."""
     try:
         os.link(written, file)  # A hard link makes the complete file appear atomically.
     except FileExistsError:

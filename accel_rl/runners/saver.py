@@ -1,4 +1,4 @@
-"""The checkpoints of one rank contain all state that a bitwise identical continuation needs."""
+"""The checkpoints of one rank contain all state for a bitwise identical continuation of the run."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from accel_rl.system.devices import Device
 
 
 class Saver:
-    """Collects the state of a rank's parts, writes checkpoints of the state, and restores the state."""
+    """A `Saver` saves and restores the state of a rank's parts (learner, sampler, replay, counters)."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class Saver:
         self.sampler = sampler
         self.schedule = schedule
         self.reporter = reporter
-        # Ranks other than rank 0 keep one more checkpoint.
-        # Rank 0 writes last, and a checkpoint counts only when rank 0 has written it.
+        # Rank 0 writes its part of a checkpoint last, so other ranks keep one more checkpoint in case rank 0 fails
+        # before writing.
         self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep + bool(context.rank))
 
     def save(self) -> None:
@@ -52,7 +52,7 @@ class Saver:
 
     @property
     def last(self) -> int | None:
-        """Return the env steps of the newest checkpoint, or None without a checkpoint."""
+        """Return the number of env steps of the newest checkpoint, or None without a checkpoint."""
         steps = self.checkpoints.steps()
         return steps[-1] if steps else None
 

@@ -15,15 +15,13 @@ class Schedule(Protocol):
     built like `Lockstep`."""
 
     interrupted: Callable[[], bool]
-    """`interrupted` is a function that is called during a cycle; when the function returns True, the cycle ends
-    early."""
+    """If the function `interrupted`, which is called during a cycle, returns True, the cycle ends early."""
     sampled: Callable[[int], None]
-    """`sampled` is a function that is called with the number of env steps that the cycle has sampled."""
+    """The function `sampled` is called during a cycle with the number of env steps sampled so far."""
 
     @property
     def pending(self) -> bool:
-        """Return whether the last cycle ended early. The steps of an unfinished cycle are not counted yet, and the next
-        call of `cycle` continues the cycle."""
+        """Return whether the last cycle ended early. The next call of `cycle` continues an unfinished cycle."""
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
         """Sample and learn, and return the number of env steps and the updates' metrics. `remaining` is the number of
@@ -51,12 +49,12 @@ class Lockstep:
         secondary: Learner | None = None,
         exchange: Exchange | None = None,
     ):
-        """`exchange` connects the learner to the learners of other ranks, and is None for a single rank."""
+        """The `exchange` connects the learner to the learners of other ranks; None means a single rank."""
         self.sampler, self.learners = sampler, with_names(learner, secondary)
         self.exchange = exchange or Exchange()
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Sample one rollout, and make the rollout's updates."""
+        """Sample one rollout, and make the updates that are due after it."""
         first = self.learners[0][1]
         rollout = self.sampler.collect(self.exchange.agent(first.algo.agent, first.gradient_sync))
         metrics: list[UpdateMetrics] = []
@@ -77,5 +75,5 @@ class Lockstep:
 
 
 def with_names(learner: Learner, secondary: Learner | None) -> list[tuple[str, Learner]]:
-    """Pair each learner with the prefix of its metrics."""
+    """Return (prefix of the metrics' names, learner) for the learner and the secondary learner, if there is one."""
     return [("", learner)] if secondary is None else [("", learner), ("secondary/", secondary)]

@@ -1,4 +1,4 @@
-"""The seeds of all random streams follow from a run's seed."""
+"""The seeds of all random generators of a run are derived from the run's seed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ from accel_rl.system.devices import Device
 
 
 class Stream(IntEnum):
-    """A `Stream` is the purpose of a random stream. The stream numbers must not change, because every recorded run
-    depends on them."""
+    """A `Stream` is the purpose of a random generator. The numbers of the streams must not change, because recorded
+    runs depend on them."""
 
     SAMPLER = 0
     MODEL = 1
@@ -22,16 +22,16 @@ class Stream(IntEnum):
 
 
 def derived_seed(seed: int, stream: Stream, *index: int) -> int:
-    """Return the seed of a random stream. `index` identifies one of several streams, such as an evaluation by its env
-    steps."""
+    """Return the seed of a random generator. `index` distinguishes generators of the same purpose, such as evaluations
+    by their env steps."""
     spawn_key = (10_000_000 + stream, *index)
     return int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0] >> 1)
 
 
 @contextmanager
 def own_generator(device: str, seed: int) -> Iterator[None]:
-    """Context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`. Afterwards the
-    generators' previous states are restored, so that the random numbers of training do not change."""
+    """Context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`. At the end, the
+    generators' previous states are restored, so that training's random numbers do not change."""
     before = torch.get_rng_state()
     before_gpu = Device(device).random_state()
     torch.manual_seed(seed)

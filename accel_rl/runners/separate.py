@@ -1,5 +1,4 @@
-"""The schedules of this module are for ranks that sample without learning, or learn without sampling, and share a
-replay."""
+"""This module defines the schedules of ranks that only sample or only learn, and share a replay."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -76,7 +75,7 @@ class Learning(_Part):
 
 
 class NoSampler:
-    """`NoSampler` is the sampler of a rank that does not sample, and its methods do nothing."""
+    """`NoSampler` replaces the sampler in a rank that does not sample."""
 
     T = B = 0
     buffers = dropped = 0
@@ -108,4 +107,4 @@ class NoSampler:
         """Do nothing, because this rank has no environments."""
 
     def close(self) -> None:
-        """Do nothing, because this rank has no workers."""
+        """Do nothing, because this rank has no worker processes."""

@@ -9,9 +9,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
-    """Context manager that is true after one of `SIGNALS`. Outside the main thread no signal is caught. SIGHUP stays
-    ignored if it was ignored before, as under nohup. A nested StopRequest starts with the signal that the outer
-    StopRequest has received."""
+    """A `StopRequest` is a context manager whose truth value becomes true when the process receives one of `SIGNALS`.
+    Outside the main thread, no signal is caught. SIGHUP is ignored under nohup. A nested StopRequest is true if the
+    outer StopRequest is true."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None

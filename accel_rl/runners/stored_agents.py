@@ -1,5 +1,5 @@
-"""The best network of a run is selected by its evaluations (Nair et al. 2015, section 5.2, use it for the final
-evaluation)."""
+"""A run stores the network with the best evaluation score (Nair et al. 2015, section 5.2, evaluate the best network at
+the end)."""
 
 import math
 from pathlib import Path
@@ -20,16 +20,15 @@ def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, 
 
 
 class BestAgent:
-    """Stores the network whose evaluation had the highest mean score so far, in a run's folder `best`.
+    """`BestAgent` stores the network with the highest mean evaluation score so far in the run's folder `best`.
 
-    The network's file is written like a checkpoint: atomically, synced, and verified when the file is read. Of networks
-    with equal scores, the first is kept. The network's score is stored with it, so that a resumed run compares with the
-    previous best, even if the previous best is newer than the checkpoint of the resume. Only one process may write the
-    best network.
+    The best network's file is written atomically, and verified when it is read. Of networks with equal scores, the
+    first is stored. The score is stored with the network, so that a resumed run continues the comparison. Only one
+    process may write the best network.
     """
 
     def __init__(self, run: Path):
-        # Networks are numbered by time, since a resumed run's best may have fewer env steps than the previous best.
+        # The file of a network is numbered by time, since env steps can decrease after a resume.
         self._kept = Checkpoints(run / "best" / "checkpoints", keep=1)
         self._score: float | None = None
 
@@ -43,9 +42,9 @@ class BestAgent:
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
-        """Store a network if its evaluation is the best so far, and return whether the network was stored. `state` is
-        the result of `agent_state`. Raises RunError if the disk is full."""
-        if not evaluation.mean > self.score:  # The mean is NaN if no episode ended, and then the network is not stored.
+        """Store a network if its evaluation is the best so far, and return whether the network was stored. `state` is a
+        result of the function `agent_state`. Raises RunError if the disk is full."""
+        if not evaluation.mean > self.score:  # A mean score of NaN, without episodes, is not the best.
             return False
         self._kept.clean()
         number = max(self._kept.steps(), default=0) + 1
@@ -54,14 +53,14 @@ class BestAgent:
         return True
 
     def load(self) -> dict[str, Any] | None:
-        """Read and verify the best network, with env_steps, evaluation and learner, or return None before a network is
-        stored. Raises ConfigError if the file of the best network is damaged."""
+        """Read and verify the best network's file, a dict with env_steps, evaluation and learner, or return None before
+        a network is stored. Raises ConfigError if the file of the best network is damaged."""
         result = self._kept.load_latest()
         return result[1] if result else None
 
 
 def check_policy(flag: str, run: str) -> None:
-    """Raise ConfigError, with the flag in the message, if the folder `run` contains no checkpoint of a run."""
+    """Raise ConfigError, which names `flag`, if the folder `run` contains no checkpoint."""
     if not Checkpoints(Path(run).expanduser() / "checkpoints").steps():
         raise ConfigError(f"{flag} {run}: there is no checkpoint of a run in this folder")
 

@@ -33,10 +33,10 @@ from accel_rl.system.errors import RunError
 
 
 class Trainer:
-    """Builds the parts of a run, and runs them.
+    """A `Trainer` builds the parts of a run (learner, sampler, evaluator, reporter), and trains.
 
-    `config`, `plan` and `run` are the settings, the plan and the folder of this rank. `state` is the state of the
-    checkpoint from which the run continues. `context` is the rank's `RankContext`.
+    `config`, `plan` and `run` are the settings, the plan and the folder of this rank. `state` is a loaded checkpoint,
+    from which the run continues. `context` connects this rank to other ranks.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Trainer:
         self.learner = Learner(
             config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
         )
-        if context.rank:  # All ranks have the same parameters, but choose different actions.
+        if context.rank:  # Ranks have the same parameters, but different random numbers for actions.
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         context.exchange.begin(self.learner.algo)
         self.secondary = self._build_secondary()
@@ -76,7 +76,7 @@ class Trainer:
         )
         self.evaluator = Evaluator(config, plan)
         self.best = BestAgent(run.path)
-        self.evaluation: Evaluation | None = None  # the last evaluation
+        self.evaluation: Evaluation | None = None  # The result of the run's last evaluation is stored.
 
     def _build_sampler(self) -> RolloutSampler:
         config = self.config
@@ -91,8 +91,8 @@ class Trainer:
         )
 
     def _build_secondary(self) -> Learner | None:
-        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). The second learner starts from the first
-        learner's parameters, and uses the same replay with another batch size."""
+        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). The secondary learner starts with the
+        first learner's parameters, and draws batches of another size from the same replay."""
         c = self.config.secondary
         algo = self.config.algo
         first = self.learner.algo
@@ -107,7 +107,7 @@ class Trainer:
             derived_seed(self.config.seed, Stream.SECONDARY),
             self.context.exchange,
         )
-        if self.context.rank:  # Each rank makes different draws from the replay.
+        if self.context.rank:  # Each rank draws different batches from the replay.
             torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
         copy_network(self.learner.algo.agent.model, secondary.algo.agent.model)
         assert isinstance(secondary.algo, ReplayAlgorithm)
@@ -162,7 +162,7 @@ class Trainer:
             self._close()
 
     def _open(self) -> None:
-        """Restore the state of a checkpoint, if one was given, and start the sampler."""
+        """Restore the state of the given checkpoint, if any, and start the sampler."""
         if self._state is not None:
             self.saver.restore(self._state)
         self.saver.checkpoints.clean()
@@ -188,12 +188,12 @@ class Trainer:
         self._show_progress()
 
     def _show_progress(self, ahead: int = 0) -> None:
-        """Display the progress of the run. `ahead` is the number of env steps of a cycle that has not ended."""
+        """Display the progress of the run. `ahead` is the number of env steps in the unfinished cycle."""
         self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
-        """Log that training has diverged, and return an error. A diverged run saves no checkpoint, because parameters
-        since the last checkpoint may be bad."""
+        """Log that training has diverged, and return an error. No checkpoint is saved, because the parameters may be
+        bad."""
         last = self.saver.last
         saved = (
             f"the last good checkpoint is at {last:,} env steps" if last is not None else "there is no checkpoint yet"
@@ -207,8 +207,7 @@ class Trainer:
         return RunError(line)
 
     def _housekeeping(self, stop: StopRequest) -> None:
-        """Evaluate, report and save a checkpoint, each if it is due. `_housekeeping` runs before every cycle, and
-        therefore immediately after a resume."""
+        """Evaluate, report and save a checkpoint, each if it is due. The method is called before every cycle."""
         at, config = self.at, self.config
         done = at.env_steps >= config.env_steps
         evaluations: list[Evaluation] = []
@@ -218,7 +217,7 @@ class Trainer:
                 evaluations = self._evaluate(stop)
             evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
-                return  # The run is stopping, and the evaluation is played after the resume.
+                return  # A run that is stopping plays the interrupted evaluation after a resume.
             self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
         if evaluated or at.due(at.logged_at, config.log_interval(), done):
             self._verify()
@@ -228,16 +227,15 @@ class Trainer:
             self.saver.save()
 
     def _verify(self) -> None:
-        """Check the number of skipped updates that a GPU counted since the last row, and raise RunError if training has
-        diverged."""
+        """Raise RunError if training has diverged, as the GPU's count of skipped updates shows."""
         for learner in self.learners:
             learner.gradient_sync.verify()
             if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
 
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
-        """Evaluate each learner's agent from the same starts of episodes. Returns [] if the run received a request to
-        stop."""
+        """Evaluate the agent of each learner on the same episode starts. Returns [] if the run was asked to stop during
+        the evaluation."""
         config, at = self.config, self.at
         steps = config.evaluation.size(config.env_steps)
 

@@ -16,13 +16,13 @@ from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
-FPS = 60 / 4  # An agent step of Atari repeats its action for 4 frames of 1/60 s.
+FPS = 60 / 4  # An Atari agent usually acts every 4 frames of 1/60 s.
 LARGE = 400  # Pictures with a height of at most 400 pixels are enlarged.
 INSTALL = "pip install 'accel_rl[video]'"
 
 
 class Episode:
-    """Plays one evaluation episode in this process, and yields the screens in colour."""
+    """An `Episode` plays one evaluation episode in this process, and yields its screens in colour."""
 
     def __init__(self, config: Resolved, agent: Agent, seed: int, max_steps: int):
         self.env: AtariEnv | GymnasiumEnv
@@ -39,7 +39,7 @@ class Episode:
     def pictures(self) -> Iterator[np.ndarray]:
         """Play the episode, and yield a screen [H, W, 3] uint8 at the start and after each agent step."""
         spec = self.env.spec
-        # The rollout has one step and is shifted after each step, so that observations are stacked as in training.
+        # A rollout of one step is used, so that frames are stacked as in training.
         arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in rollout_layout(spec, 1, 1).items()}, spec.stack)
         rollout = Rollout.over(arrays)
         self.env.reset(arrays.frames[spec.stack - 1, 0])

@@ -1,4 +1,4 @@
-"""The device engine emulates games on the learner's device, where frames, rewards and resets stay.
+"""The device engine emulates games on the learner's device, and frames and rewards are not copied to the host.
 
 On a CPU the device engine runs the host build of the same kernels, for tests and for machines without a GPU.
 """
@@ -28,10 +28,10 @@ from accel_rl.system.errors import ConfigError
 
 
 class DeviceEngine:
-    """`DeviceEngine` is an engine that steps the environments of `DeviceEnvs`. The device engine's rollouts equal those
-    of the other engines with counter randomness.
+    """`DeviceEngine` steps the environments of `DeviceEnvs`. With counter randomness, all engines give the same
+    rollouts.
 
-    On a GPU, a requested step is queued after the inference that chooses its actions, and the host does not wait.
+    On a GPU, the host queues a step of the environments after the inference of its actions, without waiting.
     """
 
     def __init__(self, setup: EngineSetup, game: DeviceGame):
@@ -56,10 +56,10 @@ class DeviceEngine:
         return [[env_seed(self._seed, first + b) for b in range(group.start, group.stop)] for group in self._groups]
 
     def start(self, restore: bool = False) -> None:
-        """Do nothing, because episodes begin when `release` requests the first observation."""
+        """Do nothing, because `release` begins the device engine's episodes."""
 
     def join(self) -> list[int]:
-        """Return [0] at the first call, as a pool of one worker would."""
+        """Return [0] at the first call, like a `WorkerPool` with one worker process."""
         joined, self._joined = ([] if self._joined else [0]), True
         return joined
 
@@ -113,13 +113,12 @@ class DeviceEngine:
         return 0
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment in the format of `SequentialEnv`, so that every engine can continue from
-        it."""
+        """Return the state of each environment in the format of `SequentialEnv`, which every engine can load."""
         return [self._packed(state) for envs in self._envs for state in envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Continue from states of any engine with counter randomness. Raises ValueError for states without counter
-        randomness."""
+        """Load the environments' states, which any engine with counter randomness may have saved. Raises ValueError for
+        states without counter randomness."""
         result = [self._unpacked(state) for state in states]
         if len(result) != self.grouping.B:
             raise ValueError(f"states of {len(result)} environments; this sampler has {self.grouping.B}")
@@ -128,9 +127,7 @@ class DeviceEngine:
 
     def _packed(self, state: bytes) -> bytes:
         result = CounterState.from_bytes(state)
-        rng: Any = decorrelation_rng(
-            result.seed
-        ).bit_generator.state  # The random generator is not needed after the start.
+        rng: Any = decorrelation_rng(result.seed).bit_generator.state
         header = {"kind": "batch", "waiting": False, "age": result.age, "rng": rng}
         return pack(header, pack(self._kind, state))
 
@@ -145,11 +142,11 @@ class DeviceEngine:
             envs.reseed(seeds)
 
     def close(self) -> None:
-        """Do nothing, because the memory is freed with the engine object."""
+        """Do nothing, because the device engine's memory is freed with the object."""
 
 
 def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
-    """Return the rollout's cells that step t of environments `b` writes, as in `RolloutArrays.step`."""
+    """Return views of the rollout's cells to which step t of environments `b` is written."""
     return DeviceStep(
         frame=rollout.frames[rollout.stack + t, b],
         final_frame=rollout.final_frames[t, b],
@@ -163,7 +160,7 @@ def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
 
 
 def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
-    """Make the tables of an Atari game with counter randomness. With `cached`, the table stores a few start states of
+    """Make the tables of an Atari game with counter randomness. With `cached`, the tables include a few start states of
     the game. Raises ConfigError."""
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None
@@ -182,7 +179,7 @@ def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: 
 
 
 def check(config: Any) -> None:
-    """Raise ConfigError for settings that the device engine does not support. `config` has the `Resolved` settings of a
+    """Raise ConfigError for settings that the device engine does not support. `config` has the resolved settings of a
     run."""
     env = config.env
     s = config.sampler

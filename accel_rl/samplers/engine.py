@@ -1,5 +1,4 @@
-"""Defines the interface of engines, which step the environments of a sampler, and the arguments from which an engine is
-built."""
+"""Defines the interface of engines, which step a sampler's environments, and an engine's constructor arguments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from accel_rl.samplers.workers.stepper import BUFFERS
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
-    """`EngineSetup` describes the environments of a sampler, from which an engine is built. A user's engine,
-    `--sampler.engine module:Class`, is built as `Class(setup)`."""
+    """`EngineSetup` describes the environments of a sampler, from which an engine is built. With `--sampler.engine
+    module:Class`, a user's engine is built as `Class(setup)`."""
 
     env: ResolvedEnv
     spec: EnvSpec
@@ -24,23 +23,22 @@ class EngineSetup:
     """A rollout has T agent steps of each environment."""
     seed: int
     training: bool = True
-    """Whether the environments are for training; False for evaluations."""
+    """Whether the environments are for training instead of evaluation."""
     reset: str = "immediate"
-    """See `SamplerConfig.reset`."""
+    """`reset` is explained in `SamplerConfig.reset`."""
     decorrelation_steps: int = 0
-    """Each environment starts with at most decorrelation_steps uniform-random actions."""
+    """Each environment first plays at most `decorrelation_steps` uniformly random actions."""
     first_index: int = 0
     """`first_index` is the index of this rank's first environment among the environments of all ranks."""
     buffers: int = BUFFERS
-    """The memory has room for `buffers` rollouts."""
+    """The rollout memory has room for `buffers` rollouts."""
     starts_file: str = ""
-    """Episodes begin in states of the file `starts_file`. With an empty string, episodes begin with a reset of the
-    environment."""
+    """Episodes begin at the start points in the file `starts_file`, or with a reset if `starts_file` is empty."""
 
 
 class WorkersReplaced(Exception):
-    """`Engine.get_state` raises `WorkersReplaced` if environments were replaced: the sampler then includes the new
-    environments by `Engine.join`, and calls `get_state` again."""
+    """`Engine.get_state` raises `WorkersReplaced` if environments of dead workers were replaced. The sampler then
+    includes the new environments by `Engine.join`, and calls `get_state` again."""
 
 
 class Engine(Protocol):
@@ -51,31 +49,32 @@ class Engine(Protocol):
     buffers: list[RolloutArrays]
 
     def start(self, restore: bool = False) -> None:
-        """Start all environments. With `restore`, the engine begins no episodes, because the caller then sets the
+        """Start all environments. With `restore`, the engine begins no episodes, because the caller restores the
         environments' states."""
 
     def join(self) -> list[int]:
-        """Include workers that became ready, and return their numbers."""
+        """Include worker processes that became ready, and return their numbers."""
 
     def absent(self) -> list[slice]:
-        """Return the environments that were missing during the whole rollout."""
+        """Return the environments that a dead worker process left unstepped for a whole rollout."""
 
     def check(self) -> None:
-        """Detect workers that died, without waiting."""
+        """Detect worker processes that died, without waiting."""
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Request the steps step_index .. step_index + n - 1 of a group, from all its workers or the given workers.
-        `GroupStepper` explains step indices."""
+        """Request n steps of a group of environments, from `step_index` on. The request goes to the given worker
+        processes, by default all of the group's workers. `GroupStepper` explains step indices."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until a group has finished all but its last `ahead` requested steps, and return the group."""
+        """Wait until one group of environments has finished all but its last `ahead` requested steps; return the
+        group."""
 
     def is_ready(self, group: int) -> bool:
-        """Return whether the group is ready, without waiting."""
+        """Return whether a group of environments has finished its requested steps."""
 
     def late_resets(self) -> int:
-        """Return the number of episodes that began with an immediate reset, because --sampler.reset swap had no reserve
-        ready."""
+        """Return the number of episodes that began with an immediate reset, because the reserve of --sampler.reset swap
+        was not ready."""
 
     def get_state(self) -> list[bytes]:
         """Return one state per environment, in the order of the environments. Raises WorkersReplaced."""
@@ -83,7 +82,7 @@ class Engine(Protocol):
     def set_state(self, states: list[bytes]) -> None: ...
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments from another seed, as in a new engine. The rebuilt environments begin new episodes,
-        and missing environments return."""
+        """Rebuild all environments from another seed, including environments of dead workers, and begin new
+        episodes."""
 
     def close(self) -> None: ...

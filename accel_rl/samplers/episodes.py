@@ -13,8 +13,8 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A finished episode has a score, a length in agent steps, and the index of its environment. The score is the sum
-    of unclipped rewards, or the score that the environment's own wrapper recorded."""
+    """An `Episode` has the score of a finished episode, its length in agent steps, and the index of its environment.
+    The score is the sum of unclipped rewards, or the score that a wrapper of the environment recorded."""
 
     score: float
     length: int
@@ -22,11 +22,11 @@ class Episode:
 
 
 class EpisodeTracker:
-    """Stores the running score and length of each environment. The tracker also stores the last `window` finished
-    episodes (paper: 100), with the numbers that environments reported at the episodes' ends.
+    """Stores the score and length of each environment's unfinished episode, and the last `window` finished episodes (by
+    default 100).
 
-    `partial_starts` means that environments begin inside an episode (decorrelated starts), so that the first episode is
-    not counted.
+    With `partial_starts`, each environment's first episode is not counted, because decorrelated starts omit its
+    beginning.
     """
 
     def __init__(self, B: int, window: int = 100, partial_starts: bool = False):
@@ -39,7 +39,7 @@ class EpisodeTracker:
         self.count = 0
 
     def add(self, rollout: RolloutArrays) -> list[Episode]:
-        """Add a rollout, and return the episodes that ended, in the order of (t, b)."""
+        """Add a rollout's rewards, and return the ended episodes, ordered by step and environment."""
         finished, begin = [], 0
         reward, ended = np.where(rollout.valid, rollout.reward, 0.0), rollout.ended & rollout.valid
         for t in np.flatnonzero(ended.any(1)).tolist():
@@ -68,12 +68,12 @@ class EpisodeTracker:
         self.length += valid[steps].sum(0)
 
     def means(self) -> dict[str, float]:
-        """Return the mean of each number that environments reported with the recent episodes, by name."""
+        """Return the mean over recent episodes of each number that environments report, by name."""
         names = dict.fromkeys(name for numbers in self.numbers for name in numbers)
         return {name: float(np.mean([n[name] for n in self.numbers if name in n])) for name in names}
 
     def forget(self, b: slice) -> None:
-        """Discard the running episodes of environments that are reset."""
+        """Discard the unfinished episodes of environments `b`, which are reset."""
         self.score[b] = 0.0
         self.length[b] = 0
         self.partial[b] = self._partial_starts

@@ -12,8 +12,8 @@ class Grouping:
     """A `Grouping` divides B environments into `groups` x `workers` equal slices. The assignment of seeds to
     environments does not depend on the number of workers.
 
-    With `dedicated_workers`, each group has its own workers, the same number for all groups, and groups are served in
-    order of arrival. Without `dedicated_workers`, every worker steps a part of each group.
+    With `dedicated_workers`, every group has its own worker processes, the same number for each group. Without
+    `dedicated_workers`, every worker process steps a part of each group.
     """
 
     B: int
@@ -42,11 +42,11 @@ class Grouping:
 
     @property
     def alternates(self) -> bool:
-        """Return whether several groups are served alternately."""
+        """Return whether inference alternates between several groups of environments."""
         return self.groups > 1 and not self.dedicated_workers
 
     def groups_of(self, worker: int) -> range:
-        """Return the groups of which a worker steps a part."""
+        """Return the groups of environments that a worker process steps in part."""
         if not self.dedicated_workers:
             return range(self.groups)
         group = worker * self.groups // self.workers
@@ -68,16 +68,16 @@ class Grouping:
 
 
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
-    """Return the largest number of workers, at most one per core, that divides B environments in `groups` groups. If no
-    number of workers divides the environments, return 1, or 0 if each group must have dedicated workers."""
+    """Return the largest number of worker processes, at most one per core, that divides B environments in `groups`
+    groups evenly. If there is none, return 0 with `dedicated_workers`, and otherwise 1."""
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)
 
 
 def env_seed(seed: int, index: int, generation: int = 0) -> int:
-    """Return the seed of environment `index` (counted over all ranks). The environments of a replaced worker are a new
-    generation with new seeds."""
+    """Return the seed of environment `index` (counted over all ranks). If a worker process dies, its replacement's
+    environments have the next `generation`, and therefore new seeds."""
     return int(np.random.SeedSequence(seed, spawn_key=(index, generation)).generate_state(1, np.uint32)[0] >> 1)
 
 
@@ -85,7 +85,7 @@ DEVICE_ENGINES = ("device",)
 
 
 class NamesEngine:
-    """`NamesEngine` is the base class of settings and plans that contain the name of an engine."""
+    """`NamesEngine` is the base class of settings and plans that name the engine of a sampler."""
 
     __slots__ = ()
     engine: str

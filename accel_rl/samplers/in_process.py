@@ -1,4 +1,4 @@
-"""The serial reference engine steps the environments in the main process, one group after another, without signals."""
+"""The serial reference engine steps the environments in the main process, one group after another."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,7 @@ from accel_rl.samplers.workers.stepper import GroupStepper
 
 
 class InProcessEngine:
-    """`InProcessEngine` is an engine with the interface and buffers of `WorkerPool` but without processes, for tests
-    and debugging."""
+    """`InProcessEngine` steps environments without worker processes, for tests and debugging."""
 
     def __init__(self, setup: EngineSetup):
         grouping = setup.grouping
@@ -37,7 +36,7 @@ class InProcessEngine:
             stepper.start()
 
     def join(self) -> list[int]:
-        """Return [0] at the first call, as a pool of one worker would."""
+        """Return [0] at the first call, like a `WorkerPool` with one worker process."""
         joined, self._joined = ([] if self._joined else [0]), True
         return joined
 

@@ -1,8 +1,7 @@
 """This module computes upper bounds on the memory of simulators before any process starts.
 
-The bounds were measured with ale-py 0.12.1 on Linux (pong, breakout): 0.66 to 0.78 MB of private memory per
-environment, and 26 MB per worker without environments. The bounds include a margin for other games and allocators, and
-tests check the bounds.
+With ale-py 0.12.1 on Linux (pong, breakout), an environment has 0.66 to 0.78 MB of private memory, and a worker process
+without environments has 26 MB. The bounds on memory include a margin for other games and allocators.
 """
 
 import math
@@ -21,8 +20,8 @@ DEVICE_EMULATOR_BYTES = 2**14  # An environment on a GPU needs 16 KiB.
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """A `MemoryBudget` has upper bounds in bytes of the private memory of an environment and of a worker, and of the
-    shared memory of an environment."""
+    """A `MemoryBudget` has upper bounds, in bytes, on the private memory of an environment and of a worker process, and
+    on an environment's shared memory."""
 
     emulator: int
     shared: int

@@ -21,14 +21,13 @@ class RolloutMemory(Protocol):
     """Whether the rollouts are on the GPU on which the environments run."""
 
     def clear(self) -> None:
-        """Fill all cells of the buffers with values by which tests recognise cells that are read before they are
-        written."""
+        """Fill all rollouts with values that tests detect if a cell is read before it was written."""
 
     def arrays(self, buffer: int) -> RolloutArrays:
         """Return the cells of a finished rollout as numpy arrays, except for frames on a GPU."""
 
     def skip(self, idle: np.ndarray | None) -> None:
-        """From the next rollout on, skip the environments of the mask `idle` [B]; None steps all environments."""
+        """Skip the environments in the mask `idle` [B], or none if `idle` is None, from the next rollout on."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
         """Replace the actions of idle environments at step t, so that idle environments are not stepped."""
@@ -37,20 +36,20 @@ class RolloutMemory(Protocol):
         """Copy the last frames of environments `b` to the start of the next rollout."""
 
     def first(self, buffer: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return copies of the frames [S, B, *frame_shape] and the age [B] with which a rollout begins."""
+        """Return copies of a rollout's first frames [S, B, *frame_shape] and first steps since reset [B]."""
 
     def set_first(self, buffer: int, frames: Any, age: Any) -> None:
-        """Restore the frames and ages that `first` returned."""
+        """Restore the first frames and ages of a rollout, as `first` returned them."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
-        """Context manager in which groups run on separate streams, if enabled."""
+        """Context manager in which groups of environments run on separate CUDA streams, if enabled."""
 
     def turn(self, group: int) -> AbstractContextManager[Any]:
-        """Context manager in which a group acts and is stepped."""
+        """Context manager in which a group's actions are computed and its environments are stepped."""
 
 
 class HostMemory:
-    """`HostMemory` has rollouts in host memory, as the arrays that an engine writes."""
+    """`HostMemory` has rollouts in host memory, whose arrays an engine writes."""
 
     resident = False
 
@@ -123,7 +122,7 @@ class ResidentMemory:
         def array(x: Tensor) -> Any:
             return x.numpy() if x.device.type == "cpu" else None
 
-        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report no numbers with an episode.
+        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report no further numbers.
         cells = {name: array(getattr(rollout, name)) for name in TENSORS}
         return RolloutArrays(**cells, info=info, stack=rollout.stack)
 

@@ -12,15 +12,15 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 
 class RolloutSampler(Protocol):
-    """A sampler collects rollouts of T steps of B environments. `Sampler`, and `NoSampler` for a rank that does not
-    sample, have the interface RolloutSampler."""
+    """A sampler collects rollouts of T steps of B environments. The classes `Sampler` and `NoSampler` (for a rank that
+    does not sample) have this interface."""
 
     spec: EnvSpec
     T: int
     B: int
     buffers: int
-    """The memory has room for `buffers` rollouts. A rollout is valid until `buffers` - 1 further rollouts have been
-    collected."""
+    """A sampler's memory has room for `buffers` rollouts, so a rollout is valid until `buffers` - 1 further rollouts
+    are collected."""
     episodes: EpisodeTracker
     finished: list[Episode]
     """`finished` lists the episodes that ended in the last rollout."""
@@ -28,7 +28,7 @@ class RolloutSampler(Protocol):
     """The mask `idle` [B] marks environments that an evaluation does not step."""
 
     dropped: int
-    """`dropped` counts the rollout parts that lost workers left invalid, since the start or the last `reseed`."""
+    """`dropped` counts the parts of rollouts that are invalid because a worker process died."""
 
     def start(self) -> None:
         """Begin the first episodes, if `collect` has not done so."""
@@ -37,16 +37,16 @@ class RolloutSampler(Protocol):
         """Play T steps in each environment, and return the rollout."""
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that `collect` would return. `fixed` means that the agent's parameters do not change."""
+        """Yield the rollouts that `collect` would return. With `fixed`, the agent's parameters must not change."""
 
     def check(self) -> None:
-        """Detect workers that died, between updates."""
+        """Detect worker processes that died."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
     def reseed(self, seed: int) -> None:
-        """Restart from another seed, as a new sampler would."""
+        """Restart the sampler from another seed, as if it were new."""
 
     def close(self) -> None: ...

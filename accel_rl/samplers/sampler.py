@@ -1,4 +1,4 @@
-"""The sampler plays T steps of B environments in alternating groups, with any engine."""
+"""A sampler plays T steps of B environments, in groups between which inference alternates."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Phase(Enum):
-    """A `Phase` is the current activity of a sampler's environments.
+    """A `Phase` is the state of a sampler's environments.
 
     | IDLE --begin--> RUNNING --finish--> IDLE
     |                 RUNNING --begin the next--> AHEAD --finish--> RUNNING
@@ -34,7 +34,7 @@ class Phase(Enum):
 
     IDLE = "idle"  # Environments wait for the first action of a rollout.
     RUNNING = "running"  # The environments play a rollout.
-    AHEAD = "ahead"  # Environments finish one rollout and may already play the next.
+    AHEAD = "ahead"  # Some environments finish one rollout while others already play the next.
 
 
 class Sampler:
@@ -62,9 +62,9 @@ class Sampler:
         threads: InferenceThreads | None = None,
         memory: RolloutMemory | None = None,
     ):
-        """With `threads`, the sampler infers for the groups in parallel, which requires dedicated workers for each
-        group. `acceleration` selects the implementation of inference. `memory` has the rollouts; by default the
-        engine's `buffers` rollouts are in host memory."""
+        """With `threads`, one thread per group of environments computes actions, which requires dedicated worker
+        processes for each group. `acceleration` selects the implementation of inference. `memory` has the rollouts, by
+        default in host memory."""
         self.engine = engine
         self.spec = spec
         self.grouping = engine.grouping
@@ -81,11 +81,11 @@ class Sampler:
         self.finished: list[Episode] = []  # `finished` lists the episodes that ended in the last rollout.
         self.idle: np.ndarray | None = None  # The mask [B] is true for environments that an evaluation does not step.
         self._has_warned = False
-        self.dropped = 0  # Counts the rollout parts that lost worker processes left invalid.
+        self.dropped = 0  # `dropped` counts the parts of rollouts that are invalid because a worker process died.
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
-        self._in_threads: set[int] = set()  # Threads infer for the rollouts in the buffers `_in_threads`.
+        self._in_threads: set[int] = set()  # Inference threads fill the buffers `_in_threads`.
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._is_started = self._awaits_initial = False
@@ -99,8 +99,8 @@ class Sampler:
     # -- rollouts ------------------------------------------------------------
 
     def collect(self, agent: Agent) -> Rollout:
-        """Play T steps in each environment, and return the rollout. The rollout's cells of a worker that died are not
-        valid."""
+        """Play T steps in each environment, and return the rollout. The steps of a worker process that died are marked
+        as invalid."""
         self._require_idle()
         self._open()
         try:
@@ -116,9 +116,9 @@ class Sampler:
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
         """Yield the rollouts that `collect` would return. Each rollout is valid until the next rollout is requested.
 
-        Environments do not pause at the end of a rollout if the agent is open-loop, or if the agent is `fixed` (its
-        parameters do not change) and groups have inference threads. Closing the iterator plays the running rollout to
-        its end and counts its episodes. Until the iterator is closed, `collect` and `state_dict` raise RuntimeError.
+        Environments do not pause between rollouts if the agent is open-loop, or if the agent is `fixed` (its parameters
+        do not change) and groups have inference threads. When the iterator is closed, the current rollout is played to
+        its end. Until the iterator is closed, `collect` and `state_dict` raise RuntimeError.
         """
         while True:
             if self.phase is Phase.IDLE:
@@ -127,10 +127,10 @@ class Sampler:
                     continue
                 self._open()
                 self._begin(agent, self._buffer)
-            # If true, the next rollout is inferred in the same way as the running rollout.
+            # `is_same_kind` is true if the next rollout's actions are computed in the same way.
             is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
-            # While environments are missing, a worker may join before the next rollout, so environments pause.
+            # If a worker process died, its replacement may join between two rollouts, so environments pause.
             if goes_on and not self.engine.absent():
                 self._begin(agent, self._next_buffer, ahead=True)
             rollout = self._finish()
@@ -142,13 +142,12 @@ class Sampler:
                 raise
 
     def _can_go_ahead(self, agent: Agent, fixed: bool) -> bool:
-        """Return whether the next rollout does not depend on the time between the two rollouts."""
+        """Return whether the next rollout may begin before the current rollout has ended."""
         independent = is_open_loop(agent) or (fixed and self._threads is not None and self.server.can_go_ahead(agent))
         return independent and not self._resets_in_pause and not self.memory.resident
 
     def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
-        """Start a rollout that the calling thread does not serve, because all actions are drawn before or inference
-        runs in threads."""
+        """Start a rollout whose actions are drawn in advance or computed by inference threads."""
         self.phase = Phase.AHEAD if ahead else Phase.RUNNING
         self.memory.skip(self.idle)
         if is_open_loop(agent):
@@ -173,14 +172,14 @@ class Sampler:
         self._threads.begin(self.T, serve)
 
     def _infer_here(self, agent: Agent, buffer: int) -> None:
-        """Play a rollout with inference in the calling thread."""
+        """Play a rollout, and compute its actions in the calling thread."""
         self.phase = Phase.RUNNING
         self.memory.skip(self.idle)
         self.server.begin(agent, buffer, self._draw())
         self._play(agent, buffer)
 
     def _play(self, agent: Agent | None, buffer: int) -> None:
-        """Play a rollout. `agent` is None if its actions are drawn before the rollout."""
+        """Play a rollout. `agent` is None if all actions were drawn before the rollout."""
         if self._player is None:
             self._steps(agent, buffer)
             return
@@ -189,14 +188,14 @@ class Sampler:
         self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
 
     def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
-        """Play a rollout step by step. With `side_by_side`, groups on a GPU run on separate streams."""
+        """Play a rollout step by step. With `side_by_side`, each group of environments has its own CUDA stream."""
         with self.memory.side_by_side(side_by_side):
             for t, g in self._turns():
                 with self.memory.turn(g):
                     self._serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
 
     def _prefetch(self, buffer: int, t: int, g: int) -> None:
-        """While a GPU acts for group g at step t, start to copy the next group's frames as soon as they are ready."""
+        """While a GPU computes group g's actions at step t, start to copy the next group's frames to the GPU."""
         t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
         if self.grouping.alternates and 0 < t < self.T and self.engine.is_ready(g):
             self.server.prefetch(buffer, t, g)
@@ -210,8 +209,8 @@ class Sampler:
         self.engine.release(g, buffer * self.T + t)
 
     def _turns(self) -> Iterator[tuple[int, int]]:
-        """Yield (t, group) when the group's observations of step t are ready: in fixed order, or in order of
-        arrival."""
+        """Yield (t, group) when a group's observations of step t are ready. Groups come in a fixed order, or in order
+        of arrival."""
         if not self.grouping.dedicated_workers:
             for t in range(self.T):
                 for g in range(self.grouping.groups):
@@ -224,7 +223,7 @@ class Sampler:
             done[g] += 1
             playing.remove(g)
             if done[g] < self.T:
-                playing.append(g)  # The group moves to the end of the queue, so that every group is served.
+                playing.append(g)  # The served group of environments moves to the end of the queue.
 
     def _finish(self) -> Rollout:
         """Wait for the last step of the current buffer's rollout, and return the rollout."""
@@ -245,7 +244,7 @@ class Sampler:
         self._warn_of_nan(arrays)
         self.finished = self.episodes.add(arrays)
         self._buffer = self._next_buffer
-        # If inference runs ahead in threads, each thread has already copied its group's state.
+        # Inference threads that begin a rollout early have already copied their group's state.
         if not (in_threads and is_ahead):
             self.memory.carry_over(buffer, self._buffer)
         self._reset_in_pause()
@@ -255,7 +254,7 @@ class Sampler:
     # -- pauses ------------------------------------------------------------
 
     def _open(self) -> None:
-        """Wait for the first observations, after resets in the pause, and of workers that have just joined."""
+        """Wait for a rollout's first observations, which may follow resets or new worker processes."""
         self.start()
         joined = self.engine.join()
         for g in range(self.grouping.groups):
@@ -268,21 +267,21 @@ class Sampler:
         self._awaits_initial = False
 
     def _reset_in_pause(self) -> None:
-        """Reset environments that wait, or refill reserves, while the learner works."""
+        """While the learner optimises, reset environments whose episode ended, or their reserve environments."""
         if self._resets_in_pause:
             for g in range(self.grouping.groups):
                 self.engine.release(g, initial(self._buffer))
             self._awaits_initial = True
 
     def _drop(self, arrays: RolloutArrays, b: slice) -> None:
-        """Mark a lost worker's cells of the rollout as invalid, and replace harmful values (NaN, action -1) in them."""
+        """Mark the steps of a lost worker's environments `b` as invalid, and replace NaN and actions of -1."""
         arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)
         self.dropped += 1
 
     def _warn_of_nan(self, arrays: RolloutArrays) -> None:
-        """Log once that an environment's reward or observation is not finite, since no update can learn from it."""
+        """Log once if an environment's reward or observation is not finite."""
         if self._has_warned or self.spec.is_atari:
             return
         wrong = {"reward": ~np.isfinite(arrays.reward) & arrays.valid}
@@ -311,14 +310,14 @@ class Sampler:
             raise RuntimeError("a rollout is in flight: close the iterator that rollouts() returned first")
 
     def check(self) -> None:
-        """Detect workers that died, between updates."""
+        """Detect worker processes that died."""
         self.engine.check()
 
     # -- state ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sampler's state between rollouts: environments, the last frames that observations stack, random
-        generators and running scores."""
+        """Return the sampler's state between rollouts: the environments, the last observations' frames, random
+        generators and scores of unfinished episodes."""
         self._require_idle()
         self._open()
         envs = self._environment_states()
@@ -342,7 +341,7 @@ class Sampler:
                 self._open()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state, bit for bit if the environments support it."""
+        """Load a sampler's state. The continuation is bitwise identical if the environments can be restored exactly."""
         self.engine.start(restore=True)
         self.engine.set_state(state["envs"])
         self._is_started = True
@@ -354,8 +353,8 @@ class Sampler:
         self.engine.join()
 
     def reseed(self, seed: int) -> None:
-        """Restart from another seed, so that later rollouts are bitwise identical to those of a new sampler with that
-        seed."""
+        """Restart the sampler from another seed. Later rollouts are bitwise identical to those of a new sampler with
+        the same seed."""
         self._require_idle()
         self.start()
         self.engine.reseed(seed)

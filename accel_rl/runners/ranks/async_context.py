@@ -34,7 +34,7 @@ START_S = 600.0  # Rank 0 has `START_S` seconds to load a checkpoint.
 class OwnBatches(SingleProcess):
     """An asynchronous rank does not share its training batches with other ranks.
 
-    The env steps of all ranks drive the learning rate's schedule and similar schedules.
+    The learning rate and other schedules follow the env steps of all ranks.
 
     On a cluster, schedules that count updates follow the updates of all machines; on one machine, each rank counts its
     own updates.
@@ -47,7 +47,7 @@ class OwnBatches(SingleProcess):
         self._own = self._counted = 0
 
     def begin(self, env_steps: int) -> None:
-        """`env_steps` is the algorithm's number of env steps at the start."""
+        """Training starts at the algorithm's env step `env_steps`."""
         self._own, self._counted = self._counters.of_rank(self._rank), env_steps
 
     def count(self, env_steps: int) -> CountedSteps:
@@ -61,7 +61,7 @@ class OwnBatches(SingleProcess):
 
 
 class AsyncClock(Clock):
-    """An `AsyncClock` reads and writes the counters that all ranks share."""
+    """An `AsyncClock` counts env steps in the counters that all ranks share."""
 
     def __init__(
         self,
@@ -132,8 +132,8 @@ class AsyncExchange(Exchange):
         return LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self._rank)
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Rank 0 publishes its parameters as the central parameters when a run begins. Raises RunError if rank 0 is
-        lost or does not begin within START_S seconds."""
+        """When a run begins, rank 0 writes its parameters as the central parameters, and the other ranks wait. Raises
+        RunError if rank 0 is lost or does not begin within START_S seconds."""
         assert isinstance(gradient_sync, LockedChunks)
         first = self._rank == 0 and not self._counters.begun
         deadline = time.monotonic() + START_S
@@ -160,13 +160,13 @@ class AsyncExchange(Exchange):
 
 
 class AsyncBarrier(Barrier):
-    """Asynchronous ranks save independently, because parameters are central and all other state belongs to one rank."""
+    """Asynchronous ranks save their checkpoints independently of each other."""
 
     def __init__(self, rank: int):
         self._rank = rank
 
     def agreed(self, done: bool) -> bool:
-        return done or self._rank > 0  # Other ranks do not wait for rank 0's evaluation.
+        return done or self._rank > 0  # Asynchronous ranks do not wait for rank 0's evaluation.
 
 
 def async_context(
@@ -183,9 +183,9 @@ def async_context(
 
 
 def connect(store: Any, rank: int, config: Resolved) -> tuple[SharedCounters, int, Watch]:
-    """Share memory with ranks that were not started by a `RankGroup`.
+    """Share memory with the other ranks, if torchrun and not a `RankGroup` started them.
 
-    Rank 0 creates an anonymous memfd and publishes its path in `store`; the other ranks open the path. The function
+    Rank 0 creates an anonymous memfd and publishes its path in `store`; the other ranks open the path. `connect`
     returns after all ranks have opened the shared memory. Each rank can then monitor the processes of the other ranks.
     Raises RunError if a rank does not join within timeout_s seconds, and ConfigError if the ranks are not all on one
     machine.
@@ -234,8 +234,8 @@ def train(
     central_fd: int,
     watch: Watch | None = None,
 ) -> Result:
-    """Train to the end of the run, in parallel with the other ranks. Raises RunError, also if a rank in `watch` was
-    lost. All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
+    """Train to the end of the run, in parallel with the other ranks. Raises RunError, for example if a rank in `watch`
+    was lost. All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
     state = _newest_state(config, plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
     context = async_context(counters, central_fd, plan.rank, config, watch)
     result = Trainer(config, plan, folder, state, context).run()

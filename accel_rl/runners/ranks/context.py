@@ -1,5 +1,5 @@
-"""A trainer is connected to the other ranks by a clock, an exchange and a barrier; the base classes serve a run of one
-rank."""
+"""A trainer is connected to the other ranks by a clock, an exchange and a barrier. The base classes are for a run of
+one rank."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +18,12 @@ class Clock:
     """A `Clock` counts the env steps of the run and decides when the run ends."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        """Return the env steps of all ranks after this rank took `taken` further steps. `env_steps` is the count of all
-        ranks before the steps. `episodes` and `updates` are this rank's totals so far."""
+        """Add `taken` env steps of this rank to the count `env_steps` of all ranks, and return the new count of all
+        ranks. `episodes` and `updates` are this rank's totals so far."""
         return env_steps + taken
 
     def progress(self, share: float) -> float:
-        """Return the completed fraction of the run. `share` is the completed fraction of the run's env steps."""
+        """Return the completed fraction of the run, from the completed fraction `share` of its env steps."""
         return share
 
     def stops(self, asked: bool) -> bool:
@@ -66,7 +66,7 @@ class Barrier:
     """A `Barrier` makes ranks wait for each other."""
 
     def agreed(self, done: bool) -> bool:
-        """Return rank 0's `done`, which is true if rank 0 completed an evaluation or another task."""
+        """Return `done` of rank 0 on all ranks. `done` is true if rank 0 completed a task, such as an evaluation."""
         return done
 
     def beat(self) -> None:
@@ -74,8 +74,7 @@ class Barrier:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes its part of the checkpoint
-        last."""
+        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes last."""
         yield
 
 

@@ -26,7 +26,7 @@ MAX_FAILED_STARTS = 3
 
 
 class RankLost(RuntimeError):
-    """A rank's process was killed by a signal."""
+    """Raised if a rank's process was killed by a signal."""
 
 
 class RankHandle(Protocol):
@@ -50,7 +50,7 @@ class RankHandle(Protocol):
         """Request that the process saves a checkpoint and ends."""
 
     def settle(self, timeout_s: float) -> None:
-        """Wait for the end of the process after another rank has failed."""
+        """Wait until this rank's process ends because another rank has failed."""
 
     def ending(self) -> str:
         """Describe in one line how the process ended."""
@@ -63,7 +63,7 @@ class RankHandle(Protocol):
 
 class Starter(Protocol):
     settle_s: float
-    """After a rank's end, the group waits settle_s seconds to find the rank that failed first."""
+    """If a rank ends, the `RankGroup` waits settle_s seconds to determine which rank failed first."""
 
     def start(self, ranks: Iterable[int]) -> Sequence[RankHandle]:
         """Start the processes of the given ranks. Raises RunError or ConfigError."""
@@ -72,8 +72,8 @@ class Starter(Protocol):
 
 
 class RankGroup:
-    """If one rank of a `RankGroup` fails, the run ends with all ranks. With `counters`, the ranks are asynchronous, and
-    a killed rank is replaced while the other ranks continue."""
+    """A `RankGroup` has the processes of all ranks. If a rank fails, all ranks end. With `counters`, the ranks are
+    asynchronous, and a killed rank is replaced while the other ranks continue."""
 
     def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
         self._run = run
@@ -81,8 +81,8 @@ class RankGroup:
         self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
         self.replaced = 0  # Counts the killed ranks that were replaced.
-        self._given_up = set[int]()  # Killed ranks in `_given_up` are not replaced, since the run is ending.
-        self._steps_at_start = [0] * size  # Each rank's env steps were counted when its process was started.
+        self._given_up = set[int]()  # Ranks in `_given_up` were killed while the run was ending, and are not replaced.
+        self._steps_at_start = [0] * size  # Each rank's env steps at its process's start are stored.
         self._failed_starts = [0] * size  # Counts consecutive starts of each rank without an env step.
 
     def __enter__(self) -> "RankGroup":
@@ -94,7 +94,7 @@ class RankGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # All ranks are asked to stop before the first is waited for, so that no rank reports the loss of another rank.
+        # All ranks receive the request to stop before the group waits for any rank.
         for rank in self._ranks:
             rank.kill()
         for rank in self._ranks:
@@ -103,8 +103,8 @@ class RankGroup:
 
     def train(self, watch: Callable[[], None] = lambda: None) -> Result:
         """Watch all ranks to their end, forward a stop request to the ranks, and return rank 0's result. `watch` is
-        called every POLL_S seconds. Raises RankLost, RunError or ConfigError for a rank that fails, that cannot be
-        replaced, or that does not stop within STOP_S seconds."""
+        called every POLL_S seconds. Raises RankLost, RunError or ConfigError if a rank fails, cannot be replaced, or
+        does not stop within STOP_S seconds."""
         deadline = None
         with StopRequest() as stop:
             while True:
@@ -135,7 +135,7 @@ class RankGroup:
     def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
         """Replace a killed rank if ranks are asynchronous, and otherwise raise the rank's error."""
         if self._counters is None:
-            raise _error_of(self._killed() or rank)  # `rank` may only have noticed that another rank was killed.
+            raise _error_of(self._killed() or rank)  # The failed rank may be a consequence of a killed rank.
         if not _is_killed(rank):
             raise _error_of(rank)
         self._replace(rank, stop, self._counters)
@@ -172,8 +172,8 @@ def train_with_restarts(
     config: Resolved, run: RunFolder, env_steps: int | None, build: Callable[[int | None], RankGroup]
 ) -> Result:
     """Train, and restart all ranks from the newest checkpoint if a rank is lost, up to --distributed.max-restarts
-    times. `build` builds a `RankGroup` that begins at the given env steps. Raises RunError with the number of the
-    failed rank."""
+    times. `build` is a function that builds a `RankGroup`, which begins at the given env steps. Raises RunError with
+    the number of the failed rank."""
     restarts = 0
     while True:
         with build(env_steps) as group:

@@ -44,7 +44,7 @@ class LocalStarter:
             self.counters = SharedCounters.create(config.distributed.size, config.log.window)
         name = "store" if self.counters is None else "central"
         self.memory = os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC)
-        """`memory` is the file descriptor of the file through which ranks connect, or of the central parameters."""
+        """`memory` is the descriptor of the file through which ranks connect, or of the central parameters."""
         self._fds = {name: self.memory}
         if self.counters is not None:
             self._fds["counters"] = self.counters.fd
@@ -122,9 +122,9 @@ def launch(
     variables: Mapping[str, str] = os.environ,
     output: int | None = None,
 ) -> LocalRank:
-    """Start a new Python interpreter for the rank with number setup["rank"]. The new process ends if this process ends.
-    `fds` are file descriptors that the new process inherits. `output` is the file descriptor of the new process's
-    output."""
+    """Start a new Python interpreter for the rank with number setup["rank"]. If this process ends, the rank's process
+    also ends. `fds` are file descriptors that the new process inherits. `output` is the file descriptor of the new
+    process's output."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     setup = {**setup, "reply_fd": write, "parent_pid": os.getpid()}

@@ -26,8 +26,8 @@ class Totals(NamedTuple):
 
 
 class SharedCounters:
-    """`SharedCounters` has the env steps, updates and recent episodes of each rank. The counters of one machine include
-    the totals of the run's other machines."""
+    """`SharedCounters` has the env steps, updates and recent episodes of each rank on this machine, and the totals of
+    the run's other machines."""
 
     def __init__(self, memory: SharedArrays):
         self._memory = memory
@@ -41,9 +41,9 @@ class SharedCounters:
         return {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
-            "before": ("int64", (ranks, _LINE)),  # "before" has the counts of each rank's earlier processes.
+            "before": ("int64", (ranks, _LINE)),  # The array "before" has the counts of each rank's earlier processes.
             "recent": ("float64", (ranks, share(window, ranks), 2)),
-            "written": ("int64", (ranks, _LINE)),  # "written" counts the recent episodes that each rank has written.
+            "written": ("int64", (ranks, _LINE)),  # Each rank counts its recorded episodes in "written".
         }
 
     @classmethod
@@ -69,15 +69,15 @@ class SharedCounters:
 
     def note_others(self, env_steps: int, updates: int, stop: bool) -> None:
         """Record the counts of the run's other machines. `env_steps` is the other machines' number of env steps since
-        this machine's part of the run began. `updates` is the number of updates of the parameters by all machines.
-        `stop` ends the run."""
+        this machine's part of the run began. `updates` counts the parameter updates of all machines. If `stop` is true,
+        the run ends."""
         self._run[_OTHERS] = env_steps
         self._run[_ALL_UPDATES] = updates
         self._run[_STOP] = stop
 
     @property
     def all_updates(self) -> int:
-        """Return the last recorded number of updates of the parameters by all machines."""
+        """Return the number of parameter updates by all machines, as last recorded."""
         return int(self._run[_ALL_UPDATES])
 
     @property
@@ -96,18 +96,18 @@ class SharedCounters:
         )
 
     def restore(self, rank: int, episodes: int, updates: int) -> None:
-        """Record the episodes and updates from which a rank's first process continues. Calls of later processes of the
-        rank have no effect."""
+        """Record the numbers of episodes and updates with which a rank continues a run. Only the first process of a
+        rank records these numbers."""
         if not self._counts[rank].any() and not self._before[rank].any():
             self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
 
     def new(self) -> Totals:
-        """Return the counts of this machine's ranks since its part of the run began."""
+        """Return the counts of this machine's ranks, without the counts before the current launch of the run."""
         sums = np.maximum(self._counts - self._before, 0).sum(axis=0)
         return Totals(int(sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
     def of_rank(self, rank: int) -> int:
-        """Return the env steps of a rank, over all its processes."""
+        """Return the env steps of a rank, including its earlier processes."""
         return int(self._counts[rank, _STEPS])
 
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:

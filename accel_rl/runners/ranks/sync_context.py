@@ -33,7 +33,7 @@ LOOK_S = 1.0
 
 
 class SyncClock(Clock):
-    """A `SyncClock` sums the env steps of all ranks after each cycle. All ranks stop at the same cycle."""
+    """After each cycle, a `SyncClock` sums the env steps of all ranks, and may stop all ranks together."""
 
     def __init__(self, communicator: Collective):
         self._communicator = communicator
@@ -56,13 +56,13 @@ class SyncExchange(Exchange):
     communicator: Collective
 
     def __init__(self, communicator: Collective, timeout_s: float, hash_interval: int, shared: int | None = None):
-        """`shared` is the file descriptor of a shared memory for gradients, if all ranks are on this machine."""
+        """If all ranks are on this machine, `shared` is the file descriptor of the shared memory for gradients."""
         self.communicator, self.shared = communicator, shared
         self._timeout_s, self._hash_interval = timeout_s, hash_interval
 
     @property
     def captures_updates(self) -> bool:
-        """Only NCCL's collectives run on the GPU, whereas gloo's collectives pass through the host's memory."""
+        """Return whether collectives run on the GPU (NCCL), and not through the host's memory (gloo)."""
         return self.communicator.on_gpu
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
@@ -83,14 +83,14 @@ class SyncExchange(Exchange):
 
 
 class SyncBarrier(Barrier):
-    """Ranks wait through the key-value store of the process group, for longer than a collective operation's timeout."""
+    """At a `SyncBarrier`, ranks poll the process group's key-value store, without the timeout of collectives."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout_s: float):
         self._store = store
         self._rank = rank
         self._size = size
         self._timeout_s = timeout_s
-        self._turns = 0  # Every rank counts the same number of waits at the barrier.
+        self._turns = 0  # Ranks number the waits at the barrier, and every rank counts the same number.
         self._beaten = 0.0
 
     def agreed(self, done: bool) -> bool:
@@ -112,8 +112,8 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes its part last, so that all
-        parts exist if rank 0's part exists."""
+        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes last, so a checkpoint of
+        rank 0 implies the checkpoints of all ranks."""
         self._turns += 1
         part, complete = f"part/{self._turns}/", f"complete/{self._turns}"
         if self._rank:
@@ -127,8 +127,8 @@ class SyncBarrier(Barrier):
         self._store.set(complete, "1")
 
     def _await(self, key: str, awaited: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
-        """Wait for a key of the store and return its value. Raises RunError after timeout_s seconds without a change of
-        `beats`."""
+        """Wait for a key of the store and return its value. Raises RunError if rank 0 shows no sign of progress for
+        timeout_s seconds."""
         waited = 0.0
         polled = time.monotonic()
         last = -1
@@ -137,11 +137,11 @@ class SyncBarrier(Barrier):
                 if self._store.check([key]):
                     return self._store.get(key).decode()
                 beat = beats()
-            except RuntimeError as e:  # The key-value store of the process group has ended.
+            except RuntimeError as e:  # The process with the process group's key-value store has ended.
                 reason = " ".join(str(e).split())[:200]
                 raise RunError(f"rank {self._rank}: the ranks' store is gone ({reason})") from e
             now = time.monotonic()
-            waited += min(now - polled, LOOK_S)  # Seconds while this process was suspended do not count.
+            waited += min(now - polled, LOOK_S)  # Time while this process was suspended does not count as waiting.
             polled = now
             if beat != last:
                 waited, last = 0.0, beat

@@ -3,7 +3,7 @@
     | torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong
 
 If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. torchrun's agent sends SIGTERM,
-at which asynchronous ranks save, and SIGKILL 30 seconds later. Asynchronous ranks on other machines save when they
+at which asynchronous ranks save, and 30 seconds later SIGKILL. Asynchronous ranks on other machines save when they
 notice the loss, and all ranks end. With torchrun's --max-restarts, every agent then restarts its ranks, which continue
 from their checkpoints.
 """
@@ -33,7 +33,7 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
-    """A `RankInfo` has the number of this process's rank and the number of ranks, in the run and on this machine."""
+    """A `RankInfo` has the rank of this process and the number of ranks, both in the whole run and on this machine."""
 
     rank: int
     size: int
@@ -80,8 +80,8 @@ def rank_info() -> RankInfo | None:
 def train(
     info: RankInfo, config: Resolved, plan: RankPlan, path: Path | None, listening: int | None = None
 ) -> tuple[Resolved, RunFolder, Result | None]:
-    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. `plan` is resolved
-    again if an existing run's settings differ from `config`."""
+    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. The `plan` is made
+    again if the settings of an existing run differ from `config`."""
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given = config
     store, rank, size = environment_store(listening)
@@ -89,7 +89,7 @@ def train(
         path = (path or RunFolder.new_path(config)).absolute()
         store.set("path", str(path))
     path = Path(store.get("path").decode())
-    is_first = rank == 0 and info.launcher == TORCHRUN  # Ray's driver process holds the lock of its ranks' run.
+    is_first = rank == 0 and info.launcher == TORCHRUN  # Under Ray, the driver process locks the run folder.
     with RunFolder(path).locked() if is_first else nullcontext():
         return _train(info, given, plan, path, (store, rank, size))
 
@@ -97,8 +97,8 @@ def train(
 def _train(
     info: RankInfo, given: Resolved, plan: RankPlan, path: Path, place: tuple[Any, int, int]
 ) -> tuple[Resolved, RunFolder, Result | None]:
-    """Run this rank's part in the run folder `path`. `place` has the rank's store, its number, and the number of
-    ranks."""
+    """Run this rank's part in the run folder `path`. The tuple `place` has torch's store, the rank's number and the
+    number of ranks."""
     store, rank, size = place
     if rank == 0:
         run, config, steps = _opened(path, given, info.launcher)

@@ -4,8 +4,8 @@
     current stream             | act A, actions A |  | act B, actions B | ...
     host            wait A ... | wait B's frames  | actions A: release A | ...
 
-Each new frame is copied to the GPU once, when its group of environments is ready. The copies of one group overlap the
-inference of another group. The host waits once for the actions of each served group.
+Each new frame is copied to the GPU once, when its group of environments is ready. The copies of one group's frames
+overlap the inference for another group.
 """
 
 import weakref
@@ -32,12 +32,10 @@ class DeviceRollouts:
         self._groups = groups
         self._device = device
         self.rollouts = [_mirror(r, device) for r in host]
-        # Uniform random numbers determine the actions.
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
-        # The finalizer also runs if the constructor of a caller fails.
-        # At exit the process frees the page-locked memory.
+        # The finalizer also unlocks the memory if a caller's constructor raises an error.
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False
         self._staging = Staging(device)
@@ -46,18 +44,18 @@ class DeviceRollouts:
         self._copying = self._runtime.Stream(device)
         self._fetched: list[tuple[int, int] | None] = [
             None for _ in groups
-        ]  # The last copied step of each group is (buffer, t).
+        ]  # The list has the last copied step (buffer, t) of each group of environments.
         self._frames_there = [self._runtime.Event() for _ in groups]
         self._actions_there = [self._runtime.Event() for _ in groups]
-        # An event of each buffer follows the rollout's last copies.
+        # Each buffer has a CUDA event after the rollout's last copies.
         self._copied = [self._runtime.Event() for _ in host]
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout with the frames of its first observation. `uniform` [T, B] is on the host."""
+        """Start a rollout with its first frames. `uniform` [T, B], on the host, are random numbers for actions."""
         self._staging.copy(self.uniform[buffer], uniform)
         self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
-        self._copying.wait_stream(self._now)  # Earlier reads of the buffer's GPU memory must end first.
+        self._copying.wait_stream(self._now)  # The copy stream waits for earlier reads of the buffer's GPU memory.
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
         """Start to copy the frames that step t of a group's environments produced."""
@@ -69,27 +67,27 @@ class DeviceRollouts:
             self._frames_there[group].record(self._copying)
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """Make later inference wait until the frames that it reads are copied."""
+        """Make the GPU's inference wait for the copies of a group's frames of step t."""
         if t:
             self.prefetch(buffer, t, group)
             self._now.wait_event(self._frames_there[group])
 
     def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
-        """Start to copy a group's actions [n] of step t to the host."""
+        """Start to copy the actions [n] of a group of environments at step t to the host."""
         self.host[buffer].action[t, self._groups[group]].copy_(action, non_blocking=True)
         self._actions_there[group].record(self._now)
 
     def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """Wait until the group's actions are in host memory. `meanwhile` is called repeatedly during the wait."""
+        """Wait until the actions of a group of environments are in host memory, and call `meanwhile` repeatedly."""
         there = self._actions_there[group]
         while meanwhile is not None and not there.query():
             meanwhile()
         there.synchronize()
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy the data that inference did not need, after a rollout's last step. `is_unseen` is true if the rollout
-        was played without copying frames or waiting for actions. An unseen rollout requires a wait here, so that the
-        host does not overwrite the next rollout's memory before it is copied."""
+        """After a rollout's last step, copy the data that inference did not need to the GPU. `is_unseen` is true if the
+        rollout was played without copying frames or waiting for actions; then `finish` waits until the host may
+        overwrite the next rollout's memory."""
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
         last = self.rollouts[buffer].T
@@ -101,7 +99,7 @@ class DeviceRollouts:
             self._fetch(buffer, last, slice(None))
         for name in _AFTER_STEPS:
             getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
-        for t, b in host.ended.nonzero().tolist():  # Few episodes end, so a loop is fast enough.
+        for t, b in host.ended.nonzero().tolist():  # Ends of episodes are rare.
             rollout.final_frames[t, b].copy_(host.final_frames[t, b], non_blocking=True)
         self._copied[buffer].record(self._now)
         if is_unseen:
@@ -125,7 +123,7 @@ class DeviceRollouts:
         rollout.age[t, b].copy_(host.age[t, b], non_blocking=True)
 
     def close(self) -> None:
-        """Release page-locked memory, before the rollouts' memory is freed."""
+        """Release the page-locked host memory of the rollouts."""
         self._runtime.synchronize(self._device)
         self._unlock()
 

@@ -1,7 +1,7 @@
-"""Defines the interface through which the action server acts for a group of environments, and its plain implementation.
+"""Defines the interface through which the action server computes actions, and an implementation that calls the agent.
 
 `accel_rl.speed` has implementations that replay an earlier inference call, with the same results. A sampler receives an
-`Acceleration`, whose class the sampler need not know.
+`Acceleration`, which selects the implementation.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -18,35 +18,35 @@ from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
 """`Act` is a function (agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
 Play = Callable[[bool], None]
-"""`Play` is a function that launches the GPU operations of one rollout. The argument tells whether groups may run in
-parallel."""
+"""`Play` is a function that launches the GPU operations of one rollout. Its argument allows groups of environments to
+run in parallel."""
 
 
 class Inference:
-    """Plain inference calls the agent at every step."""
+    """`Inference` calls the agent at every step."""
 
     reads_frames = False
-    """Whether observations may be passed as `FrameStacks`, without gathering them."""
+    """Whether observations may be passed as `FrameStacks`, whose stacked frames are not copied."""
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
         """Start a rollout, whose actions are determined by the random numbers `uniform` [T, B]."""
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent whose actions are inferred. `settings` are further values on which the agent's actions depend.
+        """Set the agent that selects actions. `settings` are further values on which the agent's actions depend.
         `state` [B, Z] are recurrent states."""
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Replay a captured inference call for the group at step t of the buffer's rollout, and return whether a replay
-        was possible."""
+        """Replay a captured inference call for a group of environments at step t, and return whether a replay was
+        possible."""
         return False
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent acts for the group at step t."""
+        """Context manager in which the agent selects a group's actions at step t."""
         yield
 
     def store(self, out: Tensor, value: Tensor) -> None:
-        """Copy a result [n] of inference to the rollout, inside `capturing`."""
+        """Copy a result [n] of inference to the rollout; the copy is part of the captured call."""
         out.copy_(value)
 
 
@@ -54,19 +54,19 @@ class RolloutPlayer(Protocol):
     """Plays whole rollouts of environments that run on a GPU."""
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Play a rollout into the buffer. `agent` is None if its actions are drawn before the rollout. `settings` are
-        further values on which the rollout depends."""
+        """Play a rollout, and write it into the buffer. `agent` is None if all actions were drawn before the rollout.
+        `settings` are further values on which the rollout depends."""
 
 
 class Acceleration:
     """Selects how a sampler infers actions; the base class calls the agent at every step."""
 
     def on_cpu(self, groups: Sequence[slice]) -> Inference:
-        """Return the inference for rollouts in host memory. `groups` has the environments of each group."""
+        """Return an `Inference` for rollouts in host memory. `groups` has the environments of each group."""
         return Inference()
 
     def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, act: Act) -> Inference:
-        """Return the inference for rollouts that are copied to a GPU."""
+        """Return an `Inference` for rollouts that are copied to a GPU."""
         return Inference()
 
     def player(self, device: torch.device) -> RolloutPlayer | None:

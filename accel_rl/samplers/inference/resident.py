@@ -1,5 +1,5 @@
-"""If the environments run on a GPU, rollouts stay there, and neither frames nor actions are copied between host and
-GPU."""
+"""If the environments run on a GPU, rollouts are in GPU memory, and neither frames nor actions are copied to the
+host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +14,12 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.system.devices import runtime
 
-# The arrays `KNOWN` of a rollout are also copied to the host.
+# A rollout's arrays `KNOWN` are copied from the GPU to the host.
 KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:
-    """Allocate a rollout on a GPU. All arrays of the rollout except its frames have a copy in page-locked host memory,
-    `host`."""
+    """Allocate a rollout on a GPU. All arrays except the frames also have a copy in page-locked host memory, `host`."""
     cells = rollout_layout(spec, T, B)
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     there: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
@@ -32,8 +31,8 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
 
 
 class ResidentRollouts:
-    """Replaces `DeviceRollouts` for environments that write their steps on the GPU. The host waits for the GPU once per
-    rollout."""
+    """`ResidentRollouts` replaces `DeviceRollouts` if the environments run on the GPU. The host waits for the GPU once
+    per rollout."""
 
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
         self.rollouts = rollouts
@@ -46,24 +45,24 @@ class ResidentRollouts:
             rollout.staging = self._staging
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout. `uniform` [T, B] is on the host."""
+        """Start a rollout. `uniform` [T, B] are the random numbers for actions, on the host."""
         self._staging.copy(self.uniform[buffer], uniform)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Do nothing, because the frames are on the device."""
+        """Do nothing, because the environments write their frames on the GPU."""
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """Do nothing, because the frames are on the device."""
+        """Do nothing, because the environments write their frames on the GPU."""
 
     def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
-        """Store a group's actions [n] at step t."""
+        """Store the actions [n] of a group of environments at step t."""
         self.rollouts[buffer].action[t, self._groups[group]].copy_(action)
 
     def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
         """Do nothing, because the environments read the actions on the GPU."""
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy everything except the frames to the host, because the host needs the ends of episodes."""
+        """Copy all of a rollout's arrays except the frames to the host, which needs the ends of episodes."""
         rollout = self.rollouts[buffer]
         assert rollout.host is not None
         for name in KNOWN:

@@ -1,4 +1,4 @@
-"""The action server infers actions from a group's newest frames, one batch at a time."""
+"""The action server computes the actions of a group of environments as one batch, from the group's newest frames."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,17 +19,16 @@ from accel_rl.system.hardware import pin
 
 
 def is_open_loop(agent: Agent) -> bool:
-    """Return whether the agent's actions do not depend on observations or rewards, so that they can be drawn at any
-    time."""
+    """Return whether the agent's actions do not depend on observations or rewards."""
     return not agent.needs_obs and not agent.state_size
 
 
 class ActionServer:
-    """Infers actions for one group at a time, and reads and writes the rollout's memory in place.
+    """The action server computes actions for one group of environments at a time.
 
     On a GPU each new frame is copied once (`DeviceRollouts`), and stacks are rebuilt on the GPU. If the action server
-    shares its cores with the workers, the server moves to the next of `cores` for each batch. On a fixed core, the
-    action server would take all its time from the same worker, and the other workers would wait for that worker.
+    shares its cores with the worker processes, the server moves to another core for each batch. Otherwise the server
+    would slow down always the same worker process, for which the other workers would wait.
     """
 
     def __init__(
@@ -43,8 +42,8 @@ class ActionServer:
         acceleration: Acceleration = PLAIN,
         resident: bool = False,
     ):
-        """`host` has the buffers' rollouts. `threads` is the number of threads per torch operation. `acceleration`
-        selects the implementation of inference. `resident` means that environments write the rollouts on the device."""
+        """`host` has one rollout in host memory per buffer. `threads` is the number of threads per torch operation.
+        `acceleration` selects the implementation of inference. With `resident`, the environments run on the device."""
         self._threads = threads
         self._cores = cores
         self._turn = 0
@@ -61,14 +60,14 @@ class ActionServer:
             self._gpu = DeviceRollouts(host, self._groups, self.device)
             self._inference = acceleration.on_gpu(self._groups, self._gpu, self._act_on)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
-        self.state: torch.Tensor | None = None  # A recurrent agent has the state [B, Z].
+        self.state: torch.Tensor | None = None  # The recurrent state of the agent is [B, Z].
         self._uniform: dict[int, torch.Tensor] = {}  # Maps each buffer to its uniform random numbers [T, B].
         self._one_at_a_time = Lock()  # The lock serializes calls of agents that are not reentrant.
-        # An unseen rollout has actions that were all drawn before the rollout, so no frame is copied.
+        # The actions of an unseen rollout were all drawn before the rollout, so no frames are copied to the GPU.
         self._is_unseen = [False] * len(host)
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
-        """Draw all actions of a rollout by an open-loop agent from the random numbers `uniform` [T, B]."""
+        """Draw all actions of a rollout from the random numbers `uniform` [T, B], for an open-loop agent."""
         rollout = self.rollouts[buffer]
         rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
@@ -79,8 +78,8 @@ class ActionServer:
 
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
         """Start a rollout with the frames and recurrent state before its first step. `uniform` [T, B] are random
-        numbers that determine the actions. `ahead` means that the previous rollout is still being served, for the same
-        agent, which has no recurrent state."""
+        numbers that determine the actions. With `ahead`, the server starts the rollout while the previous rollout of
+        the same agent is unfinished."""
         rollout = self.rollouts[buffer]
         if self._gpu is not None:
             self._gpu.begin(buffer, uniform)
@@ -97,18 +96,18 @@ class ActionServer:
         if self._before_act is not None:
             self._acting = getattr(agent, "acting", nullcontext)
         rollout.state = self._copied_state(rollout.state)
-        # While workers step, an operation with threads on every core would have to wait for the workers.
+        # While worker processes are stepping, inference uses fewer threads than the learner.
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Start to copy a group's frames of step t to a GPU, while the GPU acts for another group."""
+        """Start to copy a group's frames of step t to a GPU, while the GPU computes another group's actions."""
         if self._gpu is not None:
             self._gpu.prefetch(buffer, t, group)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """Act for a group at step t: read the group's frames, and write its actions and the agent's recorded values.
-        Several threads may serve different groups at the same time. `meanwhile` is called while a GPU acts."""
+        """Read the frames of a group of environments at step t, and write the group's actions and the agent's recorded
+        values. Several threads may serve different groups in parallel. `meanwhile` is called during waits for a GPU."""
         b = self._groups[group]
         if self._gpu is not None:
             self._gpu.fetch(buffer, t, group)
@@ -140,7 +139,7 @@ class ActionServer:
             for name, value in recorded.items():
                 if name not in rollout.recorded:
                     complete = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
-                    # The atomic setdefault is used, because another thread may store the array first.
+                    # Another thread may have stored the array first, so the code uses the atomic setdefault.
                     rollout.recorded.setdefault(name, complete)
                 self._inference.store(rollout.recorded[name][t, b], value)
 
@@ -151,12 +150,12 @@ class ActionServer:
             return agent.act(obs, uniform, memory, b)
 
     def can_go_ahead(self, agent: Agent) -> bool:
-        """Return whether two rollouts may be served at the same time, which requires that no state belongs to a single
-        rollout."""
+        """Return whether a rollout may begin before the previous rollout has ended, which requires an agent without
+        recurrent state."""
         return not agent.state_size and self._gpu is None
 
     def finish(self, buffer: int) -> Rollout:
-        """Return the rollout on the device, after its last step."""
+        """Finish a rollout after its last step, and return the rollout on the device."""
         rollout = self.rollouts[buffer]
         rollout.next_state = self._copied_state(rollout.next_state)
         is_unseen, self._is_unseen[buffer] = self._is_unseen[buffer], False
@@ -169,8 +168,8 @@ class ActionServer:
         return rollout
 
     def _copied_state(self, memory: torch.Tensor | None) -> torch.Tensor | None:
-        """Return a copy of the recurrent state. `memory` is the previous copy, which is overwritten in place because
-        captured updates on a GPU read its address."""
+        """Return a copy of the recurrent state. The previous copy, `memory`, is overwritten in place, because captured
+        updates on a GPU read from its address."""
         if self.state is None:
             return None
         if self._gpu is None or memory is None:
@@ -183,6 +182,6 @@ class ActionServer:
             self.state.zero_()
 
     def close(self) -> None:
-        """Release page-locked memory, before the rollouts' memory is freed."""
+        """Release the page-locked host memory of the rollouts."""
         if self._gpu is not None:
             self._gpu.close()

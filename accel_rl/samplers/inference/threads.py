@@ -1,11 +1,10 @@
-"""Each group of environments has an inference thread, on the cores of the group's own workers.
+"""Each group of environments has an inference thread, which shares the cores of the group's own worker processes.
 
     core 0   step A  | act A  | step A  | act A  | ...
     core 1   step B | act B | step B | act B | ...        no core waits for another within a rollout
 
-If workers and the action server share cores, and a step takes less time than inference, alternating groups saves no
-time. With one batch for all groups, every core would wait at every step for the slowest core, and for the slowest
-thread of each torch operation.
+If one thread computed the actions of all groups on the same cores, every core would wait at every step for the slowest
+core. Alternating groups would not shorten the wait, because emulation is faster than inference.
 """
 
 from collections import deque
@@ -34,11 +33,11 @@ class InferenceThreads:
 
         self._pool, self._stop = pool, Event()
         self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
-        self._rollouts: deque[list[Future[None]]] = deque()  # The oldest running rollout is first.
+        self._rollouts: deque[list[Future[None]]] = deque()  # Running rollouts are queued with the oldest first.
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
-        """Start a rollout, in which each group's thread calls serve(t, group) for t < T, each time when the group's
-        workers are ready. A group that has finished the previous rollout continues with the new rollout immediately."""
+        """Start a rollout, in which each group's thread calls serve(t, group) for t < T, as soon as the group's worker
+        processes have finished a step. Each group begins when it has finished the previous rollout."""
         pool, stop = self._pool, self._stop
 
         def play(g: int) -> None:
@@ -59,8 +58,8 @@ class InferenceThreads:
             future.add_done_callback(ended)
 
     def wait(self) -> None:
-        """Wait for the oldest running rollout. The waiting thread replaces workers that die or hang. Raises the first
-        exception of an inference thread, after all threads have stopped."""
+        """Wait for the oldest running rollout, and meanwhile replace worker processes that die or hang. Raises the
+        first exception of an inference thread, after all threads have stopped."""
         oldest = self._rollouts[0]
         every = [f for futures in self._rollouts for f in futures]
         is_done = False

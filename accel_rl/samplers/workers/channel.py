@@ -1,4 +1,4 @@
-"""All signals between the action server and its worker processes pass through the channel.
+"""The action server and its worker processes exchange requests and answers through counters in shared memory.
 
 One action server serves several workers, each of which has two groups of environments. While the server infers for one
 group, the workers step the other group, so the shorter of the two times is hidden:
@@ -11,10 +11,10 @@ group, the workers step the other group, so the shorter of the two times is hidd
 A request to a worker is a counter in shared memory that only the server increases. A worker's answer is a counter that
 only the worker increases. A group is ready when its request and answer counters are equal. If the server requests
 several successive steps together, the request counter grows by their number, and no process waits between the steps.
-The server may also request further steps before the first ones are done (`ahead`). An eventfd wakes a sleeping process.
-The eventfd is set after every change, and a process clears the eventfd before reading the counters, so no wake-up is
-lost. Rare messages (set-up, states, errors) are sent over one socket per worker (control.py). The end of file of a
-worker's socket signals the death of the other process, both to the server and to the worker.
+With `ahead`, the server requests further steps before a group has finished earlier steps. An eventfd wakes a sleeping
+process. No wake-up is lost, because the eventfd is set after every change of a counter, and cleared before the counters
+are read. Rare messages (set-up, states, errors) are sent over one socket per worker (control.py). If the server or a
+worker process dies, the other process reads the end of file from the socket.
 """
 
 import os
@@ -50,7 +50,7 @@ class EventFd:
         return self.read_fd, self.write_fd
 
     def set(self) -> None:
-        with suppress(BlockingIOError):  # A full buffer means that the event is set already.
+        with suppress(BlockingIOError):  # If the pipe is full, the event is already set.
             os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
 
     def clear(self) -> None:
@@ -66,7 +66,7 @@ _LINE = 8  # A cache line has `_LINE` int64 values, and no two processes write t
 
 
 class WorkersSilent(Exception):
-    """Workers have not answered a request within the timeout."""
+    """Raised if worker processes have not answered a request within the timeout."""
 
     def __init__(self, workers: list[int], timeout_s: float):
         super().__init__(f"no answer from worker {', '.join(map(str, workers))} within {timeout_s:g} s")
@@ -74,13 +74,13 @@ class WorkersSilent(Exception):
 
 
 def counters_layout(workers: int, groups: int) -> Layout:
-    """Return the layout of the request, answer and step counters per (worker, group), and of each worker's stepping
-    time in nanoseconds."""
+    """Return the shared memory's layout: request, answer and step counters per (worker, group), and each worker's
+    stepping time in nanoseconds."""
     cell = (workers, groups, _LINE)
     return {
         "request": ("int64", cell),
         "answer": ("int64", cell),
-        # [0] is the step index minus the answers so far. [1] is the number of answers at which the sampler wakes.
+        # step[0] is the step index minus the number of answers. At step[1] answers, the worker wakes the sampler.
         "step": ("int64", cell),
         "env_ns": ("int64", (workers, _LINE)),
     }
@@ -92,12 +92,12 @@ def _cells(array: np.ndarray) -> memoryview:
 
 
 class WorkerSide:
-    """`WorkerSide` is the worker's end of the channel, and returns the next request for one of the worker's groups."""
+    """`WorkerSide` receives the action server's requests in a worker process."""
 
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
     ):
-        """`spins` is the number of reads of the request counters before the worker sleeps."""
+        """The worker process reads the request counters `spins` times before it sleeps."""
         self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
         self._event = event
@@ -109,8 +109,8 @@ class WorkerSide:
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """Return a group of environments with an open request. The search starts after the last served group, so that
-        every group is served."""
+        """Return a group of environments with an open request. The search starts after the last group, so that every
+        group is stepped."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
             if self._request[g * _LINE] != self._answer[g * _LINE]:
@@ -134,7 +134,7 @@ class WorkerSide:
         return g, self._step[g * _LINE] + self._answer[g * _LINE]
 
     def answer(self, group: int) -> None:
-        """Record that the requested step of the group is done."""
+        """Tell the action server that the requested step of a group of environments is done."""
         at = group * _LINE
         self._answer[at] += 1
         if self._answer[at] in (self._request[at], self._step[at + 1]):
@@ -142,12 +142,10 @@ class WorkerSide:
 
 
 class ServerSide:
-    """`ServerSide` is the action server's end of the channel, and finds the workers that still owe an answer for a
-    group."""
+    """`ServerSide` sends the action server's requests to the worker processes, and waits for their answers."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
-        """`group_events` has one event per group if groups have dedicated workers, which then set their group's
-        event."""
+        """`group_events` has one event for each group of environments with dedicated worker processes."""
         self.workers, self.groups = arrays["request"].shape[:2]
         self._request = [_cells(arrays["request"][w]) for w in range(self.workers)]
         self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
@@ -159,12 +157,12 @@ class ServerSide:
         # Maps each worker to (its answers so far, seconds waited since the last answer).
         self._quiet: dict[int, tuple[int, float]] = {}
         self._all = {e.read_fd: e for e in (event, *group_events)}
-        # One poll watches all descriptors, and the other poll watches all except the groups' events.
+        # The object `_poll` watches all file descriptors; `_watching` omits the events of the groups.
         self._poll, self._watching = _poll(self._all), _poll([event.read_fd])
         self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
     def attach(self, worker: int, event: EventFd, control: Control) -> None:
-        """Include a further worker process, which has no open request."""
+        """Include another worker process, which has no unanswered request."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE] = 0
         self._events[worker] = event
@@ -173,7 +171,7 @@ class ServerSide:
             poll.register(control.fileno(), select.POLLIN)
 
     def detach(self, worker: int, control: Control) -> None:
-        """Exclude a lost worker, so that the server does not wait for its answers."""
+        """Exclude a lost worker process, for whose answers the server then does not wait."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
         self._events.pop(worker, None)
@@ -184,31 +182,29 @@ class ServerSide:
         self.wake_all()
 
     def wake(self) -> None:
-        """Wake the thread that waits in `watch`, which then checks its condition again."""
+        """Wake the thread that waits in `watch`."""
         self._event.set()
 
     def wake_all(self) -> None:
-        """Wake every waiting thread, which then checks its condition again."""
+        """Wake every waiting thread, so that it checks whether it must stop."""
         for event in self._all.values():
             event.set()
 
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
-        """Request `step_index` and the n - 1 steps after it, of a group that has answered all requests. If the group
-        has open requests, `step_index` must follow the last requested step; the worker then continues without
-        waiting."""
+        """Request n steps of a group from a worker, from `step_index` on. If earlier requests are unanswered,
+        `step_index` must follow the last requested step."""
         at = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
-        # The wake count is written before the request, so that a worker that reads the request knows when to wake the
-        # sampler.
+        # The number of answers at which the sampler wakes is written before the request that needs it.
         steps[at + 1] = request[at]
         if self._answer[worker][at] == request[at]:
-            steps[at] = step_index - request[at]  # The worker's counter equals the number of its answers so far.
+            steps[at] = step_index - request[at]  # Stores the step index minus the number of answers.
         request[at] += n
         self._events[worker].set()
 
     def owing(self, groups: Sequence[int], ahead: int = 0) -> list[int]:
-        """Return the workers that owe an answer for one of the groups, not counting the last `ahead` requested
+        """Return the worker processes that have not answered all requests for the groups, except for the last `ahead`
         steps."""
         cells = [g * _LINE for g in groups]
         return [
@@ -216,7 +212,7 @@ class ServerSide:
         ]
 
     def ready(self, groups: Sequence[int], ahead: int = 0) -> int | None:
-        """Return the first group for which no worker owes an answer, except for the last `ahead` steps."""
+        """Return the first group of environments whose requested steps are done, except for the last `ahead` steps."""
         for g in groups:
             at = g * _LINE
             if all(answer[at] >= request[at] - ahead for answer, request in self._cells):
@@ -224,9 +220,9 @@ class ServerSide:
         return None
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
-        """Wait until one of the groups is ready, and return []. If workers send a message or die before a group is
-        ready, return the workers. Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more
-        at most) in any group, even if other workers answer in this time."""
+        """Wait until one of the groups of environments is ready, and return []. If worker processes send a message or
+        die first, return these workers. Raises WorkersSilent if a worker owes an answer and gives none for timeout_s
+        (up to a quarter longer)."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []
@@ -237,8 +233,8 @@ class ServerSide:
         return []
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first. Each
-        group's thread may call `wait_alone`. Only the thread that calls `watch` handles workers that die or hang."""
+        """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first. Only
+        the thread that calls `watch` handles worker processes that die or hang."""
         while self.ready((group,)) is None:
             if stopped():
                 return False
@@ -260,12 +256,12 @@ class ServerSide:
         return []
 
     def _silent(self, owing: list[int], timeout_s: float, waited_s: float) -> list[int]:
-        """Add a wait to the silent time of the owing workers, and return the workers that gave no answer for timeout_s
-        of waiting."""
+        """Add `waited_s` to the waiting time of each worker that owes an answer, and return the workers whose time
+        exceeds timeout_s."""
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
-            # As in Patience, time in which the waiting process itself was stopped does not count.
+            # If the waiting process itself was suspended, the time of the suspension does not count as waiting.
             self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 

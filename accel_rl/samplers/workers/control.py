@@ -1,4 +1,4 @@
-"""The main process and a worker exchange rare messages, each of which is one JSON object with an optional blob."""
+"""The main process and a worker process exchange rare messages over a socket, as JSON with an optional blob."""
 
 import json
 import socket
@@ -31,8 +31,8 @@ class Control:
             raise Disconnected from e
 
     def receive(self, timeout_s: float | None = None) -> tuple[Any, bytes]:
-        """Wait for a message, and return (WorkerSetup, Request or Reply, blob). Raises Disconnected, also after
-        timeout_s without a message."""
+        """Wait for a message, and return the message and its blob. Raises Disconnected if the connection is closed, or
+        after timeout_s."""
         if timeout_s is not None:
             self.sock.settimeout(timeout_s)
         n, m = struct.unpack("<QQ", self._exactly(16))

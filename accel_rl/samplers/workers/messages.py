@@ -13,20 +13,19 @@ class WorkerSetup:
     worker: int
     parent_pid: int
     core: int | None
-    """The worker is pinned to the core `core`, or not pinned if `core` is None."""
+    """The worker process is pinned to the core `core`, or not pinned if `core` is None."""
     nice: int
     spins: int
     env: dict[str, Any]
-    """`env` has the fields of the environments' ResolvedEnv."""
+    """`env` has the environments' settings, as the fields of a ResolvedEnv."""
     training: bool
     reset: str
     decorrelation_steps: int
     starts_file: str
-    """Episodes begin in states of the file `starts_file`. With an empty string, episodes begin with a reset of the
-    environment."""
+    """Episodes begin at the start points in the file `starts_file`, or with a reset if `starts_file` is empty."""
     environments: int
     start: bool
-    """If true, the worker begins episodes; otherwise the main process sets the environments' states next."""
+    """If true, the worker begins new episodes; otherwise the main process restores saved states."""
     groups: list[int]
     slices: list[tuple[int, int]]
     """`slices` has the range of the worker's environments in each group."""
@@ -50,9 +49,9 @@ class Request:
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
-    """For set_state, `sizes` has the number of bytes of each environment's state in the blob, by group."""
+    """A request set_state has in `sizes` the bytes of each environment's state in the blob, by group."""
     seeds: tuple[tuple[int, ...], ...] = ()
-    """For reseed, `seeds` has a seed for each environment of each group."""
+    """A request reseed has in `seeds` a seed for each environment of each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Reply:
     traceback: str = ""
     """`traceback` is the traceback of an error other than this package's own errors."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """For get_state, `sizes` has the number of bytes of each environment's state in the blob, by group."""
+    """A reply to get_state has in `sizes` the bytes of each environment's state in the blob, by group."""
     late_resets: int = 0
 
 

@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 
 class PoolMemory:
-    """`PoolMemory` is shared memory with buffers of T steps of all environments, and request and answer counters of
-    every worker and group."""
+    """`PoolMemory` is shared memory with rollouts of all environments, and the request and answer counters of the
+    worker processes."""
 
     def __init__(self, spec: EnvSpec, grouping: Grouping, T: int, buffers: int):
         self.rollout_layout: Layout = {}
@@ -47,8 +47,8 @@ class PoolMemory:
 
 START_TIMEOUT_S, CLOSE_TIMEOUT_S = 120.0, 2.0
 MAX_FAILED_STARTS = 3
-MAX_DEATHS_IN_A_ROW = 10  # A worker that dies more often without a whole rollout would be replaced for ever.
-# A state of ale-py is restored by replaying its episode, one byte per action.
+MAX_DEATHS_IN_A_ROW = 10  # A worker process is replaced at most 10 times without a complete rollout in between.
+# A saved state of ale-py has one byte per action, and about 500 actions are replayed per second.
 REPLAYED_BYTES_PER_S = 500
 
 
@@ -61,17 +61,16 @@ class PoolConfig:
     strict: bool = False
     """If `strict`, a dead worker process ends the run instead of being replaced."""
     timeout_s: float = 60.0
-    """A worker process that owes an answer counts as hung after timeout_s seconds."""
+    """A worker process that does not answer within timeout_s seconds is considered hung."""
     nice: int = 0
-    """`nice` is the priority of the worker processes, as for nice(1)."""
+    """`nice` is the nice value of the worker processes; a higher value means a lower priority."""
     spins: int = 0
     """A process reads the shared memory `spins` times before it sleeps."""
 
 
 class WorkerPool:
-    """A `WorkerPool` has the worker processes that step the environments of every group. The death of a worker is
-    detected immediately, and the worker's cells of the rollout become invalid. A replacement of a dead worker takes
-    part from a later rollout on."""
+    """A `WorkerPool` has the worker processes that step the environments of every group. If a worker process dies, its
+    part of the rollout becomes invalid, and a replacement joins at a later rollout."""
 
     def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
@@ -86,7 +85,7 @@ class WorkerPool:
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         self._changing = (
             threading.Lock()
-        )  # The lock guards the set of active worker processes, because threads release groups in parallel.
+        )  # Inference threads send requests in parallel, so a lock guards the set of active worker processes.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
@@ -94,7 +93,7 @@ class WorkerPool:
 
     def start(self, restore: bool = False) -> None:
         """Start all workers and wait until they are ready. With `restore`, the workers begin no episodes, because the
-        caller then sets the environments' states."""
+        caller restores the environments' states."""
         for w in range(self.grouping.workers):
             self._launch(w, start=not restore)
         self._until_ready()
@@ -165,8 +164,8 @@ class WorkerPool:
             self._history[w].failed_starts = 0
 
     def _on_death(self, w: int, restore: bool = False) -> None:
-        """Log how a worker's process ended, then replace the process; for `restore` see `start`. Raises RunError with
-        --strict, and for a worker that dies repeatedly without a whole rollout."""
+        """Log how a worker's process ended, then replace the process; `restore` is explained in `start`. Raises
+        RunError with --strict, or if the worker has died too often."""
         worker, history = self._worker(w), self._history[w]
         line, was_ready = worker.obituary(), worker.is_ready
         with self._changing:
@@ -202,17 +201,17 @@ class WorkerPool:
     # -- rollouts ------------------------------------------------------------
 
     def check(self) -> None:
-        """Detect dead workers, and replacements that are ready, without waiting."""
+        """Detect dead worker processes, and replacements that are ready, without waiting."""
         for w in self._side.check():
             self._on_message(w)
 
     def join(self) -> list[int]:
-        """Include, at the beginning of a rollout, workers that became ready, and return their numbers."""
+        """At the beginning of a rollout, include worker processes that became ready, and return their numbers."""
         self.check()
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
         for worker in self._workers:
-            if worker is not None and worker.has_joined:  # The worker took part in the whole last rollout.
+            if worker is not None and worker.has_joined:  # A complete rollout resets the count of deaths.
                 self._history[worker.index].deaths_in_a_row = 0
         joined = [x for x in self._workers if x is not None and x.is_ready and not x.has_joined]
         for worker in joined:
@@ -220,12 +219,12 @@ class WorkerPool:
         return [worker.index for worker in joined]
 
     def absent(self) -> list[slice]:
-        """Return the environments that were missing during the whole rollout."""
+        """Return the environments that a dead worker process left unstepped for a whole rollout."""
         gone = [w for w, x in enumerate(self._workers) if x is None or not x.has_joined]
         return [self.grouping.part(w, g) for w in gone for g in self.grouping.groups_of(w)]
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Request n steps of a group from step_index on, from all its workers or the given workers."""
+        """Request n steps of a group of environments, from `step_index` on, from the given workers (default: all)."""
         with self._changing:
             for w in self.grouping.workers_of(group):
                 worker = self._workers[w]
@@ -233,7 +232,8 @@ class WorkerPool:
                     self._side.release(w, group, step_index, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until a group has finished all but its last `ahead` requested steps, and return the group."""
+        """Wait until one group of environments has finished all but its last `ahead` requested steps; return the
+        group."""
         while True:
             self._handle(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
             if (ready := self._side.ready(groups, ahead)) is not None:
@@ -243,22 +243,22 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait in the group's thread until the group is ready, and return False once `stopped`. While threads wait for
-        workers, another thread must call `oversee`."""
+        """In an inference thread, wait until the thread's group of environments is ready. Returns False once `stopped`.
+        Meanwhile another thread must call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
-        """Handle workers that die or hang while threads wait for the groups, until `is_over`, which is checked at every
-        `wake`."""
+        """Handle worker processes that die or hang while inference threads wait for them. The method returns when
+        `is_over()` is true, which every `wake` checks."""
         while not is_over():
             self._handle(lambda: self._side.watch(self.config.timeout_s))
 
     def wake(self) -> None:
-        """Wake the thread that waits in `oversee`, which then checks its condition again."""
+        """Wake the thread that waits in `oversee`."""
         self._side.wake()
 
     def wake_all(self) -> None:
-        """Wake every waiting thread, which then checks its condition again."""
+        """Wake every waiting thread, so that it checks whether it must stop."""
         self._side.wake_all()
 
     def _handle(self, wait: Callable[[], list[int]]) -> None:
@@ -276,18 +276,18 @@ class WorkerPool:
     # -- states ------------------------------------------------------------
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
-        """Send a request to every worker, and return the replies. `_ask_all` waits for workers that are being
-        replaced."""
+        """Send a request to every worker process, and return the replies. Workers that are being replaced answer when
+        they are ready."""
         self._until_ready()
         return [self._worker(w).ask(Request(kind), self.config.timeout_s) for w in range(self.grouping.workers)]
 
     def late_resets(self) -> int:
-        """Return the number of late resets of the living workers."""
+        """Return the living workers' number of immediate resets for which no reserve environment was ready."""
         return sum(reply.late_resets for reply, _ in self._ask_all("late_resets"))
 
     def get_state(self) -> list[bytes]:
         """Return the state of each environment, in the order of the environments. Raises WorkersReplaced if a worker
-        was lost, or takes part only from the next rollout on."""
+        process was lost, or joins only at the next rollout."""
         self._until_ready()
         replies = []
         for w in range(self.grouping.workers):
@@ -307,7 +307,7 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """Set the states that `get_state` returned. A worker that is lost during the request is replaced."""
+        """Restore the environments' states from `get_state`. A worker process that dies meanwhile is replaced."""
         time_out = self.config.timeout_s + sum(map(len, states)) / REPLAYED_BYTES_PER_S
         waiting = set(range(self.grouping.workers))
         while waiting:
@@ -322,7 +322,7 @@ class WorkerPool:
         self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
 
     def _completes(self, w: int, exchange: Callable[[int], object]) -> bool:
-        """Exchange a message with a worker before its episodes begin. If the worker is lost, replace it and return
+        """Call `exchange` for a worker whose episodes have not begun. If the worker dies, replace it and return
         False."""
         try:
             exchange(w)
@@ -332,9 +332,8 @@ class WorkerPool:
             return False
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments from another seed, as in a new pool but in the existing processes. A worker that is
-        lost before or during a reseed is replaced by a worker with the same new environments (with --strict, RunError
-        is raised)."""
+        """Rebuild all environments from another seed, in the existing worker processes. A worker process that dies
+        meanwhile is replaced (with --strict, RunError is raised)."""
         self.check()
         self._until_ready()
         self._seed, self._history = seed, [History() for _ in self._workers]
@@ -347,7 +346,7 @@ class WorkerPool:
             try:
                 reply, _ = worker.control.receive(START_TIMEOUT_S)
             except Disconnected:
-                # The replacement of a lost worker then has generation 0, like the other workers.
+                # After a reseed, the replacement of a lost worker also has generation 0.
                 self._history[w].generation = -1
                 self._on_death(w)
                 continue
@@ -355,7 +354,7 @@ class WorkerPool:
         self._until_ready()
 
     def env_seconds(self) -> list[float]:
-        """Return, for each worker, the time that its environments have been stepping since the worker started."""
+        """Return the seconds that each worker process has spent on stepping its environments."""
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A stepper executes the requests for one group's environments, in a worker process or in the main process."""
+"""A stepper executes the requested steps of one group of environments, in a worker process or in the main process."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,8 @@ from accel_rl.data.rollout_arrays import RolloutArrays, Step
 from accel_rl.envs.environment import BatchEnv
 
 BUFFERS = 2
-"""The memory has room for at least two rollouts. The initial observation of the next rollout is written while the
-learner reads the last rollout."""
+"""With two rollout buffers, the next rollout's initial observation can be written while the learner reads the last
+rollout."""
 
 
 def initial(buffer: int) -> int:
@@ -18,11 +18,11 @@ def initial(buffer: int) -> int:
 
 
 class GroupStepper:
-    """Steps the environments of a group. The step index buffer * T + t, modulo the steps of all buffers, requests step
-    t of a buffer's rollout. The negative index `initial(buffer)` requests the observation before a rollout's first
-    step.
+    """Steps the environments of a group. The step index buffer * T + t (modulo the steps of all buffers) stands for
+    step t of a buffer's rollout. The negative step index `initial(buffer)` stands for the observation before a
+    rollout's first step.
 
-    All views of the rollout memory are created in advance, so that a step allocates nothing.
+    All views of the rollout memory are created in advance, so that a step allocates no memory.
     """
 
     def __init__(self, env: BatchEnv, buffers: list[RolloutArrays], b: slice):
@@ -35,8 +35,8 @@ class GroupStepper:
         self._is_fresh = False
 
     def start(self) -> None:
-        """Begin the first episodes, with decorrelated starts. The first frames of the new episodes become the next
-        initial observation."""
+        """Begin the first episodes, with decorrelated starts, and store their first frames for the next initial
+        observation."""
         self.env.reset(self._first)
         self._is_fresh = True
 
@@ -59,6 +59,6 @@ class GroupStepper:
         self.start()
 
     def set_state(self, states: list[bytes]) -> None:
-        """Continue the environments from a checkpoint. The caller restores the current observation."""
+        """Restore the environments' states from a checkpoint. The caller restores the last observation."""
         self.env.set_state(states)
         self._is_fresh = False

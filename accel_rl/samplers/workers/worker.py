@@ -65,7 +65,7 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
-    """Build a batch of environments, of which `first` is the index of the first."""
+    """Build a batch of environments. The batch's first environment has the index `first`."""
     from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 
@@ -74,7 +74,7 @@ def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
-    """Answer one request, and return False if the request was to close."""
+    """Answer one message of the main process, and return False after a request to end."""
     request, blob = control.receive()
     assert isinstance(request, Request)
     if request.kind == "get_state":
@@ -104,9 +104,8 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C, or SIGTERM of a batch system, reaches the whole process group, but only the main process reacts.
-    # The worker's signal handler does nothing.
-    # Unlike SIG_IGN, the handler is not inherited by programs that an environment starts.
+    # Ctrl-C, or SIGTERM of a batch system, reaches the whole process group, but only the main process reacts. The
+    # worker's signal handler is an empty function, which an environment's child processes do not inherit.
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, lambda *_: None)
     warnings.showwarning = show_warning

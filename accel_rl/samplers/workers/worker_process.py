@@ -1,4 +1,4 @@
-"""The pool's handle of a worker process starts the process, exchanges messages with it, and ends it."""
+"""The pool starts a worker process, exchanges messages with the process, and ends it through a `WorkerProcess`."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from accel_rl.system.errors import RunError
 
 
 class WorkerLost(RunError):
-    """A worker process ended, or did not answer in time, during an exchange of messages."""
+    """Raised if a worker process ends, or does not answer in time, while messages are exchanged."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class WorkerProcess:
         return cls(index, process, Control(ours), event)
 
     def set_up(self, setup: WorkerSetup) -> None:
-        # If the worker is already dead, the next read from its socket detects the death.
+        # If the worker process is already dead, the next read from its socket raises an error.
         with contextlib.suppress(Disconnected):
             self.control.send(setup)
 
@@ -54,8 +54,8 @@ class WorkerProcess:
         return self.process.pid
 
     def tell(self, request: Request, timeout_s: float, blob: bytes = b"") -> None:
-        """Send a request to the worker. Raises RunError if the worker is lost, or does not accept the request within
-        the timeout."""
+        """Send a request to the worker process. Raises RunError if the worker is lost or the request cannot be sent in
+        time."""
         with self._talking(request.kind, timeout_s):
             self.control.send(request, blob)
 
@@ -110,8 +110,8 @@ class WorkerProcess:
 
 @dataclass(slots=True)
 class History:
-    """`History` counts the deaths of one worker's successive processes: all deaths, those before the process was ready,
-    and those since the worker last took part in a whole rollout."""
+    """`History` counts the deaths of one worker's successive processes: all deaths, deaths before the process was
+    ready, and deaths since the last complete rollout."""
 
     generation: int = 0
     failed_starts: int = 0
