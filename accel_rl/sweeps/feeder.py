@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 from accel_rl.sweeps.layout import Layout, starts
+from accel_rl.sweeps.pinned_run import set_session_nice
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.system import child
 from accel_rl.system.placement import Slot
@@ -73,7 +74,7 @@ class Feeder:
         """Let a run save a checkpoint and stop before its end, and set its status to `status`."""
         if name not in self._ending:
             self._ending[name] = status, time.monotonic() + PATIENCE_S
-            self.running[name].process.terminate()
+            _ask_to_stop(self.running[name].process)
 
     def step(self) -> None:
         """Record the runs that have ended, and start waiting runs in the free slots."""
@@ -155,7 +156,7 @@ class Feeder:
     def stop(self) -> None:
         """Stop all runs, each of which saves a checkpoint. A second Ctrl-C kills the runs immediately."""
         for running in self.running.values():
-            running.process.terminate()
+            _ask_to_stop(running.process)
         deadline = time.monotonic() + PATIENCE_S
         for running in self.running.values():
             try:
@@ -178,3 +179,9 @@ class Feeder:
                 ended=time.time(),
             )
         self.running = {}
+
+
+def _ask_to_stop(process: "subprocess.Popen[bytes]") -> None:
+    """Let a run save a checkpoint and stop. A run of --idle would need minutes for this on a busy machine."""
+    set_session_nice(process.pid, 0)
+    process.terminate()
