@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from accel_rl.emulator import palette
-from accel_rl.emulator.games import cartridge, games, modes, settings, steps
+from accel_rl.emulator.games import cartridge, check_switches, games, settings, steps
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.extensions import remedy
 
@@ -88,10 +88,7 @@ class AtariEmulator:
     ) -> None:
         self.game = game
         self.settings = settings(game)
-        difficulties = games()[game].get("difficulties", [0])
-        for what, value, allowed in (("mode", mode, modes(game)), ("difficulty", difficulty, difficulties)):
-            if value is not None and value not in allowed:
-                raise ConfigError(f"{what} {value} of {game}; allowed are {allowed}")
+        check_switches(game, mode, difficulty)
         if not 0 <= sticky <= 1:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = rom_path(game).read_bytes() if rom is None else rom

@@ -269,6 +269,12 @@ PYBIND11_MODULE(_core, m) {
         .def(py::init(&make_env_core), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("frame_skip"),
              py::arg("max_steps"), py::arg("life_loss"), py::arg("repeat_probability"), py::arg("observation"),
              py::arg("luminance"))
+        .def("set_raw",
+             [](AtariEnvCore& a, bool ram, const std::string& palette) {
+                 if (ram ? !palette.empty() : palette.size() != 256 && palette.size() != 768)
+                     throw std::invalid_argument("the palette has the wrong size");
+                 a.set_raw(ram ? RawObservation::RAM : RawObservation::PICTURE, std::vector<u8>(palette.begin(), palette.end()));
+             })
         .def("begin", [](AtariEnvCore& a, Bytes out) { a.begin(observation_at(a, out)); })
         .def("observe", [](AtariEnvCore& a, Bytes out) { a.observe(observation_at(a, out)); })
         .def_property(

@@ -17,7 +17,7 @@ namespace accel {
 class Emulator {
   public:
     Emulator(const std::string& rom, CartridgeKind kind, const Game& game, u32 sticky_seed, float sticky)
-        : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
+        : game_(game), default_steps_(steps_of(game)), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
           console_{snap_.state,
                    Rom{},
                    Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
@@ -40,8 +40,12 @@ class Emulator {
     }
     Emulator(const Emulator&) = delete;  // The caller must first call load().
 
-    // Powers on as ale-py does, with 60 frames to detect the TV format, then a reset.
+    // Powers on as ale-py does, with 60 frames to detect the TV format, then a reset in the default mode and difficulty.
     void load() {
+        const Steps chosen = steps_of(game_);
+        const u8 difficulty = snap_.difficulty;
+        set_steps(default_steps_);
+        snap_.difficulty = 0;
         random_seed(console_random_, CONSOLE_SEED);
         snap_.console_draws = 0;
         snap_.frame = 0;
@@ -55,6 +59,8 @@ class Emulator {
         loaded_ = snap_.state;
         draw();
         reset();
+        set_steps(chosen);
+        snap_.difficulty = difficulty;
     }
 
     void reset() {
@@ -95,11 +101,10 @@ class Emulator {
         random_seed(snap_.sticky, seed);
         snap_.sticky_probability = probability;
     }
+    const Random& sticky() const { return snap_.sticky; }
+    void set_sticky(const Random& sticky) { snap_.sticky = sticky; }
     void set_difficulty(u8 d) { snap_.difficulty = d; }
-    void set_steps(const Game& game) {  // Sets the steps of another mode, which the next reset uses.
-        game_.steps = game.steps;
-        for (u32 i = 0; i < game.steps; i++) game_.step[i] = game.step[i];
-    }
+    void set_steps(const Game& game) { set_steps(steps_of(game)); }  // The next reset uses these steps of another mode.
     void set_draws(bool on) { draws_ = on; }
     bool fast() const { return fast_; }
     void set_fast(bool on) {  // Without the fast core, the plain core runs the same frames.
@@ -174,6 +179,13 @@ class Emulator {
     }
 
   private:
+    using Steps = std::vector<Step>;
+    static Steps steps_of(const Game& game) { return Steps(game.step, game.step + game.steps); }
+    void set_steps(const Steps& steps) {
+        game_.steps = u8(steps.size());
+        std::copy(steps.begin(), steps.end(), game_.step);
+    }
+
     void forget_pictures() {
         std::fill(pixels_.begin(), pixels_.end(), u8(0));
         log_.count = 0;
@@ -298,6 +310,7 @@ class Emulator {
     }
 
     Game game_;
+    const Steps default_steps_;
     std::vector<u8> bytes_;
     std::vector<u8> pixels_;
     Snapshot snap_{};

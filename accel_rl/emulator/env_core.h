@@ -11,6 +11,9 @@
 
 namespace accel {
 
+// Observations that are not made of gray pictures: the colour bytes by a palette, or the console's RAM.
+enum class RawObservation : u8 { NONE, PICTURE, RAM };
+
 class AtariEnvCore : public Emulator {
   public:
     AtariEnvCore(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
@@ -20,8 +23,15 @@ class AtariEnvCore : public Emulator {
         for (i32 y = 0; y < game.height; y++) wanted_[y] = row_counts(rules.observation, y, game.height);
     }
 
+    // Chooses raw observations. `palette` [256, channels] has the bytes of each colour byte.
+    void set_raw(RawObservation raw, const std::vector<u8>& palette) {
+        raw_ = raw;
+        palette_ = palette;
+    }
+
     // Writes the current screen as an observation.
     void observe(u8* out) {
+        if (raw_ != RawObservation::NONE) return write_raw(out);
         Scratch& work = scratch();
         copy_gray(work.last, luminance_);
         observer(work).observe(work.last, nullptr, out);
@@ -53,13 +63,13 @@ class AtariEnvCore : public Emulator {
         while (frames < skip && frames < most && !ended && !(one_life && lives() < lives_first)) {
             if (!draws || draws[frames] >= rules_.repeat_probability) episode.held = action;
             frames++;
-            GrayFrame* const gray = frames == skip ? &work.last : both && frames + 1 == skip ? &work.first : nullptr;
+            GrayFrame* const gray = raw_ != RawObservation::NONE ? nullptr : frames == skip ? &work.last : both && frames + 1 == skip ? &work.first : nullptr;
             const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_} : FastCanvas{};
             reward += fast() ? act_drawn(episode.held, gray, &canvas) : act(episode.held);
             if (gray && !fast()) copy_gray(*gray, luminance_);
             ended = over();
         }
-        if (frames < skip) observe(out);
+        if (frames < skip || raw_ != RawObservation::NONE) observe(out);
         else observer(work).observe(both ? work.first : work.last, both ? &work.last : nullptr, out);
         return {reward, ended};
     }
@@ -72,6 +82,8 @@ class AtariEnvCore : public Emulator {
     }
 
     size_t observation_bytes() const {
+        if (raw_ == RawObservation::RAM) return RAM_BYTES;
+        if (raw_ == RawObservation::PICTURE) return size_t(height()) * WIDTH * channels();
         return size_t(observation_height(rules_.observation)) * size_t(observation_width(rules_.observation));
     }
     u32 frame_skip() const { return rules_.frame_skip; }
@@ -89,6 +101,16 @@ class AtariEnvCore : public Emulator {
         static thread_local std::unique_ptr<Scratch> work = std::make_unique<Scratch>();
         return *work;
     }
+    size_t channels() const { return palette_.size() / 256; }
+    void write_raw(u8* out) {
+        if (raw_ == RawObservation::RAM) {
+            std::memcpy(out, ram(), RAM_BYTES);
+            return;
+        }
+        const u8* const from = screen();
+        const size_t n = channels();
+        for (size_t i = 0; i < size_t(height()) * WIDTH; i++) std::memcpy(out + i * n, palette_.data() + from[i] * n, n);
+    }
     Observer& observer(Scratch& work) const {
         work.observer.kind = rules_.observation;
         work.observer.rows = height();
@@ -96,7 +118,11 @@ class AtariEnvCore : public Emulator {
         return work.observer;
     }
 
+    static constexpr size_t RAM_BYTES = 128;
+
     Rules rules_;
+    RawObservation raw_ = RawObservation::NONE;
+    std::vector<u8> palette_;
     u8 luminance_[256];
     u8 wanted_[MOST_ROWS];
 };

@@ -14,12 +14,13 @@ Names, defaults and info are those of EnvPool 1.2. Unlike EnvPool, `episodic_lif
 and the random numbers of episodes are those of `VectorEnv`.
 """
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from accel_rl.emulator.episode_records import LostLives
-from accel_rl.emulator.games import task_game
+from accel_rl.emulator.games import BENCHMARK_GAMES, camel_case, games, task_game
 from accel_rl.emulator.vector_env import VectorEnv
 from accel_rl.system.errors import ConfigError, nearest
 
@@ -41,8 +42,21 @@ OPTIONS: dict[str, Any] = {
     "repeat_action_probability": 0.0,
     "use_fire_reset": True,
     "full_action_space": False,
+    "mode": None,
+    "difficulty": None,
+    "use_inter_area_resize": True,
+    "zero_discount_on_life_loss": False,
 }
+ONLY = {"use_inter_area_resize": True, "zero_discount_on_life_loss": False}  # Options with one possible value.
 ENV_TYPES = ("gymnasium", "gym")
+
+
+class Spec(NamedTuple):
+    """`config` has the options as attributes, such as config.max_episode_steps."""
+
+    config: SimpleNamespace
+    observation_space: Any
+    action_space: Any
 
 
 class EnvPool:
@@ -57,6 +71,9 @@ class EnvPool:
         for name in options:
             if name not in OPTIONS:
                 raise ConfigError(f"{name}: must be one of {', '.join(OPTIONS)}" + nearest(name, list(OPTIONS)))
+        for name, only in ONLY.items():
+            if options.get(name, only) != only:
+                raise ConfigError(f"{name}={options[name]}: must be {only}; for others use EnvPool itself")
         if env_type not in ENV_TYPES:
             raise ConfigError(
                 f"env_type={env_type!r}: must be one of {', '.join(ENV_TYPES)}" + nearest(env_type, ENV_TYPES)
@@ -81,11 +98,15 @@ class EnvPool:
             noop_max=c["noop_max"],
             reward_clipping=False,
             use_fire_reset=c["use_fire_reset"],
+            mode=c["mode"],
+            difficulty=c["difficulty"],
         )
         self.is_async = self._envs.batch_size < n
         self.all_env_ids = np.arange(n, dtype=np.int32)
         self.observation_space = spaces.Box(0, 255, self._envs.single_observation_space.shape, np.uint8)
         self.action_space = spaces.Discrete(len(self._envs.action_codes))
+        self.spec = Spec(SimpleNamespace(**c), self.observation_space, self.action_space)
+        self.num_envs = n
         self._lives = LostLives(self._envs, count=c["episodic_life"], press_fire=c["use_fire_reset"])
         self._over = np.ones(n, bool)  # Games that begin at their next step
         self._elapsed = np.zeros(n, np.int32)
@@ -96,10 +117,14 @@ class EnvPool:
     def __len__(self) -> int:
         return int(self._envs.num_envs)
 
-    def reset(self) -> Any:
-        """Begin all games. Return observations and info, or only observations with the API of Gym before 0.26."""
-        self.async_reset()
-        obs, _, _, _, info = self._recv()
+    def reset(self, env_id: np.ndarray | None = None) -> Any:
+        """Begin all games, or the games `env_id` [n]. Return observations and info of these games, or only observations
+        with the API of Gym before 0.26."""
+        if env_id is None:
+            self.async_reset()
+            obs, _, _, _, info = self._recv()
+        else:
+            obs, info = self._reset_some(np.asarray(env_id))
         return obs if self._old_gym else (obs, info)
 
     def async_reset(self) -> None:
@@ -138,6 +163,17 @@ class EnvPool:
         """End the threads."""
         self._envs.close()
 
+    def _reset_some(self, ids: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        if ids.ndim != 1 or ids.dtype.kind not in "iu" or not set(ids.tolist()) <= set(range(self.num_envs)):
+            raise ValueError(f"env_id={ids!r}: must be whole numbers from 0 to {self.num_envs - 1}")
+        mask = np.isin(self.all_env_ids, ids)
+        obs, info = self._envs.reset(options={"reset_mask": mask})
+        lives, zeros = info["lives"][ids], np.zeros(len(ids), np.int32)
+        self._lives.step(lives, ids, ended=np.ones(len(ids), bool))
+        self._over[ids], self._elapsed[ids] = False, 0
+        info = {"env_id": self.all_env_ids[ids], "lives": lives, "reward": zeros.astype(np.float32)}
+        return obs[ids], info | {"elapsed_step": zeros, "terminated": zeros.copy()}
+
     def _recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         if self._first is not None:
             (obs, info), self._first = self._first, None
@@ -171,6 +207,18 @@ def make_gym(task_id: str, **options: Any) -> EnvPool:
 def make_gymnasium(task_id: str, **options: Any) -> EnvPool:
     """Make an EnvPool of games with the calls of Gymnasium."""
     return make(task_id, "gymnasium", **options)
+
+
+def make_spec(task_id: str, **options: Any) -> Spec:
+    """Return the options and spaces of a task."""
+    envs = make_gymnasium(task_id, **{**options, "num_envs": 1, "batch_size": None})
+    envs.close()
+    return envs.spec._replace(config=SimpleNamespace(**{**OPTIONS, **options}))
+
+
+def list_all_envs() -> list[str]:
+    """Return the ids of the tasks, such as "MsPacman-v5"."""
+    return [f"{camel_case(game)}-v5" for game in list(games())[:BENCHMARK_GAMES]]
 
 
 def _gym(env_type: str) -> tuple[bool, Any]:

@@ -137,6 +137,18 @@ def modes(game: str) -> list[int]:
     return list(games()[game].get("modes", {}).get("numbers", [0]))
 
 
+def difficulties(game: str) -> list[int]:
+    """Return the difficulties of a game, with the default first."""
+    return list(games()[game].get("difficulties", [0]))
+
+
+def check_switches(game: str, mode: int | None, difficulty: int | None) -> None:
+    """Raise ConfigError for a mode or a difficulty that the game does not have. None means the default."""
+    for switch, value, allowed in (("mode", mode, modes(game)), ("difficulty", difficulty, difficulties(game))):
+        if value is not None and (isinstance(value, bool) or value not in allowed):
+            raise ConfigError(f"{switch} {value!r} of {game}; allowed are {allowed}")
+
+
 def default_mode(game: str) -> int:
     return modes(game)[0]
 
@@ -183,6 +195,8 @@ def cartridge(game: str) -> int:
 
 
 _WITH_FIRE = (1, *range(10, 18))
+_DIRECTIONS = ("UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT")
+ACTION_MEANINGS = ("NOOP", "FIRE", *_DIRECTIONS, *(f"{direction}FIRE" for direction in _DIRECTIONS))
 
 
 def action_codes(game: str, full_action_space: bool) -> list[int]:

@@ -111,6 +111,10 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
             infos[k]["episode"] = game
         return obs, self._reward(points), done, infos
 
+    def get_images(self) -> list[np.ndarray]:
+        """Return the screens, for SB3's render() and VecVideoRecorder. The option render_mode="rgb_array" is needed."""
+        return list(self.envs.render() or ())
+
     def close(self) -> None:
         self.envs.close()
 

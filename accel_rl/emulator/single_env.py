@@ -11,11 +11,15 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 class SingleEnv(gymnasium.Env[np.ndarray, int]):
     """`SingleEnv` is a `VectorEnv` of one game, with the same arguments, rewards and episodes. Observations are
-    [stack_num, 84, 84] uint8."""
+    [stack_num, 84, 84] uint8, or those of `obs_type`. Copies, by the module copy or by pickle, continue exactly."""
 
-    def __init__(self, game: str, render_mode: None = None, **options: Any):
+    metadata = VectorEnv.metadata
+
+    def __init__(self, game: str, render_mode: str | None = None, **options: Any):
         """`options` are options of `VectorEnv`. Raises ConfigError."""
-        self._envs = VectorEnv(game, 1, autoreset_mode=AutoresetMode.DISABLED, num_threads=1, **options)
+        self._envs = VectorEnv(
+            game, 1, autoreset_mode=AutoresetMode.DISABLED, num_threads=1, render_mode=render_mode, **options
+        )
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
         self.render_mode = render_mode
@@ -31,6 +35,24 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self._envs.step(np.array([action]))
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), _of_one(info)
+
+    def render(self) -> np.ndarray | None:
+        """Return the screen, [210, 160, 3] uint8. Without a `render_mode`, return None and warn."""
+        screens = self._envs.render()
+        return None if screens is None else screens[0]
+
+    def get_action_meanings(self) -> list[str]:
+        """Return the names of the actions, such as NOOP and UPFIRE."""
+        return self._envs.get_action_meanings()
+
+    def clone_state(self, include_rng: bool = False) -> bytes:
+        """Return the state of the game and of the stack of observations, for `restore_state`. With `include_rng`, the
+        state has the random streams, too."""
+        return bytes([include_rng]) + self._envs.clone_states()[0]
+
+    def restore_state(self, state: bytes) -> None:
+        """Continue from a state. Raises ValueError for a state that does not fit."""
+        self._envs.restore_states([state[1:]], include_rng=state[:1] == b"\x01")
 
     def close(self) -> None:
         self._envs.close()

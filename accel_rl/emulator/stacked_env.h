@@ -72,16 +72,20 @@ class StackedEnv {
         out.append(reinterpret_cast<const char*>(ring_.data()), ring_.size());
         return out + core_.save();
     }
-    void restore(const std::string& bytes) {
+    // If not `randoms`, the streams of sticky actions and no-ops continue instead of those of the state.
+    void restore(const std::string& bytes, bool randoms) {
         Saved saved;
         if (bytes.size() < sizeof saved + ring_.size()) throw std::invalid_argument("the state is cut off");
         std::memcpy(static_cast<void*>(&saved), bytes.data(), sizeof saved);
         if (saved.magic != MAGIC) throw std::invalid_argument("these bytes are no state of a VectorEnv's environment");
-        if (saved.stack != rules_.stack || saved.size != size_) throw std::invalid_argument("the state is of another stack_num");
+        if (saved.stack != rules_.stack || saved.size != size_) throw std::invalid_argument("the state is of another stack_num or obs_type");
         require(saved.newest < rules_.stack && saved.noops.next <= 624, "its numbers");
+        const Random sticky = core_.sticky();
         core_.restore(bytes.substr(sizeof saved + ring_.size()));
+        if (!randoms) core_.set_sticky(sticky);
         newest_ = saved.newest, first_ = saved.first, ended_ = saved.ended != 0, lives_ = saved.lives;
-        report = saved.report, noops_ = saved.noops, finished = false;
+        report = saved.report, finished = false;
+        if (randoms) noops_ = saved.noops;
         std::memcpy(ring_.data(), bytes.data() + sizeof saved, ring_.size());
     }
 

@@ -103,10 +103,10 @@ class PythonVector {
         for (py::ssize_t i = 0; i < which.size(); i++) out.emplace_back(env(which.at(i)).save());
         return out;
     }
-    void restore(const Ints& which, const std::vector<std::string>& states) {
+    void restore(const Ints& which, const std::vector<std::string>& states, bool randoms) {
         vector_.check_process();
         if (size_t(which.size()) != states.size()) throw std::invalid_argument("states and environments differ in number");
-        for (py::ssize_t i = 0; i < which.size(); i++) env(which.at(i)).restore(states[size_t(i)]);
+        for (py::ssize_t i = 0; i < which.size(); i++) env(which.at(i)).restore(states[size_t(i)], randoms);
     }
 
     std::vector<bool> waiting() {
@@ -208,7 +208,7 @@ inline void bind_vector(py::module_& m) {
         .def("final", &PythonVector::final, py::arg("obs").noconvert(), py::arg("numbers").noconvert(),
              py::arg("ended").noconvert())
         .def("save", &PythonVector::save, py::arg("which"))
-        .def("restore", &PythonVector::restore, py::arg("which"), py::arg("states"))
+        .def("restore", &PythonVector::restore, py::arg("which"), py::arg("states"), py::arg("randoms"))
         .def("waiting", &PythonVector::waiting)
         .def("drain", &PythonVector::drain)
         .def("stop", &PythonVector::stop);

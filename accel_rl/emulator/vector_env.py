@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium import error
+from gymnasium import error, logger
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
@@ -27,10 +27,11 @@ from gymnasium.vector.utils import batch_space
 from accel_rl.emulator import palette
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.env_core import make_env_core
-from accel_rl.emulator.games import action_codes, check_benchmark_game
+from accel_rl.emulator.games import ACTION_MEANINGS, action_codes, check_benchmark_game, check_switches, settings
 from accel_rl.system.errors import ConfigError, nearest
 
-SIDE = 84
+SIDE, WIDTH, RAM_BYTES = 84, 160, 128
+OBS_TYPES = ("rgb", "grayscale", "ram")
 INFO = ("env_id", "lives", "frame_number", "episode_frame_number")
 FIRE = 1
 NO_LIMIT = 2**31 - 1
@@ -46,6 +47,11 @@ class VectorEnv(GymnasiumVectorEnv):
     (offset + i)-th usable core; -1 means no pinning. `max_num_frames_per_episode` is the time limit in emulated frames.
     `noop_max` is an upper bound on the number of no-ops after a reset, drawn from the seed. With `life_loss_info`, a
     lost life terminates the episode, though the game continues. With `episodic_life`, a lost life also resets the game.
+    `mode` and `difficulty` are the switches of ale-py's AtariEnv.
+
+    `obs_type` "rgb" [210, 160, 3], "grayscale" [210, 160] or "ram" [128] returns raw observations of ale-py's AtariEnv,
+    uint8: the last screen of a step or the console's RAM, without a stack. With `render_mode` "rgb_array", render()
+    returns the screens.
 
     If `copy` is False, observations are written to two buffers in turn, and the result of a recv() is valid until the
     send() after the next recv(). If `copy` is True, each result has its own memory. With either value of `copy`,
@@ -57,9 +63,14 @@ class VectorEnv(GymnasiumVectorEnv):
     Raises ConfigError for arguments that only ale-py's AtariVectorEnv supports.
     """
 
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  # as Gymnasium's
+    _arguments: tuple[str, int, dict[str, Any]]
+
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
         if device is None:
-            return super().__new__(cls)
+            self = super().__new__(cls)
+            self._arguments = (game, num_envs, options)  # The arguments of copies.
+            return self
         from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # The import loads torch.
 
         return DeviceVectorEnv(game, num_envs, device=device, **options)
@@ -89,10 +100,15 @@ class VectorEnv(GymnasiumVectorEnv):
         life_loss_info: bool = False,
         reward_clipping: bool = True,
         use_fire_reset: bool = True,
+        mode: int | None = None,
+        difficulty: int | None = None,
+        obs_type: str | None = None,
+        render_mode: str | None = None,
         copy: bool = True,
         device: None = None,
     ) -> None:
         check_benchmark_game(game)
+        check_switches(game, mode, difficulty)
         for name, value, only in (
             ("img_height", img_height, SIDE),
             ("img_width", img_width, SIDE),
@@ -115,21 +131,35 @@ class VectorEnv(GymnasiumVectorEnv):
                 raise ConfigError(f"{name}={number!r}: must be a whole number from {least} to {most}")
         if not 0 <= repeat_action_probability <= 1:
             raise ConfigError(f"repeat_action_probability={repeat_action_probability}: must be from 0 to 1")
-        mode = autoreset_mode.value if isinstance(autoreset_mode, AutoresetMode) else autoreset_mode
-        if mode not in MODES:
-            raise ConfigError(f"autoreset_mode={mode!r}: must be one of {', '.join(MODES)}" + nearest(mode, MODES))
+        autoreset = autoreset_mode.value if isinstance(autoreset_mode, AutoresetMode) else autoreset_mode
+        for name, choice, choices in (
+            ("autoreset_mode", autoreset, list(MODES)),
+            ("obs_type", obs_type or "None", ["None", *OBS_TYPES]),
+            ("render_mode", render_mode or "None", ["None", "rgb_array"]),
+        ):
+            if choice not in choices:
+                raise ConfigError(f"{name}={choice!r}: must be one of {', '.join(choices)}" + nearest(choice, choices))
+        if obs_type and stack_num != 4:
+            raise ConfigError(
+                f"stack_num={stack_num} with obs_type={obs_type!r}: raw observations have no stack, for which use"
+                " gymnasium.wrappers.FrameStackObservation"
+            )
         codes = self.action_codes = action_codes(game, full_action_space)
         self._codes = np.array(codes, np.int32)
         self.num_envs = num_envs
         self.batch_size = batch_size or num_envs
-        self.autoreset_mode = AutoresetMode(mode)
+        self.render_mode = render_mode
+        self.autoreset_mode = AutoresetMode(autoreset)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = Box(0, 255, (stack_num, SIDE, SIDE), np.uint8)
+        height, pal = settings(game)["height"], settings(game)["pal"]
+        raw_shapes = {"rgb": (height, WIDTH, 3), "grayscale": (height, WIDTH), "ram": (RAM_BYTES,)}
+        seen = raw_shapes[obs_type] if obs_type else (stack_num, SIDE, SIDE)
+        self.single_observation_space = Box(0, 255, seen, np.uint8)
         self.single_action_space = Discrete(len(codes))
         self.observation_space = batch_space(self.single_observation_space, self.batch_size)
         self.action_space = batch_space(self.single_action_space, self.batch_size)
         rules = {
-            "stack": stack_num,
+            "stack": 1 if obs_type else stack_num,
             "noop_max": noop_max,
             "max_frames": max_num_frames_per_episode,
             "maxpool": maxpool,
@@ -137,18 +167,26 @@ class VectorEnv(GymnasiumVectorEnv):
             "episodic_life": episodic_life,
             "life_loss_info": life_loss_info,
             "clips": reward_clipping,
-            "autoreset": MODES[mode],
+            "autoreset": MODES[autoreset],
             "repeat_probability": repeat_action_probability,
         }
-        cores = [
-            make_env_core(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False) for _ in range(num_envs)
+        switches: dict[str, Any] = {"mode": mode, "difficulty": difficulty}
+        self._games = [
+            make_env_core(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False, **switches)
+            for _ in range(num_envs)
         ]
-        self._core = core().Vector(cores, rules, self.batch_size)
+        self._palette = palette.PAL_RGB if pal else palette.RGB
+        if obs_type:
+            gray = palette.PAL_GRAY if pal else palette.GRAY
+            table = {"rgb": self._palette.tobytes(), "grayscale": gray.tobytes(), "ram": b""}[obs_type]
+            for one in self._games:
+                one.set_raw(obs_type == "ram", table)
+        self._core = core().Vector(self._games, rules, self.batch_size)
         for thread_core in _cores(num_envs, num_threads, thread_affinity_offset):
             with _running_on(thread_core):
                 self._core.add_thread()
         self._whole = self.batch_size == num_envs
-        shape = (self.batch_size, stack_num, SIDE, SIDE)
+        shape = (self.batch_size, *seen)
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
         self._obs: np.ndarray | None = None  # The environments write observations into `_obs`.
@@ -157,11 +195,11 @@ class VectorEnv(GymnasiumVectorEnv):
         self._pending = False
 
     def reset(
-        self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int | None] | np.ndarray | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. Environments that are
-        not reset return their last observation. Environment i has the seed `seed` + i. `seed` may also be an array
-        [environments that are reset], in which a negative number means no seed."""
+        not reset return their last observation. Environment i has the seed `seed` + i. `seed` may also be a list or an
+        array [environments that are reset], in which None or a negative number means no seed. Seeds are below 2^32."""
         which = np.arange(self.num_envs, dtype=np.int32)
         mask = (options or {}).get("reset_mask")
         if mask is not None:
@@ -244,13 +282,14 @@ class VectorEnv(GymnasiumVectorEnv):
         return list(self._core.save(which))
 
     def restore_states(
-        self, states: Sequence[bytes], indices: Sequence[int] | None = None
+        self, states: Sequence[bytes], indices: Sequence[int] | None = None, include_rng: bool = True
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Restore the states of all environments, or of the environments `indices`. Return observations and info of all
         environments.
 
-        A state may come from any environment of any VectorEnv with the same game, mode and stack_num. Raises ValueError
-        for a state that does not fit, after restoring earlier environments.
+        Without `include_rng`, the random streams of sticky actions and no-ops are not restored, and continue. A state
+        may come from any environment of any VectorEnv with the same game, mode, stack_num and obs_type. Raises
+        ValueError for a state that does not fit, after restoring earlier environments.
         """
         which = self._checked_indices(indices)
         if len(states) != len(which):
@@ -259,7 +298,7 @@ class VectorEnv(GymnasiumVectorEnv):
             raise ValueError(f"restore_states with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
         if self._last is None and len(np.unique(which)) < self.num_envs:
             raise error.ResetNeeded("restore_states of some environments before the first reset of all")
-        self._core.restore(which, list(states))
+        self._core.restore(which, list(states), include_rng)
         self._new[which] = False
         nothing = np.empty(0, np.int32)
         self._begin()
@@ -267,6 +306,27 @@ class VectorEnv(GymnasiumVectorEnv):
         self._pending = True
         obs, _, _, _, info = self.recv()
         return obs, info
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """Return the screen of each environment, [210, 160, 3] uint8. Without a `render_mode`, return None and warn."""
+        if self.render_mode is None:
+            logger.warn("render() without a render mode: create the environment with render_mode='rgb_array'")
+            return None
+        self._checked_indices(None)
+        return tuple(game.mapped(self._palette, 3) for game in self._games)
+
+    def get_action_meanings(self) -> list[str]:
+        """Return the names of the actions, such as NOOP and UPFIRE."""
+        return [ACTION_MEANINGS[code] for code in self.action_codes]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, by the module copy or by pickle, continues exactly as this VectorEnv does, on threads of its own."""
+        if self.closed:
+            raise error.ClosedEnvironmentError("a copy of a closed VectorEnv: copy it before close()")
+        if not self._whole:
+            raise ValueError(f"a copy with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
+        states = None if self._last is None else self.clone_states()
+        return _copy, (type(self), *self._arguments, states, {"spec": self.spec, "metadata": self.metadata})
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the emulator's threads. Later calls, and waiting calls of other threads, raise ClosedEnvironmentError."""
@@ -306,6 +366,22 @@ class VectorEnv(GymnasiumVectorEnv):
         return mask
 
 
+def _copy(
+    cls: type[VectorEnv],
+    game: str,
+    num_envs: int,
+    options: dict[str, Any],
+    states: list[bytes] | None,
+    attributes: dict[str, Any],
+) -> VectorEnv:
+    env = cls(game, num_envs, **options)
+    for name, value in attributes.items():
+        setattr(env, name, value)
+    if states is not None:
+        env.restore_states(states)
+    return env
+
+
 def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
     """Return the core of each emulator thread; -1 means any core."""
     pins = hasattr(os, "sched_setaffinity")
@@ -331,9 +407,11 @@ def _running_on(core: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _seeds(seed: int | np.ndarray | None, which: np.ndarray, new: np.ndarray) -> np.ndarray:
+def _seeds(seed: int | Sequence[int | None] | np.ndarray | None, which: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Return seeds [len(which)] int64, where a negative number means no seed. Without a seed, an environment's first
     seed is drawn from the system's random numbers."""
+    if isinstance(seed, list | tuple):
+        seed = np.array([-1 if one is None else one for one in seed])
     if seed is None:
         seeds = np.full(len(which), -1, np.int64)
     elif isinstance(seed, int | np.integer) and not isinstance(seed, bool):
@@ -342,7 +420,7 @@ def _seeds(seed: int | np.ndarray | None, which: np.ndarray, new: np.ndarray) ->
         seeds = seed.astype(np.int64)
     else:
         raise ValueError(f"seed={seed!r}: must be a whole number, or an array of them [{len(which)}]")
-    if len(seeds) and seeds.max() >= 2**31:
-        raise ValueError(f"seed={seeds.max()}: must be below 2^31")
+    if len(seeds) and seeds.max() >= 2**32:
+        raise ValueError(f"seed={seeds.max()}: must be below 2^32")
     random = np.frombuffer(os.urandom(8 * len(which)), np.int64) & (2**31 - 1)
     return np.where((seeds < 0) & new[which], random, seeds)

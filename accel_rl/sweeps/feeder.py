@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 from accel_rl.sweeps.layout import Layout, starts
+from accel_rl.sweeps.pinned_run import set_session_nice
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.system import child
 from accel_rl.system.placement import Slot
@@ -72,7 +73,7 @@ class Feeder:
         """Stop a run before its end, after a checkpoint, and set the run's status to `status`."""
         if name not in self._ending:
             self._ending[name] = status, time.monotonic() + PATIENCE_S
-            self.running[name].process.terminate()
+            _ask_to_stop(self.running[name].process)
 
     def step(self) -> None:
         """Record which runs have ended, and start waiting runs in free slots."""
@@ -154,7 +155,7 @@ class Feeder:
     def stop(self) -> None:
         """Stop all runs, each of which saves a checkpoint. A second Ctrl-C kills the runs immediately."""
         for running in self.running.values():
-            running.process.terminate()
+            _ask_to_stop(running.process)
         deadline = time.monotonic() + PATIENCE_S
         for running in self.running.values():
             try:
@@ -177,3 +178,9 @@ class Feeder:
                 ended=time.time(),
             )
         self.running = {}
+
+
+def _ask_to_stop(process: "subprocess.Popen[bytes]") -> None:
+    """Let a run save a checkpoint and stop. A run of --idle would need minutes for this on a busy machine."""
+    set_session_nice(process.pid, 0)
+    process.terminate()

@@ -24,16 +24,17 @@ def main(argv: list[str]) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, [int(c) for c in listed])
     if hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE:
-        _lower_session()
+        set_session_nice(os.getpid(), 19)
     os.execve(sys.executable, command("accel_rl", "resume", run, "--cores", *listed), environment())
 
 
-def _lower_session() -> None:
-    """Give the session of the run the lowest share of the cores. Linux may group processes by session (autogroup,
-    sched(7)). Linux then applies the idle scheduling class only within a session."""
+def set_session_nice(pid: int, nice: int) -> None:
+    """Set the nice value of a process's session: 19 gives the session the lowest share of the cores, and 0 the usual
+    share. Linux may group processes by session (autogroup, sched(7)), and then applies the idle scheduling class only
+    within a session."""
     try:
-        with open("/proc/self/autogroup", "w") as file:
-            file.write("19")
+        with open(f"/proc/{pid}/autogroup", "w") as file:
+            file.write(str(nice))
     except OSError:
         pass  # The kernel does not group processes by session.
 

@@ -8,7 +8,7 @@ from accel_rl.api import suite_models
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.cli.main import main
 from accel_rl.system.command import ended
-from experiments.models import __main__ as program
+from experiments import suite_agent as program
 
 EPISODES = 4
 """Episodes that each agent plays on each backend."""

@@ -100,11 +100,41 @@ def test_calls_of_gym_are_those_of_its_version() -> None:
     envs.close()
 
 
+def test_some_games_are_reset_and_the_others_continue() -> None:
+    envs, twin = (envpool.make_gymnasium("Breakout-v5", num_envs=4, seed=1, episodic_life=True) for _ in range(2))
+    envs.reset()
+    twin.reset()
+    for t in range(30):
+        envs.step(actions(t, 4))
+        twin.step(actions(t, 4))
+    obs, info = envs.reset(np.array([3, 1]))
+    assert obs.shape == (2, 4, 84, 84) and info["env_id"].tolist() == [3, 1] and info["elapsed_step"].tolist() == [0, 0]
+    ours, theirs = envs.step(actions(0, 4)), twin.step(actions(0, 4))
+    np.testing.assert_array_equal(ours[0][[0, 2]], theirs[0][[0, 2]])
+    assert ours[4]["elapsed_step"].tolist() == [31, 1, 31, 1]
+    for wrong in (np.array([4]), np.array([-1]), np.array([0.5])):
+        with pytest.raises(ValueError, match="env_id"):
+            envs.reset(wrong)
+    envs.close()
+    twin.close()
+
+
+def test_the_spec_has_the_options_and_spaces() -> None:
+    envs = envpool.make_gymnasium("Pong-v5", num_envs=3, max_episode_steps=100, mode=1, difficulty=1)
+    spec = envpool.make_spec("Pong-v5", num_envs=3, max_episode_steps=100, mode=1, difficulty=1)
+    assert envs.spec == spec and spec.config.max_episode_steps == 100 and envs.num_envs == spec.config.num_envs == 3
+    assert spec.action_space == envs.action_space and spec.observation_space == envs.observation_space
+    envs.close()
+    assert len(envpool.list_all_envs()) == 57 and "MsPacman-v5" in envpool.list_all_envs()
+
+
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"task 'Pnog-v5': must be a game.*Pong"):
         envpool.make("Pnog-v5", env_type="gymnasium")
     with pytest.raises(ConfigError, match=r"noop_mx: must be one of .*noop_max"):
         envpool.make("Pong-v5", env_type="gymnasium", noop_mx=3)
+    with pytest.raises(ConfigError, match="use_inter_area_resize=False: must be True"):
+        envpool.make("Pong-v5", env_type="gymnasium", use_inter_area_resize=False)
     with pytest.raises(ConfigError, match="env_type='dm'"):
         envpool.make("Pong-v5", env_type="dm")
     with pytest.raises(ConfigError, match="grayscale=False"):

@@ -133,6 +133,14 @@ def test_their_wrappers_see_the_rewards_of_the_agent() -> None:
     normal.close()
 
 
+def test_the_screens_are_rendered_for_their_video_recorder() -> None:
+    env = make("pong", 2, render_mode="rgb_array")
+    env.reset()
+    assert env.render_mode == "rgb_array" and [image.shape for image in env.get_images()] == [(210, 160, 3)] * 2
+    assert env.render().size == 2 * 210 * 160 * 3
+    env.close()
+
+
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ConfigError, match="autoreset_mode='NextStep': SB3VecEnv sets this"):
         make(autoreset_mode="NextStep")

@@ -33,7 +33,7 @@ if not pid:
     {child}
     os._exit(0)
 assert os.waitpid(pid, 0)[1] == 0
-env.step(zeros)  # the parent's threads play on
+{parent}  # The parent's threads still play.
 """
 # A step of 17 emulated seconds is a long wait.
 LONG = "env = VectorEnv('pong', 1, frameskip=1024, num_threads=1)\nenv.reset(seed=1)\n"
@@ -78,16 +78,14 @@ def test_a_forked_child_gets_an_error(call: str, pending: str) -> None:
         os._exit(0)
     os._exit(1)
 """
-    out = run(
-        pending + CHILD.format(child=child).replace("env.step(zeros)  #", f"{'env.recv()' if pending else ''}  #")
-    )
+    out = run(pending + CHILD.format(child=child, parent="env.recv()" if pending else "env.step(zeros)"))
     assert "created before a fork" in out or "call recv() first" in out or "without send()" in out
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("child", ["del env; gc.collect()", "env.close(); env.close()", "sys.exit(0)"])
 def test_a_forked_child_may_drop_its_reference(child: str) -> None:
-    run(CHILD.format(child=child))
+    run(CHILD.format(child=child, parent="env.step(zeros)"))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

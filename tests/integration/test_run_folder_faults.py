@@ -69,7 +69,10 @@ def test_rows_that_are_lost_are_reported(tmp_path):
     assert "metrics.csv has 1 of the 5 rows" in (folder / "events.log").read_text()
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+SLOW = [pytest.param(c, marks=pytest.mark.slow) for c in ("<&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-")]
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-", *SLOW])
 def test_a_worker_never_prints_into_the_rollouts(closed, tmp_path):
     (tmp_path / "prints.py").write_text(
         "from gymnasium.envs.classic_control import CartPoleEnv\n"
@@ -88,7 +91,9 @@ def test_a_worker_never_prints_into_the_rollouts(closed, tmp_path):
     assert json.loads((tmp_path / "run" / "config.json").read_text())["env"]["id"] == "prints:make"
 
 
-@pytest.mark.parametrize("output", ["2>/dev/full", "2>&1 | head -c 1", ">/dev/full 2>&1"])
+@pytest.mark.parametrize(
+    "output", [">/dev/full 2>&1", pytest.param("2>/dev/full", marks=pytest.mark.slow), "2>&1 | head -c 1"]
+)
 def test_output_that_fails_does_not_end_training(output, tmp_path):
     args = command(*SMALL, "--env-steps", 400, "--run-dir", tmp_path / "run")
     script = f'set -o pipefail; export PYTHONUNBUFFERED=1; "$@" {output}'

@@ -1,5 +1,5 @@
-"""Add the agent of a finished run of the suite: `python -m experiments.models RUN`. The network at the end of the run
-is exported in float16 to experiments/models/ALGORITHM-GAME."""
+"""`python -m experiments.suite_agent RUN` exports the network of a finished run of the suite, in float16, to
+experiments/models/ALGORITHM-GAME."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.command import ended
 from accel_rl.system.errors import ConfigError
 
-PROGRAM = "python -m experiments.models"
+PROGRAM = "python -m experiments.suite_agent"
 
 
 def add(argv: list[str]) -> int:
