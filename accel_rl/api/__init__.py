@@ -1,1 +1,1 @@
-"""Trains, resumes and evaluates runs from Python. The command line is a thin layer over accel_rl.api."""
+"""This package trains, resumes and evaluates runs from Python, and is the basis of the command line."""

@@ -1,4 +1,4 @@
-"""Export writes the network of a run as a model that other programs can load."""
+"""This module exports the network of a run as a model that other programs can load."""
 
 import json
 import shutil
@@ -46,7 +46,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
 
 
 def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:
-    """Read the run's evaluation at the given env steps, or return None without an evaluation."""
+    """Read a run's evaluation at `env_steps`, or return None if there is none."""
     try:
         return dict(json.loads((run.path / "evaluations" / f"{env_steps:012d}.json").read_text()))
     except (OSError, ValueError):

@@ -17,8 +17,7 @@ from accel_rl.config.types import plain
 from accel_rl.system.errors import ConfigError
 
 What = str | type[Algorithm] | AlgorithmConfig | TrainConfig
-"""An algorithm is given by its name as on the command line, its class, or its settings. Instead of an algorithm, all
-settings of a run can be given."""
+"""An algorithm is given by its name, its class or its settings; or all settings of a run are given."""
 
 
 def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str, Any]) -> TrainConfig:
@@ -119,7 +118,7 @@ def _short(name: str) -> str:
 
 
 def _check_importable(config: TrainConfig) -> None:
-    """Raise ConfigError if another process of the run would have to import from the user's script or notebook."""
+    """Raise ConfigError if other processes would have to import a class from the user's script or notebook."""
     processes = []
     if config.env.id.startswith("__main__:") and (config.sampler.has_workers or config.distributed.several):
         processes.append((config.env.id, "worker processes; or use engine='in-process'"))

@@ -1,4 +1,4 @@
-"""Checks a run's settings, and trains the run to its end."""
+"""This module checks a run's settings, and trains the run to its end."""
 
 import dataclasses
 import importlib
@@ -36,8 +36,7 @@ def cluster_of(config: Resolved) -> Any:
 
 
 def checked(given: TrainConfig) -> Resolved:
-    """Resolve the settings of a run. Raises ConfigError for impossible settings. The run's plan later checks the
-    placement on cores and GPUs."""
+    """Resolve the settings of a run. Raises ConfigError for impossible settings. Cores and GPUs are checked later."""
     config = resolve(given)
     if config.log.tensorboard:
         check_tensorboard()
@@ -59,20 +58,20 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
 
 
 def _check_network(config: Resolved) -> None:
-    """Raise the ConfigError that the network raises when it is built. The check builds the network without memory for
-    its parameters. A user's network that cannot be built without memory is not checked."""
+    """Raise ConfigError if the network cannot be built. The check builds the network without memory for its
+    parameters."""
     try:
         with torch.device("meta"):
             build_algorithm(rank_config(config, 0), config.spec, "meta")
     except ConfigError:
         raise
-    except Exception:  # The run itself will raise the network's error.
+    except Exception:  # The run itself raises the network's error later.
         return
 
 
 def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
-    """Start a run, or under torchrun this process's rank of the run. Return no result if another rank returns the
-    result. Raises ConfigError or RunError."""
+    """Start a run, or under torchrun one rank of a run. Under torchrun, only rank 0 returns a result. Raises
+    ConfigError or RunError."""
     if "RANK" in os.environ:
         from accel_rl.runners.ranks import torchrun
 

@@ -1,4 +1,4 @@
-"""The card of an exported model is README.md, with the header that model hubs read."""
+"""The card of an exported model is a README.md with a header for model hubs."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
 
 
 def _revision(folder: Path) -> str:
-    """Return the git revision of the code that trained the network, in brackets, or "" if it is unknown."""
+    """Return the git revision of the code that trained the network, in brackets, or "" if the revision is unknown."""
     try:
         revision = json.loads((folder / "versions.json").read_text())["git"]
     except (OSError, ValueError, KeyError):
@@ -65,7 +65,7 @@ def _revision(folder: Path) -> str:
 
 
 def _size(folder: Path) -> str:
-    """Return the number of the network's parameters and buffers by type, and the size of their file."""
+    """Return the number of a model's parameters and buffers by type, and the size of the file."""
     file = folder / "model.safetensors"
     counts: dict[str, int] = {}
     for x in tensor_file.load(file.read_bytes()).values():

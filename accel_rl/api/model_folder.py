@@ -21,7 +21,7 @@ from accel_rl.models.network_state import network_state
 from accel_rl.system.errors import ConfigError
 
 FORMAT = "accel_rl model 2"
-_AGENT = "agent/"  # Names of the agent's tensors begin with "agent/".
+_AGENT = "agent/"  # prefix of the agent's tensors
 
 
 def check_new(path: Path, flag: str = "") -> None:
@@ -41,13 +41,13 @@ class ModelFolder:
     def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any], float16: bool = False) -> None:
         """Write a network into the model's folder. `about` has env_steps and the evaluation. `agent` is the agent's
         `state_dict()`, of numbers and tensors. With `float16`, float32 tensors of the network are rounded. `load`
-        returns float16 weights as float32."""
+        converts float16 to float32."""
         network = {name: x.detach().cpu().clone() for name, x in network_state(model).items()}
         rounded = [name for name, x in network.items() if float16 and x.dtype == torch.float32]
         network |= {name: network[name].half() for name in rounded}
         others = {_AGENT + name: x.detach().cpu().clone() for name, x in agent.items() if isinstance(x, Tensor)}
         tensors = network | others
-        data = tensor_file.save(tensors, {"format": "pt"})  # Model hubs read the metadata.
+        data = tensor_file.save(tensors, {"format": "pt"})  # metadata for model hubs
         (self.path / "model.safetensors").write_bytes(data)
         numbers = {name: x for name, x in agent.items() if not isinstance(x, Tensor)}
         values = {"format": FORMAT, **about, "rounded": rounded, "agent": numbers}

@@ -1,5 +1,5 @@
-"""This module has the options of the commands that act on a run. Each option is a flag of `accel-rl COMMAND RUN` and a
-keyword of a method of `Run`."""
+"""This module has the options of commands that act on a run, as flags of `accel-rl COMMAND RUN` and keywords of the
+methods of `Run`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ Options = TypeVar("Options")
 @dataclass(frozen=True)
 class ResumeEnv:
     backend: str = ""
-    """Switch the backend of an Atari game: ale, emulator or auto; by default the run's backend."""
+    """Backend of an Atari game: ale, emulator or auto; by default the run's backend."""
 
 
 @dataclass(frozen=True)
 class ResumeSampler:
     engine: Literal["", "workers", "in-process", "device"] = ""
-    """Step the environments with another engine, by default the run's engine. Switching to or from the engine `device`
+    """Engine that steps the environments, by default the run's engine. Switching to or from the engine `device`
     requires --env.randomness counter."""
 
 
@@ -38,7 +38,7 @@ class ResumeOptions:
     """Cores that the resumed run uses, divided evenly among the ranks in the given order. The default is
     --sampler.cores of the run."""
     device: str = ""
-    """Continue the run on this device (auto, cpu, cuda or cuda:N) instead of the run's device and GPUs."""
+    """Device on which the run continues (auto, cpu, cuda or cuda:N), instead of the run's device and GPUs."""
     env: ResumeEnv = field(default_factory=ResumeEnv)
     sampler: ResumeSampler = field(default_factory=ResumeSampler)
 
@@ -46,8 +46,8 @@ class ResumeOptions:
 @dataclass(frozen=True)
 class EvaluateOptions:
     episodes: Count = 30
-    """Number of evaluation episodes to play. With 0 episodes, the evaluation lasts --steps env steps. With --starts
-    saved, each start is played once."""
+    """Number of evaluation episodes to play. With 0, the evaluation lasts --steps env steps. With --starts saved, one
+    episode begins at each start point."""
     steps: Count = 125_000
     """Number of env steps of the evaluation, with --episodes 0."""
     seed: Count = 0
@@ -72,7 +72,7 @@ class EvaluateOptions:
     name of the result's file depends on the starts: noop.json or saved.json, and random-noop.json or random-saved.json
     with --random."""
     json: str = ""
-    """Write every score, with the protocol, also to the given file."""
+    """File to which every score is also written, with the protocol."""
     device: str = ""
     """Device on which the agent acts: auto, cpu, cuda or cuda:N; by default the run's device. If this machine does not
     have the run's device, another device is used and logged."""
@@ -122,10 +122,9 @@ class ExportOptions:
     best: bool = False
     """Export the network with the best evaluation instead of the newest checkpoint."""
     float16: bool = False
-    """Store the network's numbers as float16, in half of the space. Weights in float16 are float32 again when they are
-    loaded."""
+    """Store the network's numbers as float16, in half of the space. Loaded numbers are float32 again."""
     onnx: bool = False
-    """Write the network also as policy.onnx. The ONNX file needs the extra `onnx`."""
+    """Also write the network as policy.onnx, which needs the extra `onnx`."""
 
 
 def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:

@@ -60,8 +60,8 @@ def _resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Resul
 
 
 def _set_aside(run: RunFolder, env_steps: int) -> None:
-    """Move the checkpoints after `env_steps` to folders abandoned-1 ..., for all ranks, so that a later resume does not
-    continue from these checkpoints."""
+    """Move the checkpoints after `env_steps` to folders abandoned-1 ..., for all ranks, from which no later resume
+    continues."""
     for folder in (run.path, *(run.path / "ranks").glob("*")):
         if later := Checkpoints(folder / "checkpoints").set_aside(env_steps):
             what = f"{counted(len(later), 'later checkpoint')} (up to {later[-1]:,} env steps)"
@@ -74,7 +74,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
     if changes.env_steps is not None:
         if changes.env_steps < 1:
             raise ConfigError(f"--env-steps {changes.env_steps}: must be at least 1")
-        # The resumed run keeps the intervals of the original run.
+        # The intervals of the run do not change.
         config = dataclasses.replace(
             config,
             env_steps=changes.env_steps,
@@ -92,8 +92,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 
 def _check_state(config: Resolved, state: dict[str, Any]) -> str:
-    """Raise ConfigError if the checkpoint belongs to another run. Return the backend that has played the run's game so
-    far."""
+    """Raise ConfigError if the checkpoint belongs to another run. Return the Atari backend that the run has used."""
     there = state["config"]["env"]
     if (state["config"]["algorithm"], there | {"backend": config.env.backend}) != (
         config.algorithm,
@@ -109,8 +108,7 @@ def _check_state(config: Resolved, state: dict[str, Any]) -> str:
 
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:
-    """Raise ConfigError if the checkpoint is at the end of the run, whose length is a number of updates or of env
-    steps."""
+    """Raise ConfigError if the checkpoint is at the end of the run."""
     if config.cluster == "gorila" and config.gorila.updates:
         if (updates := state["learner"]["updates"]) >= config.gorila.updates:
             raise ConfigError(

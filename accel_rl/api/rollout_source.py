@@ -1,4 +1,4 @@
-"""Rollouts can be collected without training."""
+"""This module collects rollouts without training."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -26,15 +26,14 @@ def make_sampler(
     env: str | Callable[..., Any] | None = None,
     **values: Any,
 ) -> "RolloutSource":
-    """Start worker processes that play, and return an object that collects their rollouts. Close the returned object,
-    or use it in a `with` statement.
+    """Start worker processes that play, and return a `RolloutSource`, to be closed or used in a `with` statement.
 
         with accel_rl.make_sampler(game="pong", envs=32, horizon=20) as sampler:
             rollout = sampler.collect()          # rollout.action, .reward, .terminated ... are [20, 32]
             obs = rollout.observations(0)        # [32, 4, 104, 80] uint8
 
     `policy` is "random", an agent, a run or its folder (the run's newest agent acts), or None (the untrained network of
-    `what` acts). `what`, `env` and `values` are as for `train`. Raises ConfigError.
+    `what` acts). `what`, `env` and `values` are the arguments of `train`. Raises ConfigError.
     """
     config = checked(settings(what, env, values))
     if config.distributed.several or config.cluster != "none":
@@ -43,7 +42,7 @@ def make_sampler(
 
 
 class RolloutSource:
-    """Collects rollouts of T steps of B environments."""
+    """A `RolloutSource` collects rollouts of T steps of B environments."""
 
     def __init__(self, config: Any, policy: Any):
         self.config, plan = config, RankPlan.resolve(config)
@@ -60,12 +59,12 @@ class RolloutSource:
         return self.sampler.collect(self.agent)
 
     def __iter__(self) -> Iterator[Rollout]:
-        """Yield rollouts endlessly. The environments continue to play while the caller uses a rollout."""
+        """Yield rollouts endlessly, while the environments continue to play."""
         return self.sampler.rollouts(self.agent, fixed=True)
 
     @property
     def finished(self) -> list[Any]:
-        """Return the episodes that ended in the last rollout, with `score` and `length`."""
+        """Return the episodes that ended in the last rollout, each with `score` and `length`."""
         return self.sampler.finished
 
     def close(self) -> None:

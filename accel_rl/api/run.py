@@ -1,4 +1,4 @@
-"""Runs are trained, loaded, resumed, evaluated and watched from Python."""
+"""This module trains, loads, resumes, evaluates and watches runs from Python."""
 
 import csv
 import os
@@ -49,9 +49,8 @@ def train(
 
 
 def raise_if_stopped(result: Result) -> None:
-    """Raise the exception that a signal raises in a Python program, so that the caller's loop ends. When an error is
-    raised, the run has already saved its state. Ctrl-C raises KeyboardInterrupt, and SIGTERM raises SystemExit with the
-    exit code 143."""
+    """If a signal has stopped the run, which has saved a checkpoint, raise KeyboardInterrupt (Ctrl-C) or SystemExit
+    with exit code 143 (SIGTERM)."""
     if result.exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if result.exit_code:
@@ -59,8 +58,8 @@ def raise_if_stopped(result: Result) -> None:
 
 
 class Run:
-    """A `Run` reads and continues the training run in a folder. A run's files are read at each access, so that a run
-    can be inspected while it trains."""
+    """A `Run` reads and continues the training run in a folder. Files are read at each access, so a run can be
+    inspected while it trains."""
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None):
         """`path` is the folder of a run or of a model, or a trained agent of the suite, such as suite/ppo-breakout.
@@ -113,14 +112,14 @@ class Run:
 
     @property
     def agent(self) -> TrainedPolicy:
-        """Return the run's newest agent. `run.agent.act(obs)` accepts and returns arrays or tensors."""
+        """Return the run's newest agent. For example, `run.agent.act(obs)` returns actions."""
         return self.load_agent()
 
     def load_agent(
         self, checkpoint: str = "", *, best: bool = False, greedy: bool = False, seed: int = 0, device: str = ""
     ) -> TrainedPolicy:
         """Load the newest agent, the agent of the folder `checkpoint`, or the agent with the best evaluation. The agent
-        acts on `device`, by default on the run's device, or on a device of this machine, which is logged."""
+        acts on `device`, by default on the run's device, or else on a device of this machine, which is logged."""
         run, trained = RunFolder.open(self.path)
         config, _, agent, _ = trained_agent(run, trained, checkpoint, greedy, best, device)
         return TrainedPolicy(agent, config.spec, seed)

@@ -1,4 +1,4 @@
-"""The suite's trained agents are in experiments/models of a checkout. In commands, a model of the suite has the name
+"""The trained agents of the project's suite are in experiments/models of a checkout, with names
 suite/ALGORITHM-GAME."""
 
 import os
@@ -16,9 +16,8 @@ def model_names() -> list[str]:
 
 
 def run_path(name: str | os.PathLike[str]) -> Path:
-    """Return the folder of a run or a model, which is given by its path, or as suite/ppo-breakout. A folder with the
-    path suite/ALGORITHM-GAME takes precedence. Raises ConfigError, with a message of one line, if the suite has no such
-    agent."""
+    """Return the folder of a run or a model, which is given by its path or as suite/ALGORITHM-GAME. Raises ConfigError,
+    with a message of one line, if the suite has no such agent."""
     text = os.fspath(name)
     path = Path(text).expanduser()
     if not text.startswith(PREFIX) or path.exists():

@@ -1,4 +1,4 @@
-"""The agent of a run is read from one of the run's checkpoints, and evaluated."""
+"""This module reads the agent of a run from a checkpoint, and evaluates it."""
 
 import json
 from contextlib import closing
@@ -28,7 +28,8 @@ from accel_rl.system.process import tune_torch
 
 
 def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Read a checkpoint folder, the run's best network, or its newest checkpoint; return None without a checkpoint."""
+    """Read a run's `chosen` checkpoint folder, its best network, or its newest checkpoint; return None without a
+    checkpoint."""
     if best and chosen:
         raise ConfigError(f"--best and --checkpoint {chosen}: give one of the two")
     if best:
@@ -59,8 +60,8 @@ def trained_agent(
     placement.
 
     `chosen` is a checkpoint folder, or "" for the newest checkpoint. `best` selects the network with the best
-    evaluation instead. `device` and `backend` are explained in `acting_config`. Raises ConfigError if the run has no
-    checkpoint.
+    evaluation instead. For `device` and `backend` see the function `acting_config`. Raises ConfigError if the run has
+    no checkpoint.
     """
     config = acting_config(config, device, backend)
     state = read_agent(run, chosen, best)

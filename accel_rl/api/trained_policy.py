@@ -14,7 +14,7 @@ X = TypeVar("X", np.ndarray, Tensor)
 
 
 class TrainedPolicy:
-    """Chooses actions as in an evaluation. The state of an LSTM is stored between calls until `reset`."""
+    """A `TrainedPolicy` selects actions as in an evaluation. The state of an LSTM is stored until `reset` is called."""
 
     def __init__(self, agent: Agent, spec: EnvSpec, seed: int = 0):
         """`agent` is an agent for evaluation. `spec` describes the environment: an observation has the shape
@@ -23,18 +23,17 @@ class TrainedPolicy:
         self._dtype: torch.dtype = getattr(torch, spec.frame_dtype)
         self._device = next((p.device for p in agent.model.parameters()), torch.device("cpu"))
         self._random = torch.Generator().manual_seed(seed)
-        self._state: Tensor | None = None  # [N, Z]
+        self._state: Tensor | None = None  # state of an LSTM [N, Z]
 
     def reset(self) -> None:
         """Reset the state of an LSTM, because new episodes begin."""
         self._state = None
 
     def act(self, obs: X, first: Any = None) -> X:
-        """Choose actions [N] or [] int64 for observations `obs` [N, ...] or [...], with the same type of array.
+        """Select actions [N] or [] int64 for observations `obs` [N, ...] or [...], which are arrays or tensors.
 
         For an LSTM, `first` [N] bool marks the environments whose episode begins with the given observation. Raises
-        ValueError for a wrong shape, and for pictures of another type than uint8. Observations that are vectors may
-        have any type of numbers.
+        ValueError for a wrong shape, and for pictures of another type than uint8. Vectors may have any numeric type.
         """
         x = self._checked(torch.as_tensor(obs))
         single = x.dim() == len(self.obs_shape)

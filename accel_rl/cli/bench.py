@@ -28,7 +28,7 @@ class BenchOptions:
     horizon: Count = 20
     """Number of steps of each environment in a rollout."""
     agents: tuple[str, ...] = (RANDOM, "a2c")
-    """Agents that are measured in turns: none (random actions), or algorithms, whose untrained networks act."""
+    """Agents whose sampling is measured: none (random actions), or algorithms, whose untrained networks act."""
     device: str = "auto"
     """Device of the networks: auto, cpu, cuda or cuda:N."""
     seconds: float = 4.0
@@ -38,7 +38,7 @@ class BenchOptions:
 
 
 def rate(sampler: RolloutSource, seconds: float) -> float:
-    """Return env steps/s, measured for `seconds`. Steps that a reset mode skips do not count."""
+    """Return env steps/s, measured for `seconds` seconds, without steps that --sampler.reset wait skips."""
     steps = 0
     began = time.perf_counter()
     for rollout in sampler:
@@ -58,7 +58,7 @@ def measured(agent: str, o: BenchOptions, workers: int) -> float:
     }
     what, policy = ("a2c", "random") if agent == RANDOM else (agent, None)
     with make_sampler(what, policy=policy, device=o.device, **values) as sampler:
-        sampler.collect()  # The first call of `collect` starts the worker processes and touches the rollout buffers.
+        sampler.collect()  # The first call starts the worker processes.
         return rate(sampler, o.seconds)
 
 

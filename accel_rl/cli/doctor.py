@@ -1,4 +1,5 @@
-"""Reports this machine's hardware and software, the placement of a run's processes, and problems."""
+"""The command accel-rl doctor reports this machine's hardware and software, the placement of a run's processes, and
+problems."""
 
 import importlib.metadata
 import os

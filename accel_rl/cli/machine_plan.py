@@ -26,7 +26,7 @@ def split(argv: list[str]) -> tuple[str | None, list[str]]:
 
 
 def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
-    """Return (lines, number of warnings, problems) of the given run, or of the default A2C, PPO and DQN. Raises
+    """Return (lines, number of warnings, problems) of the plan of a run, or of the plans of A2C, PPO and DQN. Raises
     ConfigError."""
     machine = read_machine(file)
     if machine.memory is None:
@@ -46,7 +46,7 @@ def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
 
 
 def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Return (facts, warnings, problems) of one run."""
+    """Return (facts, warnings, problems) of the plan of one run."""
     with hardware.described(machine) as said:
         config = resolve(parse_train(words, "accel-rl doctor", "Plan a run."))
         facts, warnings, problems = report(config, RunPlan.resolve(config))

@@ -1,4 +1,4 @@
-"""The console script accel-rl has the commands of `COMMANDS`: train, resume, evaluate ..."""
+"""The console script accel-rl has the commands train, resume, evaluate ..."""
 
 import importlib
 import sys
@@ -43,8 +43,7 @@ PLACES = {
 
 
 def function_of(command: str) -> Callable[[list[str]], int]:
-    """Import the function of a command. Only the command's module is imported, because importing all modules would be
-    slow."""
+    """Import the function of a command."""
     module, _, name = PLACES[command].partition(":")
     return cast(Callable[[list[str]], int], getattr(importlib.import_module(module), name))
 

@@ -1,4 +1,4 @@
-"""The commands `plot` and `report` read many runs; a third command lists the games."""
+"""This module has the commands `plot`, `report` and `games`."""
 
 import math
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def report_command(argv: list[str]) -> int:
 
 
 def games_command(argv: list[str]) -> int:
-    """accel-rl games"""
+    """Run the command accel-rl games."""
     if argv and argv[0] not in ("-h", "--help"):
         raise ConfigError(f"accel-rl games takes no arguments; got {argv[0]!r}")
     stdout("\n".join(table()))

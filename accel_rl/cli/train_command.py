@@ -66,7 +66,7 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
 
 
 def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
-    """Map each group of options without an effect to the condition under which the group has an effect."""
+    """Map each group of options that has no effect to the condition under which it would have one."""
     flags = {option.partition("=")[0] for option in options}
     cluster = value_of(options, "--cluster")
     result = {}
@@ -81,14 +81,14 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Start a run in a new folder, train to its end, and return the exit code. Raises ConfigError or RunError."""
-    # The training code is imported after the settings are checked, so that help and errors do not wait for the import.
+    # Help and errors do not wait for the import of the training code.
     from accel_rl.api.launch import begin
 
     return reported(*begin(config, path))
 
 
 def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> int:
-    """Report how the run ended, and return the exit code. `result` is None if another rank reports."""
+    """Report how the run ended, and return the exit code. `result` is None if another rank reports the result."""
     if result is None:
         return 0
     with steady_output():
@@ -97,7 +97,7 @@ def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> 
 
 
 def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
-    """Print the results of the run and the commands to use next."""
+    """Print the results of a run, and suggest commands such as evaluate."""
     state = "stopped" if result.exit_code else "finished"
     online = f"online score {human_score(result.score)} over the last {config.log.window} episodes"
     if math.isnan(result.score):

@@ -1,4 +1,4 @@
-"""Returns settings with which a trained network acts on this machine, whatever machine trained the network."""
+"""This module returns settings with which a trained network acts on this machine."""
 
 from dataclasses import dataclass, replace
 
@@ -25,16 +25,16 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
     """Return the settings that evaluations, videos and acting need (network, environment, protocol and evaluation), and
     defaults for all other settings.
 
-    Therefore no setting of the training machine, such as its GPUs, cores, loggers or cluster, can prevent an evaluation
-    of the network. `device` and `backend` override the run's values. If `device` or `backend` is "", the run's value is
-    used, or this machine's own value, with a log message, if this machine lacks the run's value. Raises ConfigError,
-    with a message of one line.
+    Therefore settings for the training machine, such as GPUs or a cluster, do not prevent an evaluation elsewhere.
+    `device` and `backend` override the run's values. If `device` or `backend` is "", the run's value is used if this
+    machine has it, and otherwise a value of this machine, which is logged. Raises ConfigError, with a message of one
+    line.
     """
     env = played_by(config.env, backend) if backend else _playable(config.env)
     gpus = config.distributed.named_gpus
     device = device or _available(hardware.gpu_name(gpus[0]) if gpus else config.device)
     s = config.sampler
-    # Emulation on a device is meant for GPUs, and on a CPU worker processes play the same episodes.
+    # On a CPU, worker processes play the same episodes faster.
     engine = "workers" if s.on_device and (device == "cpu" or env.backend != config.env.backend) else s.engine
     given = TrainConfig(
         algorithm=config.algorithm,

@@ -1,4 +1,4 @@
-"""Warns about surprising settings: settings without an effect, and runs without an update."""
+"""This module warns about settings that have no effect, and about runs that make no updates."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
@@ -15,8 +15,8 @@ Test = Callable[[Resolved], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """The settings of a `Condition`, named in full or as groups with a final point, have an effect only if `holds` is
-    true."""
+    """A `Condition` says that some settings have an effect only if `holds(config)` is true. Settings have full names; a
+    name that ends with a point means a group."""
 
     names: tuple[str, ...]
     holds: Test
@@ -38,7 +38,7 @@ def _explores_by_epsilon(config: Resolved) -> bool:
     return not getattr(config.algo, "noisy", False)
 
 
-ANYWHERE = ("stack", "max_evaluation_steps")  # The rules below also apply to Gymnasium environments.
+ANYWHERE = ("stack", "max_evaluation_steps")  # These Atari settings also apply to Gymnasium environments.
 CONDITIONS = (
     Condition(
         (
@@ -70,7 +70,7 @@ CONDITIONS = (
     Condition(("evaluation.steps",), lambda c: not c.evaluation.episodes, "--evaluation.episodes 0"),
     Condition(
         ("sampler.groups",),
-        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,  # Each worker process has one group.
+        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,
         "--no-inference-per-worker",
     ),
     Condition(
@@ -108,8 +108,8 @@ CONDITIONS = (
 
 
 def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
-    """Return a line for each setting that differs from its default but has no effect in combination with the other
-    settings. `resolved` is `config` after resolution."""
+    """Return a line for each setting that was changed from its default but has no effect. `resolved` is `config` after
+    resolution."""
     default = dict(settings_of(default_config(config.algorithm)))
     changed = {name: value for name, value in settings_of(config) if value != default.get(name, value)}
     lines = []
@@ -131,8 +131,7 @@ def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def warning(config: TrainConfig) -> str:
-    """Return a one-line warning about surprising effects of the settings, or "" if the settings have no surprising
-    effects."""
+    """Return a one-line warning about surprising effects of the settings, or ""."""
     if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
         return ""
     replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1

@@ -68,7 +68,7 @@ def parse(
 
 
 def _one_line(boxed: str) -> str:
-    """Convert the message that tyro draws in a box into one line."""
+    """Convert tyro's error message, which is drawn in a box, into one line."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", boxed)
     lines = [line.strip("│╭╮╰╯─ \t") for line in text.splitlines()]
     kept = []
@@ -77,7 +77,7 @@ def _one_line(boxed: str) -> str:
             continue
         if line:
             kept.append(line)
-    text = " ".join(dict.fromkeys(kept))  # The box's title can repeat its text, so duplicates are removed.
+    text = " ".join(dict.fromkeys(kept))  # The title of the box can repeat its text.
     return (
         text.replace("Unrecognized options Unrecognized options", "unrecognized options") or "the arguments do not fit"
     )

@@ -9,10 +9,9 @@ from typing import Any
 from accel_rl.system.errors import ConfigError
 
 FORMAT = 2
-"""Version of config.json. The version is increased when a setting changes its name or meaning. For each new version,
-the tables below get an entry for the previous format."""
+"""Version of config.json. The version is increased when a setting changes its name or meaning."""
 
-# Maps each file format to the settings that the next format renames. The name of a nested setting contains a point.
+# Maps each format of config.json to the settings that the next format renames.
 _RENAMED: dict[int, dict[str, str]] = {
     1: {
         "group": "distributed",
@@ -25,7 +24,7 @@ _RENAMED: dict[int, dict[str, str]] = {
         "algo.rule_epsilon": "algo.optimizer_eps",
     }
 }
-# Maps each file format to the settings that the next format adds, with the values that all earlier runs used.
+# Maps each format of config.json to the settings that the next format adds, with the values of earlier runs.
 _ADDED: dict[int, dict[str, Any]] = {
     1: {
         "schedule": "lockstep",
@@ -63,13 +62,13 @@ _ADDED_FOR_ALGORITHM: dict[int, dict[str, dict[str, Any]]] = {
 
 
 def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a config.json under the present names, without the format version. Raises ConfigError,
-    with a message of one line, for a format of a later version of this program, for two names of one setting, and for
-    an algorithm or a group of a wrong type."""
+    """Return the settings of a config.json under the current names, without the format version. Raises ConfigError,
+    with a message of one line, for a later format, two names of one setting, or an algorithm or a group of a wrong
+    type."""
     version = values.get("format", 1)
     if type(version) is not int or not 1 <= version <= FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads formats 1 to {FORMAT}")
-    for name in ("algorithm", "env", "algo"):  # The types of three settings are checked first.
+    for name in ("algorithm", "env", "algo"):  # The types of these settings are checked first.
         if name in values and not isinstance(values[name], str if name == "algorithm" else Mapping):
             kind = "a text" if name == "algorithm" else "a group of settings"
             raise ConfigError(f"--{name} {values[name]!r}: must be {kind}")
@@ -89,8 +88,8 @@ def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_file(folder: Path) -> dict[str, Any]:
-    """Read config.json of a run's folder without changes. Raises ConfigError, with a message of one line that names the
-    file."""
+    """Read config.json of a run's folder without conversion. Raises ConfigError, with a message of one line that names
+    the file."""
     file = folder / "config.json"
     try:
         values = json.loads(file.read_text())
@@ -105,7 +104,7 @@ def read_file(folder: Path) -> dict[str, Any]:
 
 
 def _section(values: dict[str, Any], name: str) -> tuple[dict[str, Any] | None, str]:
-    """Return (the section that contains a setting, the setting's name in this section), or None if the file has no such
+    """Return (the section of config.json that contains a setting, the setting's name in it), or None without such a
     section."""
     section, _, last = name.rpartition(".")
     result = values.get(section) if section else values

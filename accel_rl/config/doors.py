@@ -16,7 +16,7 @@ SCHEDULE_METHODS = ("cycle", "state_dict", "load_state_dict", "close")
 
 
 def find_engine(name: str) -> Callable[[EngineSetup], Engine]:
-    """Return the engine of this process, or the class of `module:Class`; raises ConfigError."""
+    """Return the class of the in-process engine, or of a user's engine `module:Class`. Raises ConfigError."""
     if name == "in-process":
         from accel_rl.samplers.in_process import InProcessEngine
 
@@ -25,7 +25,8 @@ def find_engine(name: str) -> Callable[[EngineSetup], Engine]:
 
 
 def find_gradient_sync(name: str) -> type[Any]:
-    """Return the class of `module:Class`, which is built from (flat, algo, communicator); raises ConfigError."""
+    """Return a user's GradientSync `module:Class`, which is built from (flat, algo, communicator). Raises
+    ConfigError."""
     result = _class("--update", name)
     if not issubclass(result, GradientSync):
         raise ConfigError(f"--update {name}: it is not a subclass of accel_rl.distributed.gradient_sync.GradientSync")
@@ -33,12 +34,13 @@ def find_gradient_sync(name: str) -> type[Any]:
 
 
 def find_schedule(name: str) -> type[Any]:
-    """Return the class of `module:Class`, which is built like `Lockstep`; raises ConfigError."""
+    """Return a user's schedule `module:Class`, which is built like `Lockstep`. Raises ConfigError."""
     return _with_methods("--schedule", name, SCHEDULE_METHODS, "a Schedule (accel_rl/runners/schedule.py)")
 
 
 def check_doors(engine: str, update: str, schedule: str) -> None:
-    """Raise ConfigError if one of the settings is neither a built-in choice nor the name of a suitable class."""
+    """Raise ConfigError if an engine, update or schedule is neither a built-in choice nor a suitable class of the
+    user."""
     if _names_class("--sampler.engine", engine, ENGINES):
         find_engine(engine)
     if _names_class("--update", update, UPDATES):

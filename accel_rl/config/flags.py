@@ -12,7 +12,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str]:
-    """Map every flag of a nested dataclass to its short name, such as '--sampler.reset' to 'reset'."""
+    """Map every flag of a nested dataclass of settings to its short name, such as '--sampler.reset' to 'reset'."""
     result: dict[str, str] = {}
     hints = typing.get_type_hints(cls)
     for f in dataclasses.fields(cls):
@@ -28,8 +28,8 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
 
 def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
     """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name. Raises ConfigError
-    for an unknown flag. The error message suggests the equivalent of another library's flag, or similar names."""
-    by_name: dict[str, list[str]] = {}  # The names of nested settings are included, such as replay.size.
+    for an unknown flag. The error message suggests similar names, or this project's flag for another library's flag."""
+    by_name: dict[str, list[str]] = {}  # Names include those of nested settings, such as replay.size.
     for flag in flags:
         parts = flag[2:].split(".")
         for i in range(len(parts)):
@@ -70,7 +70,7 @@ def full_name(config: TrainConfig, name: str) -> str:
     """Return a setting's full name, such as env.game for game. Raises a ConfigError with similar names for an unknown
     setting."""
     flags = flags_of(TrainConfig, config)
-    del flags["--algorithm"]  # Another algorithm would have other settings, so --algorithm cannot be changed.
+    del flags["--algorithm"]  # The algorithm itself cannot be changed.
     return complete(["--" + name], flags)[0][2:].replace("-", "_")
 
 

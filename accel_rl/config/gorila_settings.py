@@ -9,7 +9,7 @@ from accel_rl.system.errors import ConfigError
 
 MAX_IN_FLIGHT = 2
 SLACK = 100
-"""Minimum difference, in pushes, between max_delay and the age of a gradient among equally fast learners."""
+"""Minimum difference, in pushes, between the default max_delay and a gradient's age among equally fast learners."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class ParameterServerConfig:
     """Maximum number of unanswered pushes at the end of an update, 0 to 2. With 0 each update waits for the shards'
     answers and pulls the new parameters. With 1 or 2, answers and parameters are applied when they arrive."""
     outlier_deviations: float = 0.0
-    """A learner discards a gradient if its |loss| exceeds the running mean by this many running standard deviations
-    (section 4.2: several), and the excess is larger than one clipped reward can cause. The outlier rule is for losses
-    of Q-learning. With --cluster gorila the default is 5 for dqn, c51 and rainbow. 0 means that no gradient is
-    discarded as an outlier."""
+    """Number of running standard deviations by which a |loss| of Q-learning must exceed the running mean to be an
+    outlier, whose gradient is discarded (section 4.2: several). The excess must also be larger than one clipped reward
+    can cause. With --cluster gorila the default is 5 for dqn, c51 and rainbow. 0 means that no gradient is discarded as
+    an outlier."""
     push_updates: Count = 1
     """With --update async, a machine pushes once its ranks have made this number of updates since the last push. The
     push contains all updates since the last push. Before a push, the machine waits for the answers to its last push."""
@@ -53,7 +53,7 @@ class ParameterServerConfig:
             ("shards", self.shards >= 1, "at least 1"),
             ("max_delay", self.delay_limit >= 0, "0 or more"),
             ("in_flight", 0 <= self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
-            # Unanswered pushes of a learner increase the age of its gradients.
+            # Unanswered pushes make a learner's gradients older.
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
             ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
             ("push_updates", self.push_updates >= 1, "at least 1"),
@@ -75,22 +75,21 @@ class GorilaConfig(ParameterServerConfig):
     learners: Count = 0
     """Number of processes that learn without sampling, which need --gorila.replay global."""
     replay: Literal["local", "global"] = "local"
-    """Place of the replay: local or global. With `local` each bundle learns from its own steps (Nair et al. 2015,
-    section 5.1). With `global` all steps are stored in one replay in a separate process, from which all learners draw
-    (section 4)."""
+    """Place of the replay. With `local`, each bundle learns from its own env steps (Nair et al. 2015, section 5.1).
+    With `global`, one replay in a separate process stores all env steps, and all learners draw from it (section 4)."""
     updates: OptionalCount = None
     """End the run after this many updates of the parameters, instead of after --env-steps of all bundles together."""
     min_bundles: Count = 1
-    """The run ends if fewer than this number of bundles have been running for --gorila.timeout-s seconds."""
+    """Minimum number of bundles; the run ends if fewer are running for --gorila.timeout-s seconds."""
     snapshot_updates: Count = 1_000
     """Number of updates of the parameters between two snapshots of the shards. A lost shard continues from its last
     snapshot."""
     bundle_cpus: float = 0.0
-    """Number of cores that the cluster reserves for each bundle. The number of cores may be a fraction below 1. With 0
-    all cores are divided among the bundles."""
+    """Number of cores that the cluster reserves for each bundle. A fraction below 1 is possible. With 0, all cores are
+    divided among the bundles."""
     bundle_gpus: float = 0.0
-    """Number of GPUs that the cluster reserves for each bundle. The number of GPUs may be a fraction below 1. With 0
-    all GPUs are divided among the bundles."""
+    """Number of GPUs that the cluster reserves for each bundle. A fraction below 1 is possible. With 0, all GPUs are
+    divided among the bundles."""
 
     @property
     def pushing(self) -> int:
@@ -98,7 +97,7 @@ class GorilaConfig(ParameterServerConfig):
 
     @property
     def members(self) -> int:
-        """Return the number of processes that sample or learn."""
+        """Return the number of the cluster's processes that sample or learn."""
         return self.bundles + self.actors + self.learners
 
     def check(self) -> None:

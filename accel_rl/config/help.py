@@ -1,5 +1,5 @@
-"""The help of the command line describes the main options, and lists the other options in one line each. --help-all
-describes all options."""
+"""The help of the command line describes the main options, and lists other options briefly; --help-all describes
+all."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ import tyro
 WIDTHS = (80, 120)
 """Minimum and maximum width of a line, which otherwise has the width of the terminal."""
 COLUMN = 34
-"""The column of flags in a help text has this width."""
+"""Width of the column of flags in a help text."""
 TITLES = {
     "": "The run",
     "algo": "Algorithm",
@@ -47,23 +47,23 @@ class Option:
 
 @dataclass(frozen=True)
 class Help:
-    """`Help` arranges the help of a command. `main` maps the flags that are described first to their typed form.
-    `modes` maps the groups of options that are omitted to the condition under which they are shown. Without main flags,
-    the help describes all options."""
+    """`Help` arranges the help of a command. `main` maps the flags that are described first to their short form.
+    `modes` maps omitted groups of options to the condition under which they have an effect. Without main flags, all
+    options are described."""
 
     main: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
 
 
 def options_of(cls: type, default: Any, registry: Any) -> list[Option]:
-    """Return the options of a dataclass of settings, in order. `registry` is tyro's, with the rules for values."""
+    """Return the options of a dataclass of settings, in order. tyro's `registry` has the rules for values."""
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning), registry:
         parser = tyro.extras.get_parser(cls, default=default)
     return [_option(action) for action in parser._actions if "--help" not in action.option_strings]
 
 
 def _option(action: Any) -> Option:
-    text = " ".join(str(action.help or "").split())  # Line breaks of the docstring's source are removed.
+    text = " ".join(str(action.help or "").split())  # Line breaks of the docstring are removed.
     text, _, shown = text.rpartition("(default: ")
     shown = shown.removesuffix(")").strip("'")
     value = (action.metavar or "").removeprefix("{None}|").replace("{[", "[").replace("]}", "]")
@@ -74,7 +74,7 @@ def _option(action: Any) -> Option:
 
 
 def help_text(prog: str, does: str, options: Sequence[Option], arrangement: Help, everything: bool) -> str:
-    """Return the help of a command. With `everything`, describe all options (--help-all)."""
+    """Return the help text of a command. With `everything`, all options are described (--help-all)."""
     width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTHS[0]), WIDTHS[1])
     lines = [f"usage: {prog} [options]", "", *_paragraphs(does, width)]
     main = {} if everything else arrangement.main

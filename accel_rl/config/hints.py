@@ -1,4 +1,4 @@
-"""The table maps flags of CleanRL and Stable-Baselines3 to flags of this project."""
+"""This module maps flags of CleanRL and Stable-Baselines3 to flags of this project."""
 
 from collections.abc import Collection, Mapping
 
@@ -7,9 +7,8 @@ INTENSITY = "how often each transition is used on average: batch size / env step
 ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
 RUN = "accel-rl train always shows progress"
 
-# Maps each flag of another library to pairs of a flag of this project and its meaning.
-# The error message suggests the first listed flag that the algorithm has.
-# If no flag of this project corresponds, the meaning is the whole answer.
+# Maps each flag of another library to (flag of this project, its meaning), of which the error message suggests the
+# first flag that the algorithm has. Without a corresponding flag, only the meaning is printed.
 HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "lr": (("--algo.learning-rate", ""),),
     "anneal-lr": (("--algo.learning-rate-schedule", "constant or linear"),),
@@ -80,8 +79,7 @@ HINTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) -> str:
     """Return the flag that corresponds to another library's flag, for the chosen algorithm, or "" for an unknown flag.
-    `name` is the flag without dashes. `flags` are all flags of the command. `by_name` has the flags under each spelling
-    without their group."""
+    `name` is the flag without dashes. `flags` are all flags of the command. `by_name` maps each short name to flags."""
     if name not in HINTS or "--sampler.envs" not in flags:
         return ""
     for flag, meaning in HINTS[name]:

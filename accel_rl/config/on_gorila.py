@@ -11,11 +11,11 @@ from accel_rl.config.train import TrainConfig
 def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
     """Return settings for --cluster gorila, in which schedules count the updates of the parameters.
 
-    An algorithm's default settings are replaced by those of Nair et al. 2015. The changes are the interval of the
-    target network (section 5.1), the guard against outliers (section 4.2, only for Q-learning with clipped rewards),
-    and for DQN the network (section 5.1). The optimizer stays RMSProp, because the paper does not report the learning
-    rate of its AdaGrad, and this project has not searched for one. The settings of an experiment are unchanged.
-    `is_atari` is true if rewards are clipped by default.
+    An algorithm's default settings are replaced by those of Nair et al. 2015. The replaced settings are the interval of
+    the target network (section 5.1), the guard against outliers (section 4.2, only for Q-learning with clipped
+    rewards), and for DQN the network (section 5.1). The optimizer stays RMSProp, because the paper does not report the
+    learning rate of its AdaGrad, and this project has not searched for one. If the settings come from an experiment,
+    they are not replaced. `is_atari` is true if rewards are clipped by default.
     """
     algo, gorila = config.algo, config.gorila
     if isinstance(algo, ReplayAlgorithmConfig):

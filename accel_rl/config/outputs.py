@@ -16,24 +16,25 @@ class EvaluationConfig:
     """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0 means that
     a run has no evaluations."""
     steps: Count = 125_000
-    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). The number is reduced to
-    at most an eighth of --evaluation.interval, or of the run if the run is shorter."""
+    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). An evaluation has at most
+    an eighth of the env steps of --evaluation.interval, or of a shorter run."""
     episodes: Count = 0
     """Number of episodes of one evaluation, instead of --evaluation.steps. 0 means that --evaluation.steps is used."""
     max_episode_steps: Count = 27_000
     """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter limit of
-    the environment takes precedence, and also a shorter limit of the protocol, unless --evaluation.starts is saved."""
+    the environment takes precedence. A shorter limit of the protocol takes precedence unless --evaluation.starts is
+    saved."""
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
     starts: Literal["noop", "saved"] = "noop"
-    """Atari evaluation episodes start with no-ops or at saved start points (Nair et al. 2015, section 5.2). With `noop`
-    an episode begins after a reset and at most --env.noop-max no-op frames. With `saved` each point of
-    --evaluation.starts-file is played once, and --evaluation.episodes and steps do not count. The frames before a start
-    count toward --evaluation.max-episode-steps. The rewards before a start do not count."""
+    """Start of Atari evaluation episodes (Nair et al. 2015, section 5.2). With `noop`, an episode begins after a reset
+    and at most --env.noop-max no-op frames. With `saved`, one episode begins at each start point of
+    --evaluation.starts-file, and --evaluation.episodes and steps have no effect. Frames before a start point count
+    toward --evaluation.max-episode-steps, but rewards do not count."""
     starts_file: str = ""
     """File of start points, created by `accel-rl starts`. The start points of Nair et al. 2015 are not public."""
     greedy: bool = False
-    """The agent acts greedily instead of sampling from the policy."""
+    """In evaluations, the agent acts greedily instead of sampling from the policy."""
 
     def size(self, env_steps: int) -> int:
         """Return the env steps of each evaluation of a run of the given length, including the last evaluation."""
@@ -53,8 +54,8 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Checkpoints. A resumed run is bitwise identical to an uninterrupted run. Checkpoints are written atomically and
-    verified."""
+    """Settings of checkpoints. Checkpoints are written atomically and verified, and a resumed run is bitwise identical
+    to an uninterrupted run."""
 
     interval: OptionalCount = None
     """Env steps between checkpoints. The default is a twentieth of the run, within 5,000 to 100,000. With 0 the only
@@ -71,16 +72,16 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class LogConfig:
-    """Metrics and logging."""
+    """Settings of metrics and logging."""
 
     interval: OptionalCount = None
     """Env steps between rows of metrics.csv. The default is a hundredth of the run, within 1,000 to 50,000."""
     window: Count = 100
     """Number of recent episodes, of all ranks, over which the online score averages (section 5.3: 100)."""
     norms: bool = False
-    """Report the L2 norms of each layer's parameters, gradients and steps, too (Stooke & Abbeel, appendix C)."""
+    """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False
-    """Write TensorBoard events into the run folder. TensorBoard events need the extra `tensorboard`."""
+    """Write TensorBoard events into the run folder. This needs the extra `tensorboard`."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 1:

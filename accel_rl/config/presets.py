@@ -1,8 +1,6 @@
-"""A preset has the settings of another project or paper under a name: algorithm, sampling and Atari protocol as in the
-source.
+"""A preset has the settings of algorithm, sampling and Atari protocol of another project or paper.
 
-Each value of a preset is the source's value, converted to this project's units. If a setting's meaning differs from the
-source, a comment explains the conversion.
+Each value of a preset is the source's value, converted to this project's units. Comments explain conversions.
 """
 
 from typing import Any
@@ -13,7 +11,7 @@ from accel_rl.system.errors import ConfigError, nearest
 
 Settings = dict[str, Any]
 
-# The protocol is that of the wrappers of OpenAI baselines, which SB3 also uses.
+# SB3 also uses the wrappers of OpenAI baselines.
 _WRAPPERS: Settings = {"env.protocol": "cleanrl2022"}
 _TEN_MILLION: Settings = {"env_steps": 10_000_000, "sampler.decorrelation_steps": 0}
 _EIGHT_BY_128: Settings = {"sampler.envs": 8, "sampler.horizon": 128}
@@ -28,8 +26,8 @@ _CLEANRL_Q: Settings = {
     "algo.network": "nature",
     "algo.replay.size": 1_000_000,
     "algo.replay.start": 80_000,
-    # In the source, epsilon falls from 1 at step 0 to 0.01 at step 1,000,000.
-    # This project counts epsilon's steps from the first update.
+    # In the source, exploration's epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. In this project, epsilon
+    # falls from the first update on.
     "algo.epsilon": 1 - 0.99 * 0.08,
     "algo.epsilon_final": 0.01,
     "algo.epsilon_steps": 920_000,
@@ -77,7 +75,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 **_ATARI_PPO,
                 "algo.clip_schedule": "constant",
                 "algo.value_clip": 0.1,
-                "algo.value_coefficient": 0.25,  # CleanRL has vf_coef 0.5 and half the squared error.
+                "algo.value_coefficient": 0.25,  # CleanRL's vf_coef is 0.5, with half the squared error.
             },
             "dqn": {
                 **_CLEANRL_Q,
@@ -89,7 +87,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_CLEANRL_Q,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.01,  # This project divides epsilon by the batch size, like the source.
+                "algo.optimizer_eps": 0.01,  # As in the source, the optimizer's epsilon is divided by the batch size.
                 "algo.target_interval": 10_000,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -105,7 +103,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epochs": 4,
                 "algo.epsilon_final": 0.01,
                 "algo.exploration": 0.1,
-                # The source clips the gradient at 10 with the squared error. The loss of this project has a factor 1/2.
+                # The source clips the norm at 10, with a loss without the factor 1/2.
                 "algo.clip_grad_norm": 5.0,
                 "algo.optimizer": "radam",
                 "algo.optimizer_eps": 1e-8,
@@ -134,7 +132,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.entropy_coefficient": 0.01,
                 "algo.value_coefficient": 0.25,
                 "algo.clip_grad_norm": 0.5,
-                "algo.optimizer": "rmsprop",  # RMSpropTFLike adds epsilon inside the root.
+                "algo.optimizer": "rmsprop",  # RMSpropTFLike adds epsilon inside the square root.
                 "algo.optimizer_eps": 1e-5,
                 "algo.rmsprop_alpha": 0.99,
                 "algo.network": "nature",
@@ -151,8 +149,8 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.target_interval": 1_000,
                 "algo.huber": 1.0,
                 "algo.clip_grad_norm": 10.0,
-                # In the source, epsilon falls from 1 at step 0 to 0.01 at step 1,000,000.
-                # This project counts epsilon's steps from the first update.
+                # In the source, exploration's epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. In this
+                # project, epsilon falls from the first update on.
                 "algo.epsilon": 1 - 0.99 * 0.1,
                 "algo.epsilon_final": 0.01,
                 "algo.epsilon_steps": 900_000,
@@ -172,7 +170,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_DOPAMINE,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.0003125 * 32,  # This project divides epsilon by the batch size.
+                "algo.optimizer_eps": 0.0003125 * 32,  # The optimizer's epsilon is divided by the batch size.
                 "algo.n_step": 1,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -181,7 +179,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "rainbow": {
                 **_DOPAMINE,
                 "algo.learning_rate": 6.25e-5,
-                "algo.optimizer_eps": 1.5e-4 * 32,  # This project divides epsilon by the batch size.
+                "algo.optimizer_eps": 1.5e-4 * 32,  # The optimizer's epsilon is divided by the batch size.
                 "algo.n_step": 3,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,

@@ -19,14 +19,14 @@ ALGORITHMS = {
     "rainbow": "accel_rl.algos.rainbow:Rainbow",
 }
 PAPERS = "accel_rl.papers"
-"""Package of the papers' experiments: the module of `stooke:figure_3` is accel_rl.papers.stooke."""
+"""Package of the papers' experiments, in which `stooke:figure_3` is found as accel_rl.papers.stooke."""
 PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
-"""The module of a paper's experiments may be named without a prefix, or with a package that contains it."""
+"""Packages in which the module of an experiment is searched."""
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the class of a name such as `a2c`, or of a user's `module:Class`. User modules are also searched in the
-    current folder. Raises ConfigError."""
+    """Return the class of a name such as `a2c`, or of a user's `module:Class`. User's modules may be in the current
+    folder. Raises ConfigError."""
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
@@ -35,8 +35,7 @@ def find_algorithm(name: str) -> type[Algorithm]:
 
 def find(name: str, flag: str = "algorithm") -> Any:
     """Import the object named by `a2c` or `module:attribute`. Raises a ConfigError that begins with the flag. The
-    module is a user's module (the current folder is also searched), a user's file (`my_grids.py:sizes`), or a paper of
-    accel_rl.papers."""
+    module may be a user's module, a user's file (`my_grids.py:sizes`), or a paper of accel_rl.papers."""
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:

@@ -1,10 +1,9 @@
-"""In resolved settings, the defaults that follow from other settings are filled in.
+"""Resolved settings contain a value for every default that follows from other settings.
 
     config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
     config.spec                     the environment, as the network, the replay and the plan need it
 
-Placement is resolved later: `--device auto`, workers and threads belong to the plan (`RunPlan`) of the machine that
-executes the run.
+The device, worker processes and threads are chosen later, by the `RunPlan` of the machine that executes the run.
 """
 
 from collections.abc import Callable
@@ -30,8 +29,7 @@ MODES: tuple[tuple[Test, str], ...] = (
     (lambda c: c.distributed.several, "accel_rl.runners.ranks.rank_config:check"),
     (lambda c: c.sampler.on_device, "accel_rl.samplers.device_engine:check"),
 )
-"""Each entry has (test whether the mode is chosen, the mode's check as module:function). A mode's check is called with
-`Resolved` settings."""
+"""Pairs of (test whether a mode is chosen, name of the function that checks the mode's settings)."""
 
 
 def check_modes(config: TrainConfig) -> None:
@@ -66,14 +64,13 @@ class Resolved(TrainConfig):
 
     @property
     def spec(self) -> EnvSpec:
-        """Return the spec of the training environment. The process creates one environment to read its spec. Raises
-        ConfigError."""
+        """Return the spec of the training environment. The first call creates an environment. Raises ConfigError."""
         return make_spec(self.env, training=True, reset=self.sampler.reset)
 
 
 def resolve(config: TrainConfig) -> Resolved:
     """Check settings, and compute the settings that follow from other settings. Raises ConfigError, with a message of
-    one line, for impossible settings. `resolve` makes all checks that need no other process."""
+    one line, for impossible settings. All checks that need no other process are made."""
     config.check()
     resolved = fill_in(config)
     check_modes(resolved)
@@ -97,7 +94,7 @@ def fill_in(config: TrainConfig) -> Resolved:
     ConfigError."""
     randomness = "counter" if config.sampler.on_device else "sequence"
     file = config.evaluation.starts_file
-    if file:  # The path is made absolute, because other processes may use another folder.
+    if file:  # Other processes may have another current folder.
         file = str(Path(file).expanduser().absolute())
     chosen: dict[str, Any] = {
         "env": resolve_env(config.env, randomness),
@@ -109,7 +106,7 @@ def fill_in(config: TrainConfig) -> Resolved:
 
 
 def check_starts(config: Resolved) -> None:
-    """Raise ConfigError if evaluations cannot begin from their saved starts."""
+    """Raise ConfigError if evaluations cannot begin at the start points of --evaluation.starts-file."""
     if config.evaluation.starts == "noop":
         return
     if not config.env.game:

@@ -13,11 +13,11 @@ class SamplerConfig(NamesEngine):
     """`SamplerConfig` has the settings of environments, worker processes and inference."""
 
     envs: Count = 16
-    """Total number B of environments, a multiple of ranks x groups x workers, or with --update async the number of each
-    rank."""
+    """Total number B of environments, a multiple of ranks x groups x workers. With --update async, the number of
+    environments of each rank."""
     horizon: OptionalCount = None
-    """Number of agent steps of each environment between optimisation phases, called T. The default horizon follows from
-    the algorithm's batch size."""
+    """Number T of agent steps of each environment between optimisation phases. The default horizon follows from the
+    algorithm's batch size."""
     groups: OptionalCount = None
     """Number of alternating groups of environments. Inference for one group runs while another group steps (Stooke &
     Abbeel section 4.1: 2). The default is 2 groups, or 1 group for an odd number of environments. With the emulator on
@@ -32,23 +32,21 @@ class SamplerConfig(NamesEngine):
     cores: tuple[int, ...] | None = None
     """Cores that the run uses, such as 0 1 2. The default is all cores that the affinity mask and the cgroup allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
-    """Time of the reset after an episode (section 4.1). `immediate` resets an environment within the same step. `wait`
-    resets an environment during the next optimisation phase, and skips the environment until then. `swap` also resets
-    an environment during the next optimisation phase, while a spare environment continues, which doubles the number of
-    emulators. `cached` restores a stored start state within the same step."""
+    """Time of the reset after an episode (section 4.1). With `immediate`, an environment whose episode ended is reset
+    within the same step. With `wait`, such an environment is reset during the next optimisation phase, and skipped
+    until then. With `swap`, a spare environment plays until the reset during the next optimisation phase, which doubles
+    the number of emulators. With `cached`, a stored start state is restored within the same step."""
     decorrelation_steps: Count = 300
-    """Each environment starts with at most this number of uniform-random actions (section 5.3, decorrelation)."""
+    """Maximum number of uniformly random actions at the start of each environment (section 5.3, decorrelation)."""
     engine: str = "workers"
-    """Engine that steps the environments. `workers` steps the environments in worker processes. `in-process` steps the
-    environments in the learner's process, for debugging, with the same rollouts. `device` emulates Atari on the
-    learner's device, where frames stay (Dalton & Frosio 2020); on a CPU, a slow build of the same kernels runs.
-    `module:Class` is a user's engine."""
+    """Engine that steps the environments. With `workers`, worker processes step the environments. With `in-process`,
+    the learner's process steps the environments, for debugging, with the same rollouts. With `device`, Atari is
+    emulated on the learner's GPU (Dalton & Frosio 2020), or slowly on a CPU. `module:Class` is a user's engine."""
     capture: bool = True
-    """Capture inference once and replay the capture without Python on a CPU, or as a CUDA graph on a GPU. Inference is
-    captured only if the agent and all its modules are unmodified built-ins. If inference is not captured, events.log
-    contains the reason."""
+    """Capture the operations of inference once, and replay them without Python (on a GPU, as a CUDA graph). Only the
+    inference of built-in agents and network modules is captured; otherwise events.log contains the reason."""
     timeout_s: float = 60.0
-    """Seconds after which a worker that does not answer counts as hung and is replaced."""
+    """Seconds after which a worker process that does not answer is replaced."""
 
     def check(self) -> None:
         for name in ("envs", "horizon", "groups", "workers"):

@@ -10,9 +10,9 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """`SecondaryConfig` has the settings of a second learner, for Q-learning. The second learner's agent never acts.
-    The second learner starts from the first learner's parameters, and learns from the first learner's replay at the
-    same training intensity (Stooke & Abbeel, section 5.4.2)."""
+    """`SecondaryConfig` has the settings of a second learner, for Q-learning. A second learner never acts. It starts
+    with the first learner's parameters, and learns from the same replay at the same training intensity (Stooke &
+    Abbeel, section 5.4.2)."""
 
     batch: Count = 0
     """Batch size of the second learner, in transitions. 0 means that the run has no second learner."""

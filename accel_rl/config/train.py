@@ -1,4 +1,4 @@
-"""The settings of a run are one frozen dataclass, the same in Python, on the command line and in config.json."""
+"""The settings of a run are a frozen dataclass, for Python, the command line and config.json."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -61,9 +61,9 @@ class TrainConfig:
     device: str = "auto"
     """Device of the learner and of inference: auto, cpu, cuda or cuda:N."""
     precision: Precision = "float32"
-    """Precision of matrix products and convolutions in training. `tfloat32` is faster on GPUs, and `bfloat16` on GPUs
-    and on CPUs with AMX. Neither `tfloat32` nor `bfloat16` reproduces the papers' numbers. Parameters, sums, losses and
-    evaluations stay float32."""
+    """Precision of matrix products and convolutions in training. Training in `tfloat32` is faster on GPUs, and in
+    `bfloat16` on GPUs and on CPUs with AMX, but only `float32` reproduces the papers' numbers. Parameters, sums, losses
+    and evaluations are always float32."""
     capture_updates: bool = True
     """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network support graphs. If
     updates are not captured, events.log contains the reason."""
@@ -76,7 +76,7 @@ class TrainConfig:
     strict: bool = False
     """End the run (exit code 1) if a worker process dies, instead of replacing the worker."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
-    """Mode of Weights & Biases. A run continues without the service if the service does not answer."""
+    """Mode of Weights & Biases. The run continues if the service does not answer."""
     wandb_project: str = "accel_rl"
     """Weights & Biases project of the run."""
 
@@ -105,7 +105,7 @@ class TrainConfig:
     @property
     def evaluation_limit(self) -> int:
         """Return the time limit of an evaluation episode, in agent steps. The protocol's own limit (5 minutes for
-        mnih2015) does not apply to saved starts (Nair et al. 2015, section 5.2)."""
+        mnih2015) does not apply to saved start points (Nair et al. 2015, section 5.2)."""
         own = self.env.max_evaluation_steps
         if own is None and self.env.game and self.evaluation.starts == "noop":
             own = self.env.rules().max_evaluation_steps
@@ -119,13 +119,13 @@ class TrainConfig:
 
     @property
     def rank_period(self) -> int:
-        """Return the length of the concurrent schedule's period, in env steps of one rank. Synchronous ranks share the
-        steps of a period."""
+        """Return the length of the concurrent schedule's period, in env steps of one rank. Synchronous ranks divide a
+        period's env steps."""
         return self.period // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
     def T(self) -> int:
-        """Return the resolved horizon. With the concurrent schedule, the horizon is the largest number up to 32 with
+        """Return the resolved horizon. With --schedule concurrent, the horizon is the largest number up to 32 with
         which rollouts divide the period."""
         if self.sampler.horizon:
             return self.sampler.horizon
@@ -141,7 +141,7 @@ class TrainConfig:
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """Build the settings from a config.json of the current format or an earlier format. Raises ConfigError, with a
-        message of one line, for an unknown field. A missing field gets its default, which is logged."""
+        message of one line, for an unknown field. A missing setting gets its default, which is logged."""
         values, version = migrated(d), d.get("format", 1)
         algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
         values["algo"] = _build(algo, values.get("algo", {}), version, missing, "algo.")
@@ -193,8 +193,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:
-    """Build settings from the values of a file. `version` is the format of the file. `missing` collects the names of
-    missing fields."""
+    """Build settings from the values of a file. `version` is the file's format. Names of missing settings are appended
+    to `missing`."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}

@@ -23,8 +23,7 @@ def check_types(config: Any, prefix: str = "--") -> None:
 
 
 def plain(value: Any) -> Any:
-    """Convert numpy scalars and arrays, ranges and text enumerations to plain Python values, also inside a dataclass of
-    settings."""
+    """Convert numpy scalars, arrays, ranges and text enumerations, also inside a dataclass, to plain Python values."""
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: plain(getattr(value, f.name)) for f in fields(value)})
     if isinstance(value, np.generic | np.ndarray):

@@ -1,9 +1,8 @@
 """Saved states of torch's random generators can move between a CPU and a GPU.
 
 The state of a CPU's generator is a Mersenne Twister of 5,056 bytes. The state of a CUDA generator is a seed and a
-counter of 16 bytes. The generators of CPU and GPU cannot continue from each other's state. A run that changes its
-device begins new random streams on the new device. The seeds of the new streams are computed from the saved states, so
-the continued run depends on the checkpoint only.
+counter of 16 bytes. A generator cannot continue from the state of another device's generator. Therefore a run that
+changes its device begins new random streams, whose seeds are computed from the saved states.
 """
 
 import hashlib
@@ -26,8 +25,8 @@ def seed_from(state: Tensor) -> int:
 
 
 def restore(generator: torch.Generator, state: Tensor) -> None:
-    """Restore a generator from a saved state [n] uint8. If the state is of another kind of device, seed the generator
-    from the state, and log the change."""
+    """Restore a generator from a saved state [n] uint8. If another kind of device saved the state, the state determines
+    a new seed, which is logged."""
     if len(state) == len(generator.get_state()):
         generator.set_state(state.cpu())
     else:

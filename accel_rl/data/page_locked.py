@@ -18,7 +18,7 @@ NO_CONTEXT = 3, 201
 
 
 class PageLocks(Protocol):
-    """Locks and unlocks pages of host memory."""
+    """A `PageLocks` locks and unlocks pages of host memory, so that a GPU can access them asynchronously."""
 
     def register(self, address: int, size: int) -> int:
         """Lock the pages of `size` bytes, from the address of a page. Return CUDA's error code, which is 0 for
@@ -29,8 +29,8 @@ class PageLocks(Protocol):
 
 
 class _Driver:
-    """`_Driver` locks pages of host memory by CUDA's driver. CUDA's driver does not store an error, whereas an error of
-    the runtime's `cudaHostRegister` would be raised again by torch's next kernel."""
+    """`_Driver` locks pages of host memory by CUDA's driver. An error of the runtime's `cudaHostRegister` would be
+    raised again by torch's next kernel."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -38,7 +38,7 @@ class _Driver:
     def register(self, address: int, size: int) -> int:
         arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
         error = int(self._library.cuMemHostRegister_v2(*arguments))
-        if error in NO_CONTEXT:  # The first call of CUDA's runtime in a thread sets the thread's CUDA context.
+        if error in NO_CONTEXT:  # A call of CUDA's runtime sets the thread's CUDA context.
             torch.cuda.current_stream().synchronize()
             error = int(self._library.cuMemHostRegister_v2(*arguments))
         return error
@@ -73,8 +73,8 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 
 
 class PageLocked:
-    """Contiguous host tensors whose pages are locked until `close`, so that copies from and to a GPU are asynchronous.
-    If the system does not allow page locks, copies are slower, which is logged once."""
+    """`PageLocked` locks the pages of host tensors until `close`, so that copies from and to a GPU are asynchronous. If
+    the system does not allow page locks, copies are slower, which is logged once."""
 
     def __init__(self, tensors: Iterable[Tensor], module: Any):
         """`module` is the GPU's runtime module (see `system.devices.runtime`)."""
@@ -91,7 +91,7 @@ class PageLocked:
                 self._locked.append(address)
 
     def close(self) -> None:
-        """Unlock the pages, before the memory is freed."""
+        """Unlock the pages. Call `close` before the memory is freed."""
         while self._locked:
             self._locks.unregister(self._locked.pop())
 
@@ -104,5 +104,5 @@ def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, module: Any) -
     begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.
     tensor = memory[begin : begin + size].view(dtype).view(shape)
     locked = PageLocked([tensor], module)
-    weakref.finalize(tensor, locked.close).atexit = False  # At exit the process frees the memory.
+    weakref.finalize(tensor, locked.close).atexit = False  # The system frees the memory at exit.
     return tensor

@@ -1,4 +1,4 @@
-"""This module has the batch of transitions that is drawn from a replay."""
+"""This module defines a batch of transitions from a replay."""
 
 from dataclasses import dataclass
 

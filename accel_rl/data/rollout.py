@@ -16,8 +16,8 @@ from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 class RnnState:
     """An `RnnState` has the recurrent states of n environments over T steps.
 
-    `state` [n, Z] is the state before the first step. `first` [T, n] bool marks steps at which an episode begins, so
-    that the state is reset before the step. `act` advances `state` in place.
+    `state` [n, Z] is the recurrent state before the first step, which `act` advances in place. `first` [T, n] bool
+    marks steps at which an episode begins, before which the state is reset.
     """
 
     state: Tensor
@@ -29,18 +29,14 @@ class Rollout:
     """A `Rollout` has T steps of B environments, as tensors over shared memory.
 
     `frames` are [S - 1 + T + 1, B, *frame_shape]: the observation at t consists of rows t .. t + S - 1, as far as age
-    [t] reaches.
-    `final_frames` [T, B, *frame_shape] are the last frames of the old episodes where `ended` is true, and undefined
-    elsewhere.
-    `age` [T + 1, B] uint8 is the number of steps since the episode's first frame, saturating at `EnvSpec.oldest`;
-    frames from before the episode are read as zeros.
-    `action` is [T, B] int64, `reward` [T, B] float32 is not clipped, and `terminated`, `truncated`, `ended` and `valid`
-    are [T, B] bool (see `Step`).
-    `recorded` are values that the agent recorded while acting, each [T, B], such as value and log_prob.
-    `state` and `next_state` [B, Z] are a recurrent agent's state before step 0 and after step T - 1, or None for other
-    agents.
-    `host` has the same cells in host memory if the rollout is on a GPU, and is not saved.
-    `staging` makes asynchronous copies to the rollout's GPU, and is not saved.
+    [t] reaches. `final_frames` [T, B, *frame_shape] are the last frames of the old episodes where `ended` is true, and
+    undefined elsewhere. `age` [T + 1, B] uint8 is the number of steps since the episode's first frame, saturating at
+    `EnvSpec.oldest`; frames from before the episode are read as zeros. `action` is [T, B] int64, `reward` [T, B]
+    float32 is not clipped, and `terminated`, `truncated`, `ended` and `valid` are [T, B] bool (see `Step`). `recorded`
+    are values that the agent recorded while acting, each [T, B], such as value and log_prob. `state` and `next_state`
+    [B, Z] are a recurrent agent's state before step 0 and after step T - 1, or None for other agents. `host` has the
+    same cells in host memory if the rollout is on a GPU, and is not saved. `staging` copies tensors to the rollout's
+    GPU asynchronously, and is not saved.
     """
 
     frames: Tensor
@@ -79,8 +75,8 @@ class Rollout:
 
     @property
     def on_host(self) -> "Rollout":
-        """Return the rollout's cells in host memory, without values that the agent recorded. Reading the returned
-        arrays does not wait for a GPU."""
+        """Return the rollout's cells in host memory, without the agent's recorded values, and without waiting for a
+        GPU."""
         return self if self.host is None else self.host
 
     @property
@@ -89,7 +85,7 @@ class Rollout:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all cells are valid."""
+        """Return whether all steps of the rollout are valid."""
         return bool(self.on_host.valid.all())
 
     def valid_cells(self) -> Tensor:
@@ -128,12 +124,12 @@ class Rollout:
         return self.frame_stacks(t, T, b).gather()
 
     def frame_stacks(self, t: int, T: int = 1, b: slice = slice(None)) -> FrameStacks:
-        """Return the same observations as `observations`, without gathering their frames."""
+        """Return observations as `observations` does, but without copying their frames."""
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
-        """Return the recurrent state of the environments `b`, from step 0 over T steps (None means all steps), or at t
-        = T."""
+        """Return the recurrent state of the environments `b` at step t = 0, for T steps (None means all), or at t =
+        T."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None

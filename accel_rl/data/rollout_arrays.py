@@ -1,5 +1,4 @@
-"""The cells of a rollout are numpy arrays, into which the worker processes write. Worker processes import
-rollout_arrays, which does not import torch."""
+"""The cells of a rollout are numpy arrays, into which the worker processes write. This module does not import torch."""
 
 from dataclasses import dataclass, field, fields
 
@@ -23,9 +22,9 @@ class Step:
     float32 is not clipped. `terminated` [n] bool is true if the return ends, at a game over or at a lost life if the
     protocol counts lives. `truncated` [n] bool is true if the time limit stopped the episode, and the return bootstraps
     from the final frame. `ended` [n] bool is true if the episode has ended by game over or time limit, and a reset is
-    due. `valid` [n] bool is false if the environment waited for its reset and did not step. `info` [n, info_bytes]
-    uint8 has numbers of the episode (envs/episode_info.py), written only where `ended` is true; Atari games report
-    none.
+    due. `valid` [n] bool is false if the environment was not stepped, while it waited for its reset. `info` [n,
+    info_bytes] uint8 has numbers of the episode (envs/episode_info.py), written only where `ended` is true; Atari games
+    report none.
     """
 
     frame: np.ndarray
@@ -49,20 +48,20 @@ class Step:
         )  # fmt: skip
 
     def __getitem__(self, index: slice) -> "Step":
-        """Return a view of some of the environments."""
+        """Return a view of the step for some of the environments."""
         return Step(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """`TENSORS` lists the arrays that a `Rollout` has as tensors."""
-# Cells that were never written contain SENTINEL_ACTION and SENTINEL_REWARD, which tests detect.
+# values of cells that were never written, for tests
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
 
 
 def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
-    """Return the names, dtypes and shapes of a rollout's arrays. `frames` begins with the stack - 1 frames before the
-    first step."""
+    """Return the names, dtypes and shapes of a rollout's arrays. The array `frames` begins with the stack - 1 frames
+    before the first step."""
     fields: Layout = {
         "frames": (spec.frame_dtype, (spec.stack - 1 + T + 1, B, *spec.frame_shape)),
         "final_frames": (spec.frame_dtype, (T, B, *spec.frame_shape)),
@@ -102,7 +101,7 @@ class RolloutArrays:
 
     @classmethod
     def zeros(cls, spec: EnvSpec, T: int, B: int) -> "RolloutArrays":
-        """Allocate the arrays in private memory."""
+        """Allocate the arrays of a rollout in private memory."""
         return cls.of(private_arrays(rollout_layout(spec, T, B)), spec.stack)
 
     def fill_sentinels(self) -> None:
@@ -110,8 +109,8 @@ class RolloutArrays:
         self.reward.fill(SENTINEL_REWARD)
 
     def step(self, t: int, b: slice) -> Step:
-        """Return the cells that step t of some environments writes: the observation at t + 1, and the other arrays at
-        t."""
+        """Return the cells to which step t of environments `b` is written: the observation at t + 1, and other arrays
+        at t."""
         return Step(
             frame=self.frames[self.stack + t, b],
             age=self.age[t + 1, b],
@@ -125,7 +124,7 @@ class RolloutArrays:
         )
 
     def initial(self, b: slice, spec: EnvSpec) -> Step:
-        """Return the cells of the observation at t = 0, of which only frame and age are meaningful."""
+        """Return the cells of the rollout's first observation, of which only frame and age are meaningful."""
         step = Step.empty(b.stop - b.start, spec)
         step.frame, step.age = self.frames[self.stack - 1, b], self.age[0, b]
         return step

@@ -9,7 +9,7 @@ from torch import Tensor
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A `Segment` is a named set of tensors. Checkpoints that contain the same segment share one file. `load` returns
-    the tensors, from memory before the segment is saved, and from the verified file after a resume."""
+    the tensors from memory or, after a resume, from the verified file."""
 
     name: str
     load: Callable[[], dict[str, Tensor]]

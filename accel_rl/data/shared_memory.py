@@ -1,8 +1,8 @@
 """The arrays of this module are page-aligned, and private to one process or shared by several processes through an
 anonymous file.
 
-A memfd has no name in /dev/shm, so no file remains, however the processes end, and the size of /dev/shm is no limit.
-The system allocates a page when the page is first written, so an unused array occupies only address space.
+A memfd has no name in /dev/shm, so no file remains after a crash, and the size of /dev/shm is no limit. The system
+allocates a page when the page is first written, so an unused array occupies only address space.
 """
 
 import math
@@ -32,7 +32,7 @@ def _offsets(layout: Layout) -> tuple[dict[str, int], int]:
 def _anonymous_file(size: int) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("accel_rl", os.MFD_CLOEXEC)
-    else:  # macOS has no memfd, so a temporary file is created and unlinked.
+    else:  # macOS has no memfd, so an unlinked temporary file is used.
         fd, path = tempfile.mkstemp(prefix="accel_rl")
         os.unlink(path)
     os.ftruncate(fd, size)
@@ -40,7 +40,7 @@ def _anonymous_file(size: int) -> int:
 
 
 def _boot() -> str:
-    """Return the identity of this machine, since file numbers are not unique across machines."""
+    """Return an identity of this machine since its boot."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as f:
             return f.read().strip()
@@ -49,14 +49,13 @@ def _boot() -> str:
 
 
 def address(fd: int) -> str:
-    """Return the path by which other processes of this machine open an anonymous file while this process holds the file
-    open."""
+    """Return the path by which other local processes can open this process's anonymous file."""
     return f"/proc/{os.getpid()}/fd/{fd} {os.fstat(fd).st_ino} {_boot()}"
 
 
 def open_at(address: str) -> int:
-    """Open the file at an address, and return a descriptor. Raises RunError on another machine, or after the owner of
-    the file has exited."""
+    """Open another process's anonymous file by its address, and return a descriptor. Raises RunError on another
+    machine, or if the owner has exited."""
     path, inode, boot = address.split()
     if boot != _boot():
         raise RunError(f"the shared memory {path} is another machine's")
@@ -82,8 +81,8 @@ def _available_bytes() -> int | None:
 
 
 def private_arrays(layout: Layout) -> dict[str, np.ndarray]:
-    """Allocate zero-filled arrays that no other process sees. No page is shared with other memory, so that a GPU can
-    lock each page."""
+    """Allocate zero-filled arrays that no other process sees. The arrays begin on their own pages, so that a GPU can
+    lock them."""
     offsets, size = _offsets(layout)
     return _arrays(layout, offsets, mmap.mmap(-1, size))
 
@@ -120,7 +119,7 @@ class SharedArrays:
 
     @classmethod
     def over(cls, layout: Layout, fd: int) -> "SharedArrays":
-        """Create the arrays in an empty file that was opened before the layout was computed."""
+        """Create the arrays in an empty file that is already open."""
         os.ftruncate(fd, _offsets(layout)[1])
         return cls(layout, fd)
 

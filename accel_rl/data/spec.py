@@ -30,8 +30,8 @@ class EnvSpec:
 
     @property
     def oldest(self) -> int:
-        """Return the value at which `age` saturates. The saturation value is at least 1, so that only the first step of
-        an episode has age 0."""
+        """Return the value at which `age` saturates. The value is at least 1, because only an episode's first step has
+        age 0."""
         return max(self.stack - 1, 1)
 
     @property

@@ -1,4 +1,4 @@
-"""Staging copies data from the host to a GPU, and the host does not wait."""
+"""`Staging` copies data from the host to a GPU, without making the host wait."""
 
 import weakref
 from typing import Any
@@ -16,7 +16,7 @@ class _Slot:
 
     def __init__(self, size: int, module: Any):
         memory = torch.empty(size + PAGE, dtype=torch.uint8)
-        # The slot begins on a new page, because two slots on one page could not both be locked.
+        # Each slot has its own pages, because a page can be locked only once.
         begin = -memory.data_ptr() % PAGE
         self.memory = memory[begin : begin + size]
         self.event = module.Event()
@@ -30,9 +30,8 @@ class _Slot:
 class Staging:
     """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
-    The caller may change or free the host tensor immediately. A slot is reused after the copy from the slot is
-    complete. While all slots are in use, a new slot is allocated. The class is not thread-safe, and cannot be used
-    within a CUDA graph.
+    The caller may change or free the host tensor immediately. A slot is reused after its copy; while all slots are in
+    use, a new slot is allocated. The class is not thread-safe, and cannot be used within a CUDA graph.
     """
 
     def __init__(self, device: torch.device | str, module: Any = None):
@@ -40,7 +39,7 @@ class Staging:
         self.device = torch.device(device)
         self._module = module
         self._slots: list[_Slot] = []
-        # At interpreter exit the process frees the memory, and the CUDA runtime may already be unloaded.
+        # At exit, the CUDA runtime may already be unloaded.
         weakref.finalize(self, _close, self._slots).atexit = False
 
     def put(self, host: Tensor) -> Tensor:

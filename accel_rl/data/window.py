@@ -1,4 +1,4 @@
-"""A window contains the last N steps, over several shorter rollouts."""
+"""A window contains the last N steps of several shorter rollouts."""
 
 from collections import deque
 from typing import Any
@@ -14,7 +14,7 @@ _FLAGS = ("action", "reward", *_ON_HOST)
 
 
 class RolloutWindow:
-    """Stores copies of successive rollouts of T steps, and returns their last N steps as one rollout.
+    """A `RolloutWindow` stores copies of successive rollouts of T steps, and returns their last N steps as one rollout.
 
     Each copy has the observations of steps 0 to T - 1 of its rollout, because the observation after the last step is
     usually the first observation of the next rollout. Final frames are stored for the few cells in which a time limit
@@ -28,13 +28,13 @@ class RolloutWindow:
         self.T = T
         self.device = torch.device(device)
         self._pieces: deque[dict[str, Tensor]] = deque()
-        # The data after the last step are frames [1, B, ...], age [1, B] and the recurrent state.
+        # frames [1, B, ...], age [1, B] and recurrent state after the last step
         self._tail: dict[str, Any] = {}
         self._stack = 1
         self._staging: Staging | None = None
 
     def append(self, rollout: Rollout) -> None:
-        """Add a copy of a rollout, since the rollout's memory is reused."""
+        """Add a copy of a rollout to the window."""
         S = rollout.stack
         piece = {name: getattr(rollout, name).clone() for name in _FLAGS}
         piece |= {f"recorded/{k}": v.clone() for k, v in rollout.recorded.items()}
@@ -49,7 +49,7 @@ class RolloutWindow:
         if not self._pieces:
             piece["before"] = rollout.frames[: S - 1].clone()
         self._pieces.append(piece)
-        # An observation at the window's first step includes frames of S - 1 earlier rows.
+        # Stacks at the first step include S - 1 earlier frames.
         while (len(self._pieces) - 1) * self.T >= self.N + S - 1:
             self._pieces.popleft()
         self._stack = S
@@ -59,7 +59,7 @@ class RolloutWindow:
 
     @property
     def ready(self) -> bool:
-        """Return whether N steps have been added."""
+        """Return whether the window has N steps."""
         return len(self._pieces) * self.T >= self.N
 
     def rollout(self, b: slice) -> Rollout:
@@ -109,7 +109,7 @@ class RolloutWindow:
             return like.new_zeros(1).expand(self.N, hi - lo, *like.shape[2:])
         frames = like.new_zeros(self.N, hi - lo, *like.shape[2:])
         for k, p in enumerate(pieces):
-            for (t, e), frame in zip(p["cut"].T.tolist(), p["cut_frames"], strict=True):  # few
+            for (t, e), frame in zip(p["cut"].T.tolist(), p["cut_frames"], strict=True):  # Few episodes were cut.
                 if lo <= e < hi:
                     frames[k * self.T + t, e - lo] = frame
         return frames
@@ -128,8 +128,8 @@ class RolloutWindow:
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
-    """Mark steps without a return as invalid. If a worker died, the step before the lost steps has no successor, so
-    this step and all earlier steps of its episode have no return."""
+    """Mark steps without a return as invalid: if a worker process died, these are the earlier steps of the interrupted
+    episodes."""
     lost = torch.zeros_like(valid[0])
     valid = valid.clone()
     for t in range(valid.shape[0] - 2, -1, -1):

@@ -40,7 +40,7 @@ class DistributedConfig:
     """Maximum number of restarts from the checkpoint after a rank was killed (all-reduce). With async, a killed rank is
     always replaced, while the other ranks continue."""
     timeout_s: float = 120.0
-    """Seconds after which a rank that does not answer counts as hung."""
+    """Seconds after which a rank that does not answer is considered hung."""
 
     @property
     def is_async(self) -> bool:

@@ -1,4 +1,4 @@
-"""Returns the published numbers and settings of each paper, and scores in 49 games."""
+"""This module returns the published numbers and settings of each paper, and published scores in 49 games."""
 
 import json
 from functools import cache
@@ -12,13 +12,12 @@ from accel_rl.results.table import Table, number
 
 @cache
 def published_by(paper: str) -> dict[str, Any]:
-    """Read published.json of a paper's folder: its tables as printed, and the settings to which the tables belong."""
+    """Read a paper's published.json: its printed tables, and the settings of the tables' runs."""
     return dict(json.loads((files("accel_rl.papers") / paper / "published.json").read_text()))
 
 
 def wanted(paper: str, *names: str) -> dict[str, Any]:
-    """Merge the settings of a paper's rows, columns or tables. Each of the merged dicts is {setting: value, or list of
-    equivalent values}."""
+    """Merge the settings of a paper's rows, columns or tables, each {setting: value, or list of equivalent values}."""
     result = published_by(paper)["settings"]
     return {setting: value for name in names for setting, value in result[name].items()}
 

@@ -56,7 +56,7 @@ class ReplayConfig:
         raise ConfigError(f"--replay.size {self.size}: too small for {why}; at least {minimum}")
 
     def where(self, learner: str) -> str:
-        """Return the replay's device, or raise ConfigError if the device is missing."""
+        """Return the replay's device. Raises ConfigError if this machine lacks the device."""
         return learner if self.device == "auto" else hardware.available_device(self.device, "--replay.device")
 
     def bytes_each(self, spec: EnvSpec) -> float:
@@ -77,7 +77,7 @@ class ReplayConfig:
             )
 
     def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:
-        """Allocate the replay, or raise ConfigError if there is not enough memory."""
+        """Allocate the replay. Raises ConfigError if the memory is too small."""
         self.check_memory(spec, learner)
         try:
             ring = FrameRing(spec, B, self.size, returns, self.where(learner))

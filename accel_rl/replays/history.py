@@ -1,4 +1,4 @@
-"""A checkpoint of a replay's ring consists of segments of rows, and each checkpoint writes only new segments."""
+"""A checkpoint of a replay consists of segments of rows, of which each checkpoint writes only the new segments."""
 
 from typing import Any
 
@@ -9,21 +9,19 @@ from accel_rl.data.segment import Segment
 from accel_rl.kernels.ring_arrays import SAMPLEABLE
 from accel_rl.replays.ring import NONE, FrameRing
 
-SEGMENT_BYTES = (
-    32 * 2**20
-)  # Each checkpoint writes the incomplete segment again, which has half the size of a segment on average.
+SEGMENT_BYTES = 32 * 2**20  # Every checkpoint writes the incomplete segment again.
 _CELLS = ("frames", "age", "action", "reward", "flags")
-_KNOWN_TO_HOST = ("age", "flags")  # The ring itself copies `age` and `flags` to a GPU.
+_KNOWN_TO_HOST = ("age", "flags")  # The ring copies these arrays to a GPU itself.
 
 
 class History:
-    """Divides a ring's rows into segments of a fixed number of rows, counted from the first row of the run. A complete
-    segment never changes and is saved once. The rows after the last complete segment are saved with each checkpoint."""
+    """`History` divides a replay's rows into segments of a fixed number of rows. A complete segment is saved once, and
+    the rows after the last complete segment are saved with each checkpoint."""
 
     def __init__(self, ring: FrameRing):
         self.ring = ring
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
-        self._whole: list[tuple[int, int, Segment]] = []  # Each complete segment contains the rows [low, high).
+        self._whole: list[tuple[int, int, Segment]] = []  # (low, high, complete segment of the rows [low, high))
 
     def state_dict(self) -> dict[str, Any]:
         ring = self.ring
@@ -53,7 +51,7 @@ class History:
         at = (row[:, None] * ring.B + torch.arange(ring.B)).flatten()
         there = at.to(ring.device)
         tensors = {name: getattr(ring, name).index_select(0, there).cpu() for name in _CELLS}
-        # The bit SAMPLEABLE is recomputed when the state is loaded, because it depends on later steps.
+        # The bit SAMPLEABLE depends on later steps and is recomputed.
         tensors["flags"] &= ~SAMPLEABLE & 0xFF
         final = ring.host.final[at]
         tensors["ended"] = ended = (final >= 0).nonzero().squeeze(-1)
@@ -61,8 +59,8 @@ class History:
         return tensors
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the ring from a checkpoint. Raises ConfigError for a damaged segment, and ValueError if the ring's
-        shape differs."""
+        """Restore the replay's ring from a checkpoint. Raises ConfigError for a damaged segment, and ValueError if the
+        ring's shape differs."""
         ring, B = self.ring, self.ring.B
         ring.cursor = state["cursor"]
         ring.host.final.fill_(NONE)

@@ -1,4 +1,4 @@
-"""The host has a copy of each ring cell's state, so that the host's decisions never wait for a GPU."""
+"""The host has a copy of the state of each transition in the replay, so that it never waits for a GPU."""
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ class HostCells:
         self.refused = torch.zeros(L, dtype=torch.int64)
 
     def mark(self, low: int, high: int) -> None:
-        """Mark the cells of rows [low, high) that can be drawn. All n steps after the given rows must have been
+        """Mark the cells of rows [low, high) that can be drawn. The n steps after these rows must have been
         appended."""
         row = torch.arange(low, high)
         cells = row[:, None] * self.B + torch.arange(self.B)
@@ -35,7 +35,7 @@ class HostCells:
         for k in range(self.n):
             at, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
             flags = self.flags[at]
-            # If an episode begins although none has ended, a worker was replaced, and the next observation is unknown.
+            # An episode that begins although none has ended follows the replacement of a worker process.
             complete = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
             good &= ~goes_on | complete
             goes_on &= (flags & (TERMINATED | ENDED)) == 0

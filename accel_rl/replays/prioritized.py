@@ -36,7 +36,7 @@ class Prioritized:
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
-        # Captured draws and updates access `highest` and `_beta`, so both tensors may only be changed in place.
+        # CUDA graphs read `highest` and `_beta`, which are therefore changed in place.
         self.highest = torch.ones((), device=ring.device)  # New transitions have the largest priority^alpha so far.
         self._beta = torch.zeros((), dtype=torch.float64, device=ring.device)
         self.beta = beta
@@ -58,8 +58,8 @@ class Prioritized:
         return None
 
     def appended(self, before: tuple[int, int]) -> None:
-        """Set the priorities of newly appended rows. `before` are the rows [low, high) that were eligible before the
-        append."""
+        """Set the priorities of the appended rows. Before the append, the rows [low, high) in `before` were
+        eligible."""
         self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
@@ -88,16 +88,16 @@ class Prioritized:
 
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Set priorities |error| [N] of cells [N]; overwritten cells are skipped. If only some errors of the batch are
-        not finite, their transitions are never drawn again, because no update can learn from them."""
+        not finite, their transitions are never drawn again."""
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)
         self.highest.copy_(torch.maximum(self.highest, torch.where(there, weight, 0).max()))
-        # If no error of the batch is finite, the network may be at fault, so all priorities stay unchanged.
+        # If no error of the batch is finite, priorities do not change.
         self.tree.set(at, torch.where(there & finite.any(), weight, self.tree[at]))
 
     def anneal(self, progress: float) -> None:
-        """Set beta, where `progress` is the fraction of the run that is done."""
+        """Set the exponent beta, where `progress` is the completed fraction of the run."""
         self.beta = self._betas[0] + (self._betas[1] - self._betas[0]) * progress
 
     def state_dict(self) -> dict[str, Any]:

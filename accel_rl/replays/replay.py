@@ -16,7 +16,7 @@ from accel_rl.system.devices import Device
 
 
 class Selection(Protocol):
-    """Selects the cells of a batch: `Uniform` or `Prioritized`."""
+    """A `Selection` draws the transitions of a batch: `Uniform` or `Prioritized`."""
 
     communicator: Communicator
     generator: torch.Generator
@@ -33,9 +33,9 @@ class Selection(Protocol):
 
 
 class Replay:
-    """A replay can `append` rollouts, `sample` batches, and `update` the priorities with a batch's errors.
+    """A `Replay` can `append` rollouts, `sample` batches, and `update` the priorities with a batch's errors.
 
-    Several replays may share a ring, to which only its owner writes.
+    Several replays may share a ring, to which only one of them writes.
 
     If the ring and the batches are on the same GPU, no method waits for the GPU. `sample` and `update` can then be
     captured as a CUDA graph for a fixed number of transitions: register `generator` with the graph, and capture again
@@ -48,7 +48,7 @@ class Replay:
         """`device` is the device of the batches, by default the ring's device."""
         self.ring, self.selection = ring, selection
         here = ring.frames.device
-        # The tensor's device has an index, such as cuda:0.
+        # a device with its index, such as cuda:0
         self.device = here if device is None else torch.empty(0, device=device).device
         self._is_moving = self.device != here
         self._history = History(ring) if owner else None
@@ -62,7 +62,8 @@ class Replay:
 
     @property
     def key(self) -> Hashable:
-        """Return the state on which captured samples depend, which changes rarely and only at an `append`."""
+        """Return a key for captured draws, which become invalid when the key changes (rarely, and only at an
+        `append`)."""
         return self.ring.key, self.selection.key
 
     @property
@@ -71,12 +72,12 @@ class Replay:
         return self.selection.generator
 
     def join(self, communicator: Communicator) -> None:
-        """Make the replay one part of a replay that is divided among the ranks."""
+        """Make this replay one part of a replay that is divided among all ranks."""
         self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
-        """Append a rollout to the ring. A replay that does not own its ring only registers the rows that the owner has
-        appended."""
+        """Append a rollout to the ring. If the ring belongs to another replay, the appended rows are only
+        registered."""
         if self._history is not None:
             self.ring.append(rollout)
         self.selection.appended(self._seen)
@@ -90,13 +91,12 @@ class Replay:
         return self._moved(batch) if self._is_moving else batch
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """Set the priorities of a batch's cells from the batch's errors [N]. Waits for a GPU if the cells or the errors
-        are on the host."""
+        """Set the priorities of a batch's cells from the batch's errors [N]."""
         if self.selection.has_priorities:
             self.selection.update(batch.cell, error.to(self.ring.device))
 
     def anneal(self, progress: float) -> None:
-        """Advance the replay's schedules, where `progress` is the fraction of the run that is done."""
+        """Advance the replay's schedules, where `progress` is the completed fraction of the run."""
         self.selection.anneal(progress)
 
     def __len__(self) -> int:
@@ -113,11 +113,11 @@ class Replay:
         self.selection.load_state_dict(state["selection"])
 
     def _moved(self, batch: ReplayBatch) -> ReplayBatch:
-        """Copy a batch to the replay's device; the host waits only for a copy to the host."""
+        """Copy a batch to the replay's device."""
         fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__ if name != "cell"}
         if Device(self.ring.device).queues_work:
             queued = Device(self.device).queues_work
             moved = {name: x.to(self.device, non_blocking=queued) for name, x in fields.items()}
         else:
             moved = {name: self._staging.put(x) for name, x in fields.items()}
-        return ReplayBatch(**moved, cell=batch.cell)  # The batch's cells are read on the ring's device.
+        return ReplayBatch(**moved, cell=batch.cell)  # The ring's device needs the cells.

@@ -1,4 +1,4 @@
-"""The frame ring stores the last L steps of B simulators, and each frame once.
+"""The frame ring stores the last L steps of B simulators, with each frame stored once.
 
     row     ... |  t-3   t-2   t-1    t   t+1  | ...          stack of 4 at t: rows t-3 .. t, as far as age[t] reaches
     oldest |<-S-1->|<--------- eligible --------->|<- n ->| cursor: the next row to write; it replaces the oldest
@@ -30,8 +30,8 @@ NONE = -1
 
 
 class FinalFrames:
-    """`FinalFrames` is a pool of final frames in numbered slots, which grows if all slots are in use. The host assigns
-    the slots of final frames."""
+    """`FinalFrames` is a pool of the last frames of episodes, in numbered slots, which grows if all slots are in
+    use."""
 
     def __init__(self, spec: EnvSpec, slots: int, staging: Staging):
         """`staging` copies frames to the device that stores the pool."""
@@ -41,7 +41,7 @@ class FinalFrames:
         self._free = list(range(len(self.frames) - 1, -1, -1))
 
     def put(self, frames: Tensor) -> Tensor:
-        """Store frames [n, ...], from any device, and return their slots [n] int32 on the host."""
+        """Store the last frames [n, ...] of episodes, from any device, and return their slots [n] int32 on the host."""
         while len(self._free) < len(frames):
             self._grow()
         slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int64)
@@ -50,7 +50,7 @@ class FinalFrames:
         return slots.to(torch.int32)
 
     def drop(self, slots: Tensor) -> None:
-        """Free slots [n], given on the host; entries NONE are ignored."""
+        """Free the slots [n] of final frames. Entries NONE are ignored."""
         self._free += slots[slots >= 0].tolist()
 
     def clear(self) -> None:
@@ -76,7 +76,7 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # A Linux kernel without huge pages uses ordinary pages.
+        with contextlib.suppress(OSError):  # without huge pages: ordinary pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()
 
@@ -99,12 +99,10 @@ class FrameRing:
 
     A cell of the ring stores the newest frame of the observation before the step, the frame's age, the action, the
     unclipped reward and the step's flags. A cell takes one frame and 11 bytes, or 12 bytes with more than 256 actions.
-    The ring allocates all memory at the start.
+    All memory is allocated at the start.
 
-    No operation on a GPU makes the host wait, because the host decides from its own copy of the cells' state, `host`.
-    Draws and batches can be captured as a CUDA graph, because their values are in tensors at fixed addresses (`first`,
-    `eligible_cells`, `drawable`, `newest`, `flags` ...). `key` is the remaining state on which draws and batches
-    depend.
+    On a GPU, the host never waits, because it has its own copy of the cells' state, `host`. Draws can be captured as a
+    CUDA graph, because all values are in tensors at fixed addresses, except those in `key`.
     """
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
@@ -127,8 +125,8 @@ class FrameRing:
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
-        self.refused = 0  # Some eligible cells cannot be drawn, because one of their n steps is missing.
-        # Int64 tensors [] on the ring's device describe which cells of the ring can be drawn.
+        self.refused = 0  # number of cells with a missing step
+        # Int64 tensors [] on the ring's device, for captured draws
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
@@ -142,7 +140,7 @@ class FrameRing:
 
     @property
     def eligible(self) -> tuple[int, int]:
-        """Return the rows [low, high) with complete stacks and transitions."""
+        """Return the rows [low, high) of the ring with complete stacks and transitions."""
         low = self.oldest + self.spec.stack - 1
         return low, max(low, self.cursor - self.returns.n)
 
@@ -153,7 +151,7 @@ class FrameRing:
 
     @property
     def key(self) -> Hashable:
-        """Return the state, other than tensors at fixed addresses, on which a captured batch depends."""
+        """Return a key for captured batches, which become invalid when the key changes."""
         return len(self.finals.frames)
 
     def at(self, cell: Tensor) -> Tensor:
@@ -171,14 +169,13 @@ class FrameRing:
         return inside & ((self.flags[self.at(cell)] & SAMPLEABLE) > 0)
 
     def nth(self, k: Tensor) -> Tensor:
-        """Return the k-th cells that can be drawn, where k [N] int64 is in [0, len). A captured call of `nth` is
-        invalid when `refused` becomes 0 or nonzero."""
+        """Return the k-th cells that can be drawn, where k [N] int64 is in [0, len)."""
         if not self.refused:
             return self.first + k
         row = torch.searchsorted(self._before, k, right=True) - 1
         start = self.first + row * self.B
         flags = self.flags[self.at(start[:, None] + torch.arange(self.B, device=self.device))]
-        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # Cells that can be drawn are numbered from 1 in each row.
+        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # number of each drawable cell in its row, from 1
         return start + (number <= (k - self._before[row])[:, None]).sum(1)
 
     @property
@@ -195,7 +192,7 @@ class FrameRing:
         host = self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
-        known = rollout.on_host  # The host can read the arrays of `known` without waiting for a GPU.
+        known = rollout.on_host  # These arrays are in host memory.
         source = rollout if Device(self.device).queues_work else known
         terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
         flags = terminated * TERMINATED + ended * ENDED + valid * VALID

@@ -21,8 +21,7 @@ class SumTree:
     """A `SumTree` has n weights >= 0, which are initially 0. Weights are float32, and sums are float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
-        """`fanout` is the number of entries that are summed into one entry; 0 selects the fastest number for the
-        device."""
+        """Each entry of the tree sums `fanout` entries; 0 selects the fastest fan-out for the device."""
         self.n = n
         self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else HOST_FANOUT)
         self.levels: list[Tensor] = []
@@ -65,8 +64,8 @@ class SumTree:
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
             sums = weight.cumsum(-1)
-            # The search selects the first child whose sum exceeds the mass.
-            # If rounding leads past the last child, the search selects the last child with a weight.
+            # The search descends to the first child whose sum exceeds the mass, or after rounding errors to the last
+            # child with a weight.
             order = torch.where(sums > mass[:, None], self.fanout + self._from_last, -self._from_last)
             child = torch.where(weight > 0, order, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)
@@ -75,7 +74,7 @@ class SumTree:
         return node
 
     def load(self, levels: list[Tensor]) -> None:
-        """Load the levels of a tree of the same size, whose fan-out may differ."""
+        """Load the levels of another sum tree with the same number of weights."""
         if [len(level) for level in levels] == [len(level) for level in self.levels]:
             for level, saved in zip(self.levels, levels, strict=True):
                 level.copy_(saved)

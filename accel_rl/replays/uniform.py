@@ -13,8 +13,8 @@ from accel_rl.system.devices import Device
 
 
 class Uniform:
-    """Draws cells of the ring uniformly. Within a batch, cells are drawn with replacement (Mnih et al. 2015) or
-    without."""
+    """`Uniform` draws transitions of the replay uniformly. Within a batch, cells are drawn with replacement (Mnih et
+    al. 2015) or without."""
 
     has_priorities = False
 
@@ -22,12 +22,12 @@ class Uniform:
         self.ring, self.replacement = ring, replacement
         self.communicator: Communicator = SINGLE_PROCESS
         self.generator = torch.Generator(ring.device).manual_seed(seed)
-        self._largest = 0  # The largest batch so far had `_largest` transitions.
+        self._largest = 0  # size of the largest batch so far
 
     @property
     def key(self) -> Hashable:
-        """Return the state, other than tensors at fixed addresses, on which a captured draw depends."""
-        # If `few`, the size of a batch depends on the number of transitions in the replay.
+        """Return a key for captured draws, which become invalid when the key changes."""
+        # A small replay gives smaller batches.
         few = not self.replacement and len(self.ring) < self._largest
         return self.ring.refused > 0, len(self.ring) if few else None
 
@@ -56,8 +56,7 @@ class Uniform:
         return ring.nth((uniform * ring.drawable).long())
 
     def _top(self, N: int) -> Tensor:
-        """Draw without replacement on a GPU: each cell gets a random key, and the cells with the largest keys are
-        drawn."""
+        """Draw without replacement on a GPU: the cells with the largest random keys are drawn."""
         ring = self.ring
         k = torch.arange(ring.L * ring.B, device=ring.device)
         keys = torch.rand(len(k), dtype=torch.float64, generator=self.generator, device=ring.device)
@@ -66,7 +65,7 @@ class Uniform:
 
     def _without(self, N: int) -> Tensor:
         ring = self.ring
-        if len(ring) < 2 * N:  # The batch is a large share of all cells, so all cells are shuffled.
+        if len(ring) < 2 * N:  # For large batches, all cells are shuffled.
             return ring.nth(torch.randperm(len(ring), generator=self.generator)[:N])
         cells = self._with(N)
         while True:

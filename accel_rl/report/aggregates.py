@@ -1,4 +1,5 @@
-"""Aggregates over games with bootstrap intervals, and performance profiles (Agarwal et al. 2021, arXiv:2108.13264)."""
+"""This module aggregates scores over games, with bootstrap intervals, and draws performance profiles (Agarwal et al.
+2021, arXiv:2108.13264)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ SIZE = 95  # Bootstrap intervals cover 95 percent.
 
 @dataclass(frozen=True)
 class Interval:
-    """`Interval` has an estimate and its 95 % bootstrap interval over seeds, stratified by game. The bounds of the
-    interval are NaN for one seed."""
+    """`Interval` has an estimate and its 95 % bootstrap interval over seeds, stratified by game. With one seed, the
+    bounds are NaN."""
 
     value: float
     low: float
@@ -27,7 +28,7 @@ class Interval:
 
 def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], np.ndarray]:
     """Return (games, human-normalised scores as shares [seeds, games]) of one setting. The games are those with
-    published scores and at least one score. The number of seeds is the largest number that every game has."""
+    published scores and at least one score. Each game has the same number of seeds, the largest possible."""
     usable = {
         game: [percent(game, r.score(which)) / 100 for r in runs if not np.isnan(r.score(which))]
         for game, runs in games.items()
@@ -40,9 +41,9 @@ def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], n
 
 @dataclass(frozen=True)
 class Summary:
-    """A `Summary` has the aggregates of one setting over its games. `median` is over games, of the mean over seeds.
-    `iqm` is the interquartile mean over all runs. `share` [TAUS] is the share of runs above each of TAUS, with its
-    interval."""
+    """A `Summary` has the aggregates of one setting over its games. `median` is the median over games of the mean
+    over seeds, and `iqm` the interquartile mean over all runs. `share` [TAUS] is the share of runs above each score
+    in TAUS."""
 
     median: Interval
     iqm: Interval
@@ -101,8 +102,7 @@ Matrices = Mapping[str, tuple[list[str], np.ndarray]]
 
 
 def normalised(settings: BySetting, which: str) -> Matrices:
-    """Return {label: (games, human-normalised scores [seeds, games])} of each setting and of the papers. The papers'
-    scores are over all games of the settings."""
+    """Return {label: (games, human-normalised scores [seeds, games])} of each setting and of the papers."""
     matrices: dict[str, tuple[list[str], np.ndarray]] = {}
     for setting, result in settings.items():
         games, scores = matrix(result, which)
@@ -140,7 +140,7 @@ def profiles_table(found: Mapping[str, Summary]) -> Table:
 
 
 def improvements_table(matrices: Matrices, settings: Sequence[str]) -> Table:
-    """Build a row for each pair of settings with scores in the same games."""
+    """Build a table with the probability of improvement for each pair of settings with scores in the same games."""
     rows = []
     for i, first in enumerate(settings):
         for second in settings[i + 1 :]:
@@ -178,7 +178,7 @@ def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> byt
 def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Draw performance profiles, the share of runs above a human-normalised score, as a PNG."""
     columns = 2 if max(map(len, found), default=0) > 30 else 3
-    # The height is in inches, and a line of the legend has 0.19 inches.
+    # inches; a line of the legend has 0.19 inches
     height = 4.0 + 0.19 * -(-len(found) // columns)
     figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]
     greys = iter(("--", ":", "-."))

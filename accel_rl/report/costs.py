@@ -13,7 +13,7 @@ COLUMNS = ["setting", "game", "runs", "env steps", "hours", "machine", "cores", 
 
 
 def costs_table(settings: BySetting, price: float) -> Table:
-    """Build a row for each setting and game. `price` is that of a core-hour, 0 if it is not given."""
+    """Build the table of costs, with a row for each setting and game. `price` is the price of a core-hour, or 0."""
     rows = []
     for setting, games in settings.items():
         for game, runs in sorted(games.items()):

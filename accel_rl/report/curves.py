@@ -18,8 +18,8 @@ Over = Literal["env steps", "minutes"]
 
 @dataclass(frozen=True)
 class Band:
-    """A learning curve has env steps, minutes (NaN without a clock), and mean, minimum and maximum over `seeds` runs.
-    The arrays of a learning curve have at most POINTS points. `what` is the kind of score, training or evaluation."""
+    """A `Band` is a learning curve: arrays of env steps, minutes (or NaN), and mean, minimum and maximum score over
+    `seeds` runs. `what` is the kind of score, training or evaluation."""
 
     steps: np.ndarray
     minutes: np.ndarray
@@ -31,7 +31,7 @@ class Band:
 
 
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
-    """Compute the learning curve of a column of each run, over the range common to all runs that have values. Returns
+    """Compute the learning curve of a column of metrics.csv over several runs, in the range common to all runs. Returns
     None if no run has values or the runs' ranges do not overlap."""
     there = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
     if not there:

@@ -17,17 +17,17 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
 SHARE = 0.75
-"""A setting is not inferior if its mean score is at least 0.75 of the published score."""
+"""A setting counts as not inferior if its mean score is at least this share of the published score."""
 TOLERANCE = 0.01
-"""A run of 9.9 M env steps counts as one of 10 M, because rollouts do not divide every length."""
+"""A run of 9.9 M env steps may be compared with a score at 10 M env steps."""
 QUANTILES = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
-"""`QUANTILES` has the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. More degrees of
-freedom use the last quantile."""
+"""`QUANTILES` has the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. The last quantile is
+also used for more degrees of freedom."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A `Comparison` has the runs of one setting in one game, and one published score."""
+    """A `Comparison` compares the runs of one setting in one game with one published score."""
 
     game: str
     setting: str
@@ -42,13 +42,14 @@ class Comparison:
 
     @property
     def scores(self) -> list[float]:
-        """Return the training scores at the published env steps, or the latest scores if no run has arrived there."""
+        """Return the training scores at the published env steps, or the latest scores if no run has so many env
+        steps."""
         runs = self.arrived or [r for r in self.runs if r.online[0].size]
         return [float(np.interp(self.published.env_steps, *r.online)) for r in runs]
 
     @property
     def evaluations(self) -> list[float]:
-        """Return the last evaluation of each run until the published env steps."""
+        """Return the score of each run's last evaluation up to the published env steps."""
         most = (1 + TOLERANCE) * self.published.env_steps
         results = []
         for run in self.arrived or self.runs:
@@ -99,7 +100,7 @@ def mean_bounds(scores: Sequence[float]) -> tuple[float, float]:
 
 
 def comparisons(settings: BySetting) -> Iterator[Comparison]:
-    """Yield the comparisons, ordered by game, setting and source."""
+    """Yield the comparisons with published scores, ordered by game, setting and source."""
     for game in sorted({game for games in settings.values() for game in games}):
         for setting, games in settings.items():
             runs = games.get(game, ())
@@ -124,7 +125,7 @@ def equal_steps_table(compared: Sequence[Comparison]) -> Table:
 
 
 def equal_steps_sections(settings: BySetting) -> list[Section]:
-    """Build the section of runs with published scores of libraries, or none if no run has one."""
+    """Build the report's section of comparisons with published scores of libraries, if there are any."""
     compared = list(comparisons(settings))
     if not compared:
         return []

@@ -1,5 +1,4 @@
-"""Draws scores and norms of the parameters, gradients and steps of the first layers, as Figure 9 of Stooke & Abbeel
-2018."""
+"""This module draws scores and the norms of parameters, gradients and steps, as in Figure 9 of Stooke & Abbeel 2018."""
 
 from collections.abc import Mapping, Sequence
 
@@ -38,7 +37,7 @@ def has_norms(run: Run) -> bool:
 
 
 def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, dict[str, Band]]:
-    """Compute {learner: {title: band}} of runs that differ only by seed; quantities without values are omitted."""
+    """Compute the curves {learner: {title: band}} of runs that differ only by seed."""
     result: dict[str, dict[str, Band]] = {}
     for prefix, learner in learners(runs[0]).items():
         values = [(r, r.columns([prefix + c for c in columns.values()])) for r in runs]
@@ -50,8 +49,8 @@ def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, 
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Return {setting: optimizer, batch size and learning rate}, the labels of Figure 9. If short labels are not
-    unique, the settings keep their own names."""
+    """Return {setting: optimizer, batch size and learning rate}, the labels of Figure 9. If these labels are not
+    unique, return the settings' own names."""
     names = {r.setting: _optimizer(r) for r in runs}
     return names if len(set(names.values())) == len(names) else {setting: setting for setting in names}
 

@@ -40,7 +40,7 @@ class Section:
 
 
 def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str]) -> str:
-    """Render the HTML page of a report. `notes` concern all runs and are shown at the top of the page."""
+    """Render the HTML page of a report. The `notes` are shown at the top of the page."""
     games = {r.game for r in runs}
     numbers = ((len(runs), "run"), (len({r.setting for r in runs}), "setting"), (len(games), "game"))
     title = ", ".join(counted(n, thing) for n, thing in numbers)
@@ -83,6 +83,5 @@ def _table(table: Table) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    """Return whether a cell is empty, a dash, or a number, also with a deviation, such as 3069 (1093) or 25.08 +-
-    0.52."""
+    """Return whether a table's cell is empty, a dash or a number, such as 3069 (1093) or 25.08 +- 0.52."""
     return cell in ("", "-") or re.fullmatch(NUMBER, cell) is not None

@@ -1,4 +1,4 @@
-"""Panels of learning curves are one per game, or rows of panels as in the papers' figures."""
+"""This module draws panels of learning curves, one per game, or in rows as in the papers' figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Panel:
-    """A `Panel` shows a curve for each of `lines`. The published scores of `game` are drawn as horizontal lines if they
-    are within the range of the curves. `quantity` is the label of the y axis."""
+    """A `Panel` shows a curve for each of `lines`. Published scores of `game` are drawn as horizontal lines. `quantity`
+    is the label of the y axis."""
 
     title: str
     lines: Mapping[str, Band]
@@ -60,7 +60,7 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
     for axis, panel in zip(axes.flat, panels, strict=False):
         lines |= _draw(axis, panel, colour)
     longest = max((len(name) for name in lines), default=1)
-    # The factors convert the length of a name to inches.
+    # width of a name in inches
     fitting = max(1, min(4, int(4.2 * columns / (0.5 + 0.075 * longest))))
     figure.legend(
         list(lines.values()), list(lines), loc="outside lower center", ncols=min(fitting, len(lines)), fontsize=8
@@ -160,8 +160,7 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 def grouped(settings: BySetting) -> dict[str, BySetting]:
     """Group settings as {family: settings}, where each family is a row of the figure, or {"": settings} for a single
-    group. Runs of Figures 3 and 4 have rows. Runs of no figure have rows if the runs have several families with several
-    settings each."""
+    group. Runs of Figures 3 and 4 have rows; other runs have rows if several families have several settings each."""
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
     for setting, games in settings.items():

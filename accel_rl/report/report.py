@@ -46,22 +46,22 @@ class ReportOptions:
     out: str = "report"
     """Folder in which index.html and the CSV files are written."""
     score: Literal["final", "best", "online"] = "final"
-    """Tables show the final, best or online score of each run. `final` is the run's last evaluation, and `best` its
-    best evaluation (Daley & Amato). `final` and `best` omit evaluations of few episodes. `online` is the last training
-    score. Runs without evaluations have their training scores."""
+    """Score of each run in the tables. With `final`, the score is that of the run's last evaluation, and with `best` of
+    its best evaluation (Daley & Amato), without evaluations of few episodes. With `online`, or for runs without
+    evaluations, the score is the last training score."""
     curve: Literal["auto", "online", "evaluation"] = "auto"
-    """Learning curves show training scores or evaluations. `auto` means training scores for policy gradients (Stooke &
-    Abbeel). For other algorithms `auto` means evaluations if every run has at least three, and otherwise training
-    scores."""
+    """Scores in learning curves: training scores (online) or evaluations. With `auto`, policy gradients have training
+    scores (Stooke & Abbeel), and other algorithms have evaluations if every run has at least three."""
     reps: Count = 2_000
     """Number of bootstrap samples of an interval."""
     core_hour_price: float = 0.0
-    """Price of a core for an hour, in any currency, from which the price of 200 M frames is computed. 0 means no
-    prices."""
+    """Price of a core for an hour, in any currency, from which the report computes the price of 200 M frames. With 0,
+    no prices are reported."""
 
 
 def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
-    """Write index.html and its tables as CSV, and return the files. `runs` are the runs that `distinct` returns."""
+    """Write index.html and its tables as CSV, and return the files. `runs` are the results of the function
+    `distinct`."""
     settings = by_setting(runs)
     learners = [r for r in runs if not run_settings.samples_only(r.settings)]
     learnt = by_setting(learners)
@@ -104,7 +104,7 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
 
 
 def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
-    """Return notes about the runs, shown before the numbers."""
+    """Return notes about the runs, for the top of the report."""
     result = _some([f"{r.setting} in {r.game}: {r.repeated}" for r in runs if r.repeated])
     result += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished])
     result += _some([f"{r.name}: {text}" for r in runs if (text := _short_evaluations(r))])
@@ -124,7 +124,7 @@ def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
 
 
 def _short_evaluations(run: Run) -> str:
-    """Return a note on evaluations of few episodes, which give no score, or "" if the run has none."""
+    """Return a note on a run's evaluations of few episodes, which are not used as scores, or ""."""
     if not (n := int(run.short.sum())):
         return ""
     fewest = int(run.episodes[1].min())
@@ -138,11 +138,11 @@ def _some(lines: list[str]) -> list[str]:
 
 MEAN = "mean over seeds, band from minimum to maximum"
 CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
-SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # All other figures show learning curves.
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # Other figures show learning curves.
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]
-"""Sections of the page, and tables that are written as CSV but not shown."""
+"""`Shown` has sections of the report's page, and tables that are only written as CSV."""
 
 
 def learning_curves(settings: BySetting, curve: str) -> Shown:

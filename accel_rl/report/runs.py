@@ -18,9 +18,9 @@ from accel_rl.results.run_settings import flat
 from accel_rl.results.trained_run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
-# The file model.json marks an exported model, whose folder also has its run's config.json and metrics.csv.
+# The folder of an exported model, which is not a run, has this file.
 MODEL = "model.json"
-DEPTH = 2  # Runs are searched in `DEPTH` nested folders: a sweep has one level, and a folder of sweeps has two.
+DEPTH = 2  # A folder of sweeps has runs in two levels of subfolders.
 APART = (
     "seed",
     "run_dir",
@@ -36,8 +36,8 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """Return the run folders in order: the given folders themselves, or the folders inside. Exported models are not
-    runs. Raises ConfigError if a folder contains no run."""
+    """Return the run folders among the given folders and the folders inside, in order. Raises ConfigError if a folder
+    contains no run."""
     result: dict[Path, None] = {}
     for folder in folders:
         configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
@@ -51,8 +51,7 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs in the given folders. Raises ConfigError for a damaged file. A run without rows of metrics has no
-    scores."""
+    """Read the runs in the given folders. Raises ConfigError for a damaged file."""
     runs = [_read(p) for p in find_runs(folders)]
     labels = _labels(runs)
     for run, label in zip(runs, labels, strict=True):
@@ -99,7 +98,7 @@ def _read(path: Path) -> Run:
 
 
 def _last(column: Column) -> float:
-    """Return the last value of a column, or NaN if it has none."""
+    """Return the last value of a column of metrics, or NaN if the column has no value."""
     return float(column[1][-1]) if column[1].size else math.nan
 
 
@@ -113,8 +112,7 @@ def _experiment(folder: Path) -> str:
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """Label each run by its name in the papers' figures, or its algorithm, and the settings in which runs of the same
-    name differ."""
+    """Label each run by its name in the papers' figures or its algorithm, and by the settings that distinguish it."""
     names = [daley_name(r.settings) or run_settings.name(r.settings) or r.algorithm for r in runs]
     differing: dict[str, list[str]] = {}
     for name in set(names):
@@ -128,13 +126,13 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _short(key: str) -> str:
-    """Shorten a setting's name to its last word if the word is clear; `steps` for evaluation.steps would mislead."""
+    """Shorten a setting's name to its last word if that is clear (not for evaluation.steps)."""
     group, _, name = key.rpartition(".")
     return name if group in ("", "algo", "sampler", "env", "distributed") else key
 
 
 def _named(value: Any) -> str:
-    """Format a setting's value; a search's learning rate has 17 digits."""
+    """Format a setting's value with few digits."""
     return f"{value:.4g}" if isinstance(value, float) and len(str(value)) > 8 else str(value)
 
 

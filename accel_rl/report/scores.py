@@ -1,4 +1,4 @@
-"""The table of scores has each game and setting, next to published scores."""
+"""This module builds the table of scores by game and setting, next to published scores."""
 
 import math
 import statistics as stats

@@ -1,4 +1,4 @@
-"""The trials of searches are shown as a table, and as their scores by each setting."""
+"""This module shows the trials of hyperparameter searches as a table and as plots."""
 
 import csv
 from collections.abc import Sequence
@@ -14,8 +14,7 @@ COLUMNS = 3
 
 @dataclass(frozen=True)
 class Search:
-    """`Search` has the ended trials of a search, from its trials.csv, in the order of their scores. Trials without a
-    score come last."""
+    """`Search` has the ended trials of a search, from its trials.csv, in the order of their scores."""
 
     name: str
     settings: Sequence[str]

@@ -20,16 +20,15 @@ from accel_rl.sweeps.grid import Level, levels
 THREADS = (1, 2, 4, 8)
 VARIANTS = ("standard", "concurrent", "synchronized", "both")
 FILL = 50_000
-"""FILL env steps of random play fill the replay before Algorithm 1 counts its first step (Table 5: N)."""
+"""Number of env steps of random play that fill the replay before training (Table 5: N)."""
 FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standard", "concurrent")]
-"""`FOURTEEN` lists the 14 variants of Daley & Amato 2021. A single thread has no synchronized variants, because it has
-nothing to synchronize (Table 1)."""
+"""`FOURTEEN` lists the 14 variants of Daley & Amato 2021. A single thread has no synchronized variants (Table 1)."""
 
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """The DQN of Table 5 and section 5.2 at full size has 50 M env steps after the random start, and 30 evaluation
-    episodes every 250,000 env steps. Network, frames and epsilon are those of Mnih et al. 2015, as in the paper.
-    Episodes do not start with random actions, unlike in Stooke & Abbeel 2018."""
+    """Return the DQN of Daley & Amato 2021 (Table 5, section 5.2): 50 M env steps after the random start, and 30
+    evaluation episodes every 250,000 env steps. Network, frames and epsilon are those of Mnih et al. 2015. Unlike in
+    Stooke & Abbeel 2018, episodes do not start with random actions."""
     if threads < 1 or variant not in VARIANTS:
         raise ValueError(f"threads={threads}, variant={variant!r}: at least 1, and one of {', '.join(VARIANTS)}")
     base = default_config("dqn")
@@ -38,12 +37,12 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         default,
         replay=replace(default.replay, size=1_000_000, start=FILL),  # Table 5
         batch_size=32,  # Table 5
-        intensity=32 / 4,  # In table 5 an update follows every F = 4 steps.
+        intensity=32 / 4,  # In table 5, an update follows every F = 4 steps.
         gamma=0.99,  # Table 5
         target_interval=10_000,  # Table 5: C
         learning_rate=2.5e-4,  # appendix B
         optimizer="rmsprop-centered",  # appendix B
-        rmsprop_alpha=0.95,  # Appendix B has the value 0.95 for both moments.
+        rmsprop_alpha=0.95,  # Appendix B: 0.95 for both moments
         optimizer_eps=0.01,  # appendix B
         network="nature",
         epsilon=1.0,  # In Mnih et al. 2015 epsilon falls to 0.1 within a million steps.
@@ -72,11 +71,11 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
 
 @levels(
     Level({"threads": [n for n, _ in FOURTEEN], "variant": [v for _, v in FOURTEEN]}),
-    seeds=(0, 1, 2, 3, 4),  # Section 5.1 has five trials.
+    seeds=(0, 1, 2, 3, 4),  # section 5.1: five trials
 )
 def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
     """The speed test of Tables 1 to 3 (section 5.1) plays Pong for a million env steps after the random start, with a
-    constant epsilon of 0.1. 50 M env steps take 50 times the hours of one speed test."""
+    constant epsilon of 0.1. The hours of 50 M env steps are 50 times those of a speed test."""
     config = dqn("pong", threads, variant, seed)
     algo: Any = config.algo
     return replace(
@@ -88,7 +87,7 @@ def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainC
     )
 
 
-@levels({"game": ATARI_49}, seeds=(0,))  # Section 5.2 has a single trial.
+@levels({"game": ATARI_49}, seeds=(0,))  # section 5.2: one trial
 def suite(game: str = "pong", seed: int = 0) -> TrainConfig:
     """Table 4 runs the fastest variant in the 49 games. A game's score is its best evaluation."""
     return dqn(game, 8, "both", seed)

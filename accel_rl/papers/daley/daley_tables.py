@@ -16,14 +16,14 @@ from accel_rl.results.trained_run import BySetting, Run
 MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015.
 TITLE = "Daley & Amato 2021, table {}"
 BASE = ("1", "standard")  # Tables 2 and 3 are relative to the cell of the standard variant with one thread.
-HUMAN_LEVEL = 75  # A game is at human level above 75 % between random and human (section 5.2).
+HUMAN_LEVEL = 75  # A game is at human level above 75 % of the way from random to human (section 5.2).
 Hours = Mapping[tuple[str, str], list[float]]  # Maps (threads, variant) to the hours of the runs in a table's cell.
 
 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
     """Build tables 1 to 3: hours for 50 M env steps by threads and variant, the same in percent, and the speed-up.
-    Tables 2 and 3 are relative to the standard variant with one thread, and need a run of that variant. Runs with
-    evaluations are used only if no runs without evaluations exist, because the paper's runs have none."""
+    Tables 2 and 3 are relative to the standard variant with one thread. Runs without evaluations, like the paper's, are
+    preferred."""
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
     cells: dict[tuple[str, str], list[Run]] = {}
@@ -59,7 +59,7 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def hours_counted(run: Run) -> float:
-    """Return the hours for 50 M env steps, without the random steps that fill the replay (Algorithm 1)."""
+    """Return a run's hours for 50 M env steps, without the random steps that fill the replay (Algorithm 1)."""
     return run.hours_past(float(run.settings.get("algo.replay.start", 0)))
 
 
@@ -95,8 +95,8 @@ def _speed_table(
 
 
 def suite_tables(settings: BySetting) -> list[tuple[Table, Table]]:
-    """Build table 4, with the counts below it, for each DQN setting evaluated in some of the 49 games. Only runs with
-    the protocol of Mnih et al. 2015 count."""
+    """Build table 4 of Daley & Amato, with the counts below it, for each DQN setting that was evaluated by the protocol
+    of Mnih et al. 2015."""
     result: list[tuple[Table, Table]] = []
     for setting, games in settings.items():
         played = {g: same for g in ATARI_49 if (same := [r for r in games.get(g, ()) if _is_of_suite(r)])}
@@ -112,7 +112,7 @@ def _is_of_suite(run: Run) -> bool:
 
 def best(runs: Sequence[Run]) -> tuple[float, float, int]:
     """Return (mean, standard deviation, number of episodes) of the best evaluations of the given runs. The mean is over
-    runs, and the deviation over all episodes of the best evaluations; the deviation is NaN if none was recorded."""
+    runs, and the standard deviation over all episodes of the best evaluations."""
     means = []
     variances = []
     episodes = 0
@@ -191,7 +191,7 @@ def daley_cell(settings: Settings) -> tuple[str, str] | None:
     theirs = is_daleys_dqn(settings) and threads in printed["threads"]
     if not theirs or not (per_worker or settings.get("sampler.groups") == 1):
         return None
-    alone = None in printed["threads"][threads]  # A single environment has nothing to synchronize.
+    alone = None in printed["threads"][threads]  # One thread has no synchronized variants.
     column = (settings.get("schedule") == "concurrent") + 2 * (not per_worker and not alone)
     return threads, printed["columns"][column]
 
@@ -210,8 +210,8 @@ def daley_score_differences(settings: Settings) -> list[str]:
 
 
 def daley_name(settings: Settings) -> str:
-    """Return the name of a run that measures a cell with the paper's settings, such as DQN-8threads-both, or "" for
-    other runs."""
+    """Return the name, such as DQN-8threads-both, of a run with the settings of Daley & Amato's tables 1 to 3, or ""
+    for other runs."""
     cell = daley_cell(settings)
     return f"DQN-{cell[0]}threads-{cell[1]}" if cell and not daley_differences(settings) else ""
 
@@ -233,7 +233,7 @@ def daley_hours(settings: Settings) -> float | None:
 
 
 def published_tables() -> list[Table]:
-    """Build tables 1 to 3 as printed in the paper."""
+    """Build the paper's tables 1 to 3 with the printed numbers."""
     paper = published_by("daley")
     first = paper["table_1"]
     names = ["threads", *first["columns"]]

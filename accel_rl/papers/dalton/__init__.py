@@ -19,7 +19,7 @@ STEPS = 20_000_000
 18 million training frames, and a training frame is an env step (footnote 2)."""
 
 EVALUATION_INTERVAL = 500_000
-"""The agent is evaluated every 500,000 env steps. The training frames of Table 3 are multiples of half a million."""
+"""The agent is evaluated every 500,000 env steps, because Table 3 reports multiples of half a million frames."""
 
 BATCHES = {1: (5, 5), 5: (5, 1), 20: (20, 1)}
 """Maps the number of batches to (N, SPU), the length of an update's window and the steps per update."""

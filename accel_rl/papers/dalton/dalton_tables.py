@@ -42,7 +42,7 @@ def hours(settings: Settings) -> float | None:
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
-    """Build a table for each game that some run plays."""
+    """Build Table 3 of Dalton & Frosio for each game of the runs."""
     here = [run for run in runs if column(run.settings)]
     return [_table(game, [r for r in here if r.game == game]) for game in sorted({r.game for r in here})]
 

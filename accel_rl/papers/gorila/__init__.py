@@ -22,10 +22,9 @@ from accel_rl.sweeps.grid import levels
 
 BUNDLES, SHARDS = 100, 31  # section 5.1
 ENV_STEPS = 200_000_000
-"""All bundles together take 200 M env steps. This project chose the number of env steps, since the paper only reports
-"up to 6 days"."""
+"""Number of env steps of all bundles together, chosen by this project (the paper reports "up to 6 days")."""
 SMALL_UPDATES = 300_000
-"""`pong_small` makes this number of updates of the parameters."""
+"""Number of parameter updates of the experiment `pong_small`."""
 SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
 """`pong_small` has two bundles, and 100,000 transitions in the replays of all bundles."""
 
@@ -49,13 +48,13 @@ def gorila(
         batch_size=32,
         intensity=32.0,  # Algorithm 1 makes an update at each step.
         gamma=0.99,
-        target_interval=60_000,  # In section 5.1 the interval counts updates of the parameters.
+        target_interval=60_000,  # Section 5.1 counts parameter updates.
         optimizer="adagrad",  # section 4.2
         # This project chose the learning rate without a search; a small test did not learn Pong with this rate.
         learning_rate=0.003,
         optimizer_eps=1e-6,  # This project chose the optimizer's epsilon, because the paper reports no value.
         network="nature",  # section 5.1
-        epsilon=1.0,  # In section 5.1 epsilon falls to 0.1 within a million updates.
+        epsilon=1.0,  # In section 5.1, epsilon falls to 0.1 in a million updates.
         epsilon_final=0.1,
         epsilon_steps=1_000_000,
         epsilon_evaluation=0.05,
@@ -72,7 +71,7 @@ def gorila(
             in_flight=0,  # Algorithm 1 pulls new parameters before each step.
             outlier_deviations=5.0,  # This project chose the number of standard deviations; the paper says "several".
         ),
-        # Section 5.2 has evaluations; this project chose their interval.
+        # This project chose the interval of evaluations.
         evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),
         device="cpu",  # The paper reports a GPU for DQN only.
         env_steps=ENV_STEPS,
@@ -81,11 +80,12 @@ def gorila(
 
 
 def single(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """DQN on a single learner, with which Nair et al. 2015 compare Gorila, has the settings of Mnih et al. 2015."""
+    """Return DQN on a single learner with the settings of Mnih et al. 2015, with which Nair et al. 2015 compare
+    Gorila."""
     return daley.dqn(game, 1, "standard", seed)
 
 
-@levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # Section 5.2 has 5 runs.
+@levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # section 5.2: 5 runs
 def tables(game: str = "pong", agent: str = "gorila", seed: int = 0) -> TrainConfig:
     """Tables 1 to 4 and Figures 3 to 5 compare Gorila and single-GPU DQN in the 49 games."""
     if agent not in ("gorila", "single"):
@@ -131,7 +131,7 @@ def pong_small(seed: int = 1) -> TrainConfig:
 
 
 def pong_small_unguarded(seed: int = 1) -> TrainConfig:
-    """`pong_small` without the guard against outliers, which `pong_small_single` does not have either."""
+    """Return the experiment `pong_small` without discarding outliers, as in `pong_small_single`."""
     config = pong_small(seed)
     return replace(config, gorila=replace(config.gorila, outlier_deviations=0.0))
 

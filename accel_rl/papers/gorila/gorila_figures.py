@@ -1,4 +1,4 @@
-"""Figures 3 to 5 of Nair et al. 2015 (Gorila) are drawn for given runs as PNG, together with the paper's values."""
+"""This module draws figures 3 to 5 of Nair et al. 2015 (Gorila) for given runs, together with the paper's values."""
 
 import math
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ Bars = Mapping[str, Mapping[str, float]]
 
 
 def figure_3(own: Mapping[str, Score]) -> Bars:
-    """Return human-normalized scores of DQN, Gorila and the given runs. As in the paper, games in which the human score
-    is not above the random score are omitted, and DQN's scores below random are not drawn."""
+    """Return human-normalized scores of DQN, Gorila and the given runs. As in the paper, games whose human score is not
+    above random are omitted, and scores of DQN below random are not drawn."""
     result: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
     for game, s in own.items():
         random, human, dqn, gorila = (s.printed[c] for c in ("random", "human", "dqn", "gorila"))
@@ -95,8 +95,8 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 @dataclass(frozen=True)
 class Progress:
-    """`Progress` has the hours, by game, until a run passes DQN's score and until it reaches its best score, or
-    infinity if never. The hours of a game are medians over runs."""
+    """`Progress` has the hours, by game, until a run passes DQN's score and until the run reaches its best score, or
+    infinity. The hours of a game are medians over runs."""
 
     starts: Starts
     passed: Mapping[str, float]
@@ -109,7 +109,8 @@ class Progress:
 
 
 def progress(setting: Setting, starts: Starts) -> Progress | None:
-    """Read the progress of one setting from evaluations during training, or return None if no evaluation has a time."""
+    """Read the `Progress` of one setting from evaluations during training, or return None if no evaluation has a
+    time."""
     passed, peak = {}, {}
     for game in ATARI_49:
         both = [h for r in setting.games.get(game, ()) if is_gorila(r) and (h := _hours(r, starts)) is not None]

@@ -1,4 +1,4 @@
-"""The tables of Nair et al. 2015 (Gorila) contain the printed scores, and the scores of given runs.
+"""This module has the scores in the tables of Nair et al. 2015 (Gorila): the printed scores, and those of given runs.
 
 The scores of a run are read from these files of its folder:
 
@@ -7,11 +7,11 @@ The scores of a run are read from these files of its folder:
     | evaluations/*.json                                 those during training
 
 Each file is an object with env_steps, score_mean, episodes and protocol. The protocol's `starts` is "saved" for saved
-starts; without this entry, episodes begin with no-ops. `wall_s` (seconds since the run's start) is optional in
-evaluations/; without it the clock of metrics.csv counts.
+starts; otherwise episodes begin with no-ops. An evaluation may have `wall_s`, the seconds since the run's start;
+otherwise the times of metrics.csv are used.
 
-A run counts if its sweep is one of the paper's, if it runs on a Gorila cluster, if it has final evaluations, or if it
-is evaluated from saved starts.
+A run belongs in the tables if its sweep is one of the paper's, or if it has a Gorila cluster, final evaluations, or
+evaluations from saved starts.
 """
 
 import json
@@ -37,8 +37,8 @@ Starts = Literal["noop", "saved"]
 
 @dataclass(frozen=True)
 class Result:
-    """One evaluation. `hours` is the time since the run's start, or NaN if unknown. `points` is the checksum of the
-    saved starts, or ""."""
+    """A `Result` is one evaluation of a run. `hours` is the time since the run's start, or NaN if unknown. `points` is
+    the checksum of the saved starts, or ""."""
 
     score: float
     episodes: int
@@ -66,9 +66,9 @@ def during_training(run: Run, starts: Starts) -> list[Result]:
 
 
 def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
-    """Return the result that counts for a run, and whether the result is a final evaluation. Without a final
-    evaluation, the best evaluation during training counts. The mean of the best evaluation is slightly too high, since
-    it is a maximum over noisy values. Returns None if the run has no evaluation."""
+    """Return the evaluation of a run in the tables, and whether it is a final evaluation. Without a final evaluation,
+    the best evaluation during training is used, whose mean is slightly too high. Returns None if the run has no
+    evaluation."""
     if (result := final(run, starts)) is not None:
         return result, True
     there = during_training(run, starts)
@@ -173,9 +173,9 @@ class Score:
 
 
 def percent_of_dqn(game: str, kind: str, value: float) -> float:
-    """Return the score relative to DQN, 100 (score - random) / (DQN - random), with the paper's random score. If DQN is
-    not above random, random is replaced by 0, as the paper's figure 4 does. Returns NaN if DQN's score is not above 0
-    either."""
+    """Return the score relative to DQN, 100 (score - random) / (DQN - random), with the paper's random score. If DQN's
+    score is not above random, 0 replaces the random score, as in the paper's figure 4. Returns NaN if DQN's score is
+    not above 0."""
     row = published_scores(kind)[game]
     random = row["random"] if row["dqn"] > row["random"] else 0.0
     return percent_of(value, random, row["dqn"]) if row["dqn"] > random else math.nan

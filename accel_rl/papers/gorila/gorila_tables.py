@@ -34,7 +34,7 @@ class Setting:
     by_starts: Mapping[Starts, Mapping[str, Score]]
 
     def tables(self) -> list[Table]:
-        """Build tables 1 to 4, as far as the setting has scores for them, and the counts of section 6."""
+        """Build the paper's tables 1 to 4 for which the setting has scores, and the counts of section 6."""
         result = [
             build(i, self.name, self.by_starts[starts], self.suffix)
             for i, starts, build in LAYOUT

@@ -1,5 +1,5 @@
-"""Libraries publish scores of their algorithms after a number of env steps. Runs are compared with the libraries'
-scores at equal env steps."""
+"""This module has scores that other libraries publish for their algorithms, for comparisons with runs at equal env
+steps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,8 +25,7 @@ class LibraryScore:
 
 
 def library_scores(settings: Settings) -> Iterator[LibraryScore]:
-    """Yield the published scores of a run's algorithm in its game, with the run's protocol or without a stated one.
-    Runs with a protocol of no library have none."""
+    """Yield the published scores of a run's algorithm in its game, with the run's protocol or without a stated one."""
     table = published_by("libraries")["scores"]
     if not plays_atari(settings) or (settings.get("env.protocol") or "") not in {row["protocol"] for row in table}:
         return

@@ -15,9 +15,9 @@ WORKERS, UPDATE_SIZE = 50, 2_000  # In sections 3 and 4, experiences reach the r
 
 
 def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0) -> TrainConfig:
-    """The paper's settings are one million experiences, a shared layer of 128 units, dueling streams of 512 units, and
-    a target network that is copied every 10,000 train steps (section 4.2). `device` is the device of the replay; cpu is
-    the paper's in-RAM replay.
+    """Return a run with the settings of Parr 2017: one million experiences, a shared layer of 128 units, dueling
+    streams of 512 units, and a target network that is copied every 10,000 train steps (section 4.2). `device` is the
+    device of the replay; cpu is the paper's in-RAM replay.
 
     The paper does not report the number of random steps before training, the exploration and the learning rate, so this
     experiment uses DQN's values.

@@ -1,5 +1,4 @@
-"""Each of figures 3 to 12 has one sweep. `accel-rl report` of the sweep's folder draws the figure in the paper's
-layout."""
+"""Each of figures 3 to 12 of Stooke & Abbeel 2018 has one sweep, for which `accel-rl report` draws the figure."""
 
 from collections.abc import Sequence
 
@@ -38,7 +37,7 @@ def figure_3(seeds: Sequence[int] = SEEDS) -> Grid:
     """Figure 3 compares policy gradients by the number of simulators and learners. A2C has 16 to 512 environments, A3C
     1 to 32 learners, PPO 8 to 512 environments, and APPO 8 learners with 1 to 4 updates between pushes."""
     gpus = {f"a2c-{n}env": 1 for n in (16, 32, 64, 128, 256, 512)}
-    # In larger runs, several learners share a GPU.
+    # More than 8 learners share GPUs.
     gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}
     gpus |= {f"ppo-{n}env": 1 for n in (8, 16, 32, 64, 128, 256, 512)}
     gpus |= {f"appo-8env-8-{n}": WHOLE_MACHINE for n in (1, 2, 3, 4)}
@@ -52,15 +51,15 @@ def figure_4(seeds: Sequence[int] = SEEDS) -> Grid:
 
 
 def figure_5(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Figure 5 has policy gradients on a whole machine of 8 GPUs (section 5.5). The paper's text specifies 256
-    environments for A2C. For the other algorithms, sizes of Figures 10 and 11 are used."""
+    """Figure 5 has policy gradients on a whole machine of 8 GPUs (section 5.5), with 256 environments for A2C. Other
+    algorithms have the sizes of Figures 10 and 11."""
     names = ("a2c-256env", "a3c-16env-16", "ppo-64env", "appo-8env-8")
     return variants(TEST_GAMES, names, seeds, gpus=(WHOLE_MACHINE,) * 4)
 
 
 def figure_6(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Figure 6 has a secondary learner of another batch size on Breakout: sampler 2,048 with secondary 64, and the
-    reverse."""
+    """Figure 6 has a secondary learner on Breakout, with batch sizes of 2,048 for the first and 64 for the secondary
+    learner, and the reverse."""
     return grid(secondary_learner, {"batch_size": (2_048, 64), "secondary": (64, 2_048)}, seeds=seeds)
 
 
@@ -70,7 +69,7 @@ def figure_7(seeds: Sequence[int] = SEEDS) -> Grid:
 
 
 def figure_8(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Figure 8 has a secondary learner of the sampler's batch size, 256, on Breakout."""
+    """Figure 8 has a secondary learner with the first learner's batch size, 256, on Breakout."""
     return grid(secondary_learner, {"batch_size": (256,), "secondary": (256,)}, seeds=seeds)
 
 

@@ -58,7 +58,7 @@ def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int =
 @levels({"game": TEST_GAMES}, {"envs": (16, 64, 256, 512)}, {"scaling": ("sqrt", "linear", "none")})
 def step_size_rules(game: str = "pong", envs: int = 256, scaling: str = "sqrt", seed: int = 0) -> TrainConfig:
     """Section 5.3 scales A2C's learning rate with the batch size: by its square root (the best), linearly (Clemente et
-    al. 2017) or not at all. The learning rate has no upper bound, so that only the scaling differs."""
+    al. 2017) or not at all."""
     config = a2c_scaling(game, envs, seed)
     bound = {} if scaling == "none" else {"max_learning_rate": 1.0}
     algo: Any = replace(config.algo, learning_rate_scaling=scaling, **bound)  # type: ignore[call-arg]
@@ -69,8 +69,8 @@ def step_size_rules(game: str = "pong", envs: int = 256, scaling: str = "sqrt", 
 def step_size_warmup(
     game: str = "pong", envs: int = 512, warmup: float = 0.05, decorrelated: bool = True, seed: int = 0
 ) -> TrainConfig:
-    """Section 5.3 decorrelates start states: with random first actions, warmup of the learning rate (Goyal et al. 2017:
-    5 of 90 epochs) had no effect. Without random first actions, learning failed early in some runs."""
+    """In section 5.3, warmup of the learning rate (Goyal et al. 2017: 5 of 90 epochs) had no effect if random first
+    actions decorrelated the start states. Without random first actions, learning failed early in some runs."""
     config = a2c_scaling(game, envs, seed)
     algo: Any = replace(config.algo, warmup=warmup)  # type: ignore[call-arg]
     steps = config.sampler.decorrelation_steps if decorrelated else 0

@@ -1,4 +1,4 @@
-"""For Table 1 of Stooke & Abbeel 2018, the training runner samples without learning."""
+"""This module measures sampling without learning, for Table 1 of Stooke & Abbeel 2018."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,16 +12,16 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.runners.stored_agents import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
-"""The rows of Table 1 are total numbers of simulators of all learners."""
+"""Total numbers of simulators in the rows of Table 1."""
 LEARNERS = 8
 """Table 1 has eight learners, one per GPU."""
 STEPS = 2_000_000
-"""A measurement has `STEPS` env steps, which take about a minute at the paper's speeds."""
+"""Number of env steps of a measurement, about a minute at the paper's speeds."""
 
 
 @dataclass(frozen=True)
 class SamplingOnlyConfig(PolicyGradientConfig):
-    """`SamplingOnlyConfig` has the settings of the network that acts, and the source of its parameters."""
+    """`SamplingOnlyConfig` has the settings of a network that acts without learning."""
 
     policy: str = ""
     """Folder of a run of a2c, ppo or impala with the same network and game, whose newest checkpoint acts. By default an
@@ -46,7 +46,7 @@ class SamplingOnly(PolicyGradient):
         return agent
 
     def ingest(self, rollout: Rollout) -> None:
-        """Ignored."""
+        """Ignore the rollout, because nothing is learned."""
 
     def batches(self) -> Iterator[PolicyBatch]:
         return iter(())

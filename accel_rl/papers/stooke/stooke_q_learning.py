@@ -35,9 +35,8 @@ def async_dqn(game: str = "breakout", ranks: int = 4, batch_size: int = 512, see
 
 @levels({"game": TEST_GAMES}, {"envs": (16, 64, 128, 256)}, {"batch_size": (32, 512)})
 def dqn_simulators(game: str = "breakout", envs: int = 256, batch_size: int = 512, seed: int = 0) -> TrainConfig:
-    """Section 5.3 uses a replay of one million transitions, organised by simulator, with more than 200 simulators. With
-    many simulators and a small batch size, an optimisation phase has many updates. A large batch size avoids long
-    optimisation phases."""
+    """Section 5.3 uses a replay of one million transitions, organised by simulator, with more than 200 simulators. The
+    large batch size avoids long optimisation phases."""
     config = dqn_scaling(game, batch_size, seed)
     return replace(config, sampler=replace(config.sampler, envs=envs))
 
@@ -47,17 +46,15 @@ def secondary_learner(
     game: str = "breakout", batch_size: int = 2_048, secondary: int = 64, seed: int = 0
 ) -> TrainConfig:
     """Section 5.4.2 and Figures 6 to 8 have a learner that samples, and a secondary learner that trains on the first
-    learner's replay. The learning rates are those of section 5.4.1. If the paper reports no rate for a batch size, the
-    rate of the next smaller batch size is used."""
+    learner's replay. The learning rates are those of section 5.4.1. A batch size for which the paper reports no rate
+    has the rate of the next smaller batch size."""
     config, rate = dqn_scaling(game, batch_size, seed), step_size("dqn", secondary)
     return replace(config, secondary=SecondaryConfig(secondary, rate), log=replace(config.log, norms=True))
 
 
 @levels(
-    # With RMSProp, the paper's learning rate grows 20 times from batch size 64 to 1,024.
-    # One of the learning rates is too low and one is too high (appendix C, i and ii).
-    # The paper does not report the rates at batch sizes 64 and 256.
-    # The rate 2.5e-4 is DQN's, and 1.25e-3 was interpolated.
+    # With RMSProp, the paper's learning rate grows 20 times from batch size 64 to 1,024 (appendix C). The paper does
+    # not report the rates at batch sizes 64 and 256: the rate 2.5e-4 is DQN's, and 1.25e-3 was interpolated.
     Level(
         {
             "optimizer": ("adam",) * 3 + ("rmsprop",) * 5,

@@ -11,8 +11,7 @@ STEPS = 50_000_000
 """A learning curve has 50 M env steps (section 5.3: 200 M frames)."""
 
 TEST_GAMES = ("beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders")
-"""Figures 3 to 5 show the games in TEST_GAMES. The paper's text names three of these games (Breakout, Pong, Seaquest),
-and this project chose the other three."""
+"""Games of Figures 3 to 5. The paper names Breakout, Pong and Seaquest, and this project chose the other three."""
 
 POLICY_GRADIENT_GAMES = tuple(sorted({*ATARI_49, "pitfall"} - {"hero"}))
 """Figures 10 and 11 show the games of Schulman et al. 2017, as in the paper's published code."""
@@ -21,15 +20,14 @@ Q_LEARNING_GAMES = tuple(g for g in ATARI_57 if g != "surround")
 """Figure 12 shows the 57 games without surround, as in the paper's published code."""
 
 POLICY_GRADIENT: dict[str, dict[str, Any]] = {
-    # Lasagne's RMSProp with its defaults adds epsilon inside the root.
-    # This project's default for A2C adds epsilon outside the root, which learns Pong sooner.
+    # Lasagne's RMSProp adds epsilon inside the square root, and this project's default for A2C outside.
     "a2c": {"optimizer": "rmsprop", "rmsprop_alpha": 0.9, "optimizer_eps": 1e-6},
     "ppo": {
         "minibatch": 512,
         "value_coefficient": 1.0,
-        "clip_grad_norm": 0.0,  # Norm clipping came with APPO (section 5.3).
+        "clip_grad_norm": 0.0,  # In section 5.3, only APPO clips the gradient norm.
         "normalize_advantage": "none",
-        "clip_schedule": "linear",  # The clip range shrinks with the learning rate.
+        "clip_schedule": "linear",  # PPO's clip range shrinks with the learning rate.
         "optimizer": "adam-epsilon-hat",  # appendix A
     },
 }

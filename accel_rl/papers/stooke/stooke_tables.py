@@ -1,5 +1,4 @@
-"""Builds tables 1 to 3 of Stooke & Abbeel 2018 for given runs, in the paper's layout, each cell next to the paper's
-cell."""
+"""This module builds tables 1 to 3 of Stooke & Abbeel 2018 for given runs, next to the paper's numbers."""
 
 import math
 import statistics as stats
@@ -27,7 +26,7 @@ from accel_rl.results.trained_run import Run
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
 STOOKE_GPUS = (1, 2, 4, 8)  # Tables 2 and 3 have columns for 1, 2, 4 and 8 GPUs.
-ASYNCHRONOUS = ", asynchronous"  # The name of table 3's starred cell ends with ", asynchronous".
+ASYNCHRONOUS = ", asynchronous"  # suffix of the name of table 3's starred cell
 Cell = tuple[int, str, int]  # A cell of the paper's tables is identified by (table, row, ranks).
 TITLE = "Stooke & Abbeel 2018, table {}"
 
@@ -39,8 +38,8 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def sampling_rate(run: Run) -> float:
-    """Return the median env steps/s over the rows after the first, because the first row includes the start of the run.
-    With fewer than three rows, return the env steps/s of the whole run. Returns NaN before the first row of metrics."""
+    """Return a run's median env steps/s over the rows of metrics after the first, or, with fewer than three rows, the
+    env steps/s of the whole run. Returns NaN before the first row."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 
@@ -159,14 +158,14 @@ def printed_hours(cell: Cell) -> float | None:
 
 
 def stooke_hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018. In tables 2
-    and 3 a rank has one GPU and 5 cores. Returns None if the tables have no cell for the settings."""
+    """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018. In these
+    tables, a rank has one GPU and 5 cores. Returns None for settings without a cell."""
     cell = stooke_cell(settings)
     return printed_hours(cell) if cell else None
 
 
 def published_tables() -> list[Table]:
-    """Build tables 1 to 3 as printed in the paper."""
+    """Build the paper's tables 1 to 3 with the printed numbers."""
     paper = published_by("stooke")
     result = []
     for i, by in ((1, "simulators"), (2, "algorithms"), (3, "algorithms")):

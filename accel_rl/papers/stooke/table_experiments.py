@@ -1,6 +1,5 @@
-"""Tables 1 to 3 report the speed by number of simulators and of GPUs. `accel-rl report` of the sweep's folder prints
-each table in the paper's layout. The paper does not specify the game of Tables 2 and 3. For Tables 2 and 3, this
-project uses Breakout, the game of section 5.2."""
+"""Tables 1 to 3 report the speed by number of simulators and of GPUs. `accel-rl report` prints each table in the
+paper's layout. The paper does not name the game of Tables 2 and 3, for which this project uses Breakout."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +30,7 @@ def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: i
 @levels(
     Level(
         {
-            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # A single learner has no asynchronous variant.
+            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # One learner has no asynchronous variant.
             "algorithm": ("a2c",) * 4 + ("a3c",) * 3 + ("ppo",) * 4 + ("appo",) * 3,
         }
     ),
@@ -62,5 +61,5 @@ def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainCo
 
 
 def _timed(config: TrainConfig) -> TrainConfig:
-    """Return the configuration without evaluations, which the hours do not include."""
+    """Return the configuration without evaluations."""
     return replace(config, evaluation=replace(config.evaluation, interval=0))
