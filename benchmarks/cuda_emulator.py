@@ -10,10 +10,10 @@
     | emulation    random actions, drawn before       inference    a network acts       training    an algorithm learns
     | device       games on the learner's device      workers      games on all CPU cores, by this project's emulator
 
-All loads and engines of a game and a number of environments are measured in turns. Rates are emulated frames (4 per env
-step) per second. The experiment `experiments.dalton:table_3` measures the time to a score of Table 3.
+For each game and number of environments, all loads and engines are measured in turns. Rates are emulated frames (4 per
+env step) per second. The experiment `experiments.dalton:table_3` measures the time to a score of Table 3.
 
-The networks are this project's choice, because the paper reports 4 million parameters but no layers. Inference uses the
+This project chose the networks, because Dalton & Frosio report 4 million parameters but no layers. Inference uses the
 two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each algorithm's default network,
 with horizons of 5 for PPO and DQN.
 """
@@ -96,8 +96,8 @@ class Options(program.Options):
 
 @dataclass(frozen=True)
 class Load:
-    """A `Load` is a kind of work that is measured: emulation, inference or training. `algorithm` trains; for the other
-    loads, its default settings apply to sampling."""
+    """A `Load` is a kind of work that is measured: emulation, inference or training, with the settings of
+    `algorithm`."""
 
     game: str
     envs: int
@@ -128,7 +128,7 @@ class Load:
         return resolve(config)
 
     def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
-        """Build and warm up the load, and return (its measurement of frames/s, peak MiB on the GPU)."""
+        """Build and warm up the load, and return (function that measures frames/s, peak MiB on the GPU)."""
         peak_memory(device)
         config = self.config(device)
         if self.kind == "training":
@@ -148,7 +148,7 @@ def peak_memory(device: str) -> float | None:
     """Return the maximum MiB of GPU memory used by tensors since the last call, or None on other devices."""
     if not device.startswith("cuda"):
         return None
-    torch.cuda.init()  # Without an allocation, PyTorch has no memory statistics to reset.
+    torch.cuda.init()  # PyTorch needs an initialized GPU here.
     peak = torch.cuda.max_memory_allocated(device) / 2**20
     runtime(device).reset_peak_memory_stats(device)
     return peak
@@ -198,7 +198,7 @@ def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
 
 
 def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
-    """Return the blocks of --by-step, with the rate of the last block as the result."""
+    """Measure --by-step, with the rate of the last block of steps as the result."""
     blocks: list[list[dict[str, float]]] = []
 
     def play(seconds: float) -> float:

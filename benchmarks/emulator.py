@@ -1,5 +1,4 @@
-"""Measures the speed of agent steps on one core, per game, of the emulator, its plain core, ale-py, AtariVectorEnv and
-EnvPool.
+"""Measures agent steps/s on one core by game, for the emulator, its plain core, ale-py, AtariVectorEnv and EnvPool.
 
     | python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--repeats 5] [--machines fast]
 
@@ -122,8 +121,8 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(_: Options, result: dict[str, Any]) -> list[str]:
-    """Return a line for each emulator with the median over the games, and the games with the smallest ratios to
-    `vector`."""
+    """Return, for each emulator, a line with its median over games and the games with the smallest ratios to
+    AtariVectorEnv."""
     results, found = result["results"], [""]
     for name in results[0]["ratios"]:
         ratios = sorted((1 / r["ratios"][name]["median_by_turn"], r["game"]) for r in results)

@@ -2,7 +2,7 @@
 command is `python -m benchmarks.kernels --json OUT`.
 
 For each workload, a trainer (or a sampler) with all families of kernels and one without each family are measured in
-turns. A family of kernels is kept only if a workload of users is at least 1.2 times as fast with it.
+turns. A family of kernels is kept if training or acting is at least 1.2 times as fast with these kernels.
 
 | family | without it |
 |---|---|
@@ -40,7 +40,7 @@ WITH_ALL = "with everything"
 
 
 def no(*_: object) -> None:
-    """Do nothing; replaces the check whether a kernel supports its arguments."""
+    """Do nothing. This function disables kernels, in place of their check of arguments."""
 
 
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -70,7 +70,7 @@ class Options(program.Options):
 
 
 def without(changes: dict[str, Any]) -> ExitStack:
-    """Return a context without a family of kernels."""
+    """Return a context in which a family of kernels is disabled."""
     stack = ExitStack()
     for name, value in changes.items():
         stack.enter_context(patch(name, value))

@@ -1,9 +1,9 @@
-"""Compares the sampler with other vector environments, in one run. The command is
-`python -m benchmarks.peers --games breakout pong --json OUT`.
+"""Compares the sampler with other vector environments, in one run. The command is `python -m benchmarks.peers --games
+breakout pong --json OUT`.
 
 The sampler of accel_rl is compared with ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium's
 AsyncVectorEnv and SB3's SubprocVecEnv, measured in turns. All play the same game with frame skip 4 and pictures of
-104x80, with random actions and with A3C-Net acting (the same weights; eager torch for the peers). Peers that are not
+104x80, with random actions and with A3C-Net acting (the same weights; eager torch for the peers). Packages that are not
 installed are named and omitted.
 """
 
@@ -48,7 +48,7 @@ class Options(program.Options):
     horizon: Count = 20
     """Number of steps per rollout of accel_rl."""
     reset: str = "immediate"
-    """Mode of reset of accel_rl: immediate, wait, swap or cached."""
+    """Value of --sampler.reset of accel_rl: immediate, wait, swap or cached."""
     backend: str = "auto"
     """Emulator of accel_rl: auto, ale or emulator."""
     seconds: float = 4.0
@@ -73,7 +73,7 @@ class Options(program.Options):
 
 
 def installed(o: Options) -> list[type[Peer]]:
-    """Return the installed peers, and print the missing ones once."""
+    """Return the installed packages, and print the missing packages once."""
     wanted = [peer for peer in PEERS if peer.name in o.peers]
     missing = [peer for peer in wanted if importlib.util.find_spec(peer.package) is None]
     for package in dict.fromkeys(peer.install for peer in missing):
@@ -93,7 +93,7 @@ def acting(agent: Agent) -> Act:
 
 
 def case(o: Options, peers: list[type[Peer]], game: str, net: str, stack: ExitStack) -> Case:
-    """Build accel_rl and the peers on one game."""
+    """Build the samplers of accel_rl and of other packages for one game."""
     ours = Sampling(o.config(game))
     stack.callback(ours.close)
     agent = make_agent(net, ours.spec)

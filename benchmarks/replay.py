@@ -33,7 +33,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.turns import rate
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
-VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # An observation has the same number of floats as in Parr 2017.
+VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # observations of Parr 2017
 OURS = "accel_rl"
 KINDS = ("uniform", "prioritized")
 
@@ -69,8 +69,8 @@ class Options(program.Options):
 
 
 class Ours:
-    """`Ours` is this project's replay, filled by rollouts of T steps of B environments. `device` stores the frames, and
-    `learner` receives the batches."""
+    """`Ours` is this project's replay, filled by rollouts of T steps of B environments. The replay is on `device`, and
+    batches on the device `learner`."""
 
     T = 16
 
@@ -102,8 +102,7 @@ def errors(N: int, device: torch.device) -> torch.Tensor:
 
 
 def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
-    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average. A rollout on a device
-    also has its cells in host memory, as samplers return it."""
+    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average."""
     g = torch.Generator().manual_seed(0)
     shape = (spec.stack - 1 + T + 1, B, *spec.frame_shape)
     pixels = partial(torch.randint, 0, 256, dtype=torch.uint8) if spec.is_image else torch.randn
@@ -144,15 +143,15 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
             if importlib.util.find_spec(peer.package) is None:
                 raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
             found[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
-        except RuntimeError as e:  # TorchRL's sum trees are compiled for one release of torch.
+        except RuntimeError as e:  # TorchRL's sum trees need a certain release of torch.
             left_out[name] = " ".join(str(e).split())
             print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
     return found, left_out
 
 
 def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
-    """Return appends (if N is None), or draws of N transitions, which also set new priorities if the replays are
-    prioritized."""
+    """Return a case of appends (if N is None) or of draws of N transitions, which also update priorities in prioritized
+    replays."""
     torch.set_num_threads(o.threads or len(hardware.allowed_cores()))
     found, left_out = replays(o, kind)
     variants = {}

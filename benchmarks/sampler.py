@@ -6,15 +6,14 @@
     | sampling          the sampler: workers step, the action server acts
     | bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
-The sampler and its parts are measured in turns. Several values of an option are a sweep over all combinations; the
-samplers of one game and number of workers exist at the same time and are measured in turns.
+The sampler and its parts are measured in turns. With several values of an option, all combinations are measured.
 
     | python -m benchmarks.sampler --game breakout --json OUT
     | python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
 
 The network `none` takes random actions without inference. No learner runs, so sampling never pauses at rollout
-boundaries. --together synchronises all workers every --horizon steps; a sweep of --horizon measures the cost. The sweep
-`experiments.stooke:table_1` measures ranks with and without a barrier across them.
+boundaries. --together synchronises all worker processes every --horizon steps. The sweep `experiments.stooke:table_1`
+measures ranks with and without a barrier across them.
 """
 
 import itertools
@@ -55,10 +54,10 @@ class Options(program.Options):
     horizon: tuple[int, ...] = (20,)
     """Number of steps per rollout."""
     together: bool = False
-    """Synchronise the workers at the end of each rollout, as before an update. Without --together, groups with their
-    own workers and thread continue (the default on a CPU)."""
+    """Synchronise the worker processes at the end of each rollout, as before an update. Without --together, each group
+    of environments continues independently if it has its own workers and thread."""
     reset: tuple[str, ...] = ("immediate",)
-    """Mode of reset: immediate, wait, swap or cached."""
+    """Value of --sampler.reset: immediate, wait, swap or cached."""
     nets: tuple[str, ...] = ("a3c",)
     """Networks that act: none (random actions without inference), a3c, dqn."""
     policy: str = ""
@@ -90,7 +89,7 @@ class Options(program.Options):
             resolve(config)
 
     def samplers(self) -> dict[tuple[str, int | None], dict[str, TrainConfig]]:
-        """Return {(game, workers): {name: settings}} of all combinations. A name contains the values that vary."""
+        """Return {(game, workers): {name: settings}} of all combinations of the options."""
         found: dict[tuple[str, int | None], dict[str, TrainConfig]] = {}
         values = [getattr(self, name) or (None,) for name in SWEPT]
         for game, workers in itertools.product(self.game, self.workers or (None,)):
@@ -153,7 +152,7 @@ def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack
 
 
 def sampling(o: Options, s: Sampling, agent: Any, busy: list[float], seconds: float) -> float:
-    """Measure a sampler."""
+    """Measure env steps/s of a sampler."""
     if o.together:
         return s.rate(agent, seconds)
     found = s.free(agent, seconds)
@@ -162,7 +161,7 @@ def sampling(o: Options, s: Sampling, agent: Any, busy: list[float], seconds: fl
 
 
 def bounds(found: Measurements) -> Measurements:
-    """Return the bound of each sampler that infers, turn by turn."""
+    """Return the upper bound of each sampler with a network, for each turn."""
     alone = found["environment_only"]
     return {
         name.replace("inference_only", "bound"): [1 / (1 / e + 1 / i) for e, i in zip(alone, values, strict=True)]
@@ -172,8 +171,8 @@ def bounds(found: Measurements) -> Measurements:
 
 
 def one_core(o: Options, stack: ExitStack) -> Case:
-    """Build the reference lines of figure 2: one process on one core, and one process on each of the core's
-    hyperthreads."""
+    """Build emulation on one core: one process, and one process on each of the core's hyperthreads (Stooke & Abbeel,
+    figure 2)."""
     threads = first_core()
     processes = {"process": threads[:1]} | ({"hyperthreads": threads} if len(threads) > 1 else {})
     env = resolve_env(EnvConfig(game=o.game[0], frame=o.frame, backend=o.backend)).to_dict()

@@ -103,7 +103,7 @@ def check_sb3(python: str) -> None:
 
 
 def config_of(algorithm: str, game: str, backend: str = "auto", precision: Precision = "float32") -> TrainConfig:
-    """Return the settings that the peers also have."""
+    """Return the settings of accel_rl that equal those of SB3 and CleanRL."""
     base = default_config(algorithm)
     algo: Any = replace(base.algo, **SETTINGS[algorithm])
     if isinstance(algo, ReplayAlgorithmConfig):

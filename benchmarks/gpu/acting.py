@@ -1,5 +1,4 @@
-"""Measures sampling without a learner, by network, number of environments and capture; random play is the upper
-bound."""
+"""Measures sampling without learning on a GPU, with and without captured inference; random play is the upper bound."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,12 +16,12 @@ from benchmarks.harness.sampling import Sampling
 from benchmarks.harness.turns import Measure, synchronize
 
 WARM_UP = 4
-"""Number of rollouts until acting is captured, for each of the sampler's two buffers."""
+"""Number of rollouts after which the inference of both rollout buffers is captured."""
 WAITS = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy")
 
 
 def measure(bench: Bench) -> Result:
-    """Measure every network and number of environments."""
+    """Measure sampling with every network and number of environments."""
     notes: list[str] = []
     result = bench.run([partial(case, bench, envs_near(n, bench), notes) for n in bench.sizes.acting_envs])
     result.notes = [line for line in dict.fromkeys(notes) if "--sampler.no-capture" not in line]
@@ -30,7 +29,7 @@ def measure(bench: Bench) -> Result:
 
 
 def case(bench: Bench, envs: int, notes: list[str], stack: ExitStack) -> Case:
-    """Build a sampler that captures acting and a sampler that does not, and count the host's waits for the GPU."""
+    """Build samplers with and without captured inference, and count the host's waits for the GPU."""
     stack.enter_context(events.written(notes.append, notes.append))
     variants: dict[str, Measure] = {}
     waits: dict[str, float] = {}

@@ -13,8 +13,7 @@ from benchmarks.harness.program import Build, rates
 
 @dataclass(frozen=True)
 class Goal:
-    """A `Goal` is a goal for a measured number. `at_least` tells whether the number must be at least the bound, or at
-    most."""
+    """A `Goal` is a bound for a measured number: a lower bound if `at_least` is true, and otherwise an upper bound."""
 
     what: str
     value: float
@@ -28,8 +27,7 @@ class Goal:
 
 @dataclass
 class Result:
-    """A `Result` has the table, goals and notes of one part of the benchmark. `cases` has the measurements that
-    alternate."""
+    """A `Result` has the table, goals and notes of one part of the benchmark. `cases` has the measurements in turns."""
 
     columns: Sequence[str]
     rows: list[list[Any]] = field(default_factory=list)
@@ -57,11 +55,11 @@ class Bench:
 
     @property
     def left(self) -> float:
-        """Return the seconds that are left of the part's time."""
+        """Return the remaining seconds of this part of the benchmark."""
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
     def run(self, builds: Sequence[Build], unit: str = "env steps/s") -> Result:
-        """Measure cases, each in an equal part of the time that is left, but at least one turn."""
+        """Measure cases, each for an equal part of the remaining time, and for at least one turn."""
         found = []
         for i, build in enumerate(builds):
             end = time.monotonic() + self.left / (len(builds) - i)

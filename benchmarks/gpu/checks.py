@@ -19,14 +19,14 @@ EXTENSIONS = {
 
 
 def files() -> list[str]:
-    """Return the test files with tests that need a GPU. Other test files may import packages that are not installed."""
+    """Return the test files with tests that need a GPU."""
     return sorted(
         str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py") if "mark.gpu" in path.read_text()
     )
 
 
 def measure(bench: Bench) -> Result:
-    """Run the tests, and return the numbers of their outcomes."""
+    """Run the GPU's tests, and return the numbers of passed, failed and skipped tests."""
     if bench.device.startswith("sim"):
         return Result(COLUMNS, notes=["not run: pytest -m gpu needs a GPU that is not simulated"])
     if importlib.util.find_spec("pytest") is None:
@@ -54,7 +54,7 @@ def missing_extensions() -> str:
 
 
 def build_extensions() -> None:
-    """Build the extensions in this checkout, or raise RunError with a message of one line."""
+    """Compile the C++ extensions in this checkout, or raise RunError with a message of one line."""
     command = [sys.executable, "setup.py", "build_ext", "--inplace"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:

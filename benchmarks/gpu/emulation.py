@@ -13,7 +13,7 @@ emulation with 4,096 environments, and 68 thousand frames/s of training on one G
 
 
 def measure(bench: Bench) -> Result:
-    """Measure every number of environments, and 400 steps of ms_pacman from one start state."""
+    """Measure emulation by number of environments, and 400 steps of ms_pacman from one start state."""
     sizes = bench.sizes
     result = bench.run([partial(case, bench, envs) for envs in sizes.emulated_envs], "frames/s")
     medians = {(name, r["environments"]): rate for r in result.cases for name, rate in r["median"].items()}

@@ -12,15 +12,15 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 class Options(argparse.Namespace):
-    """The checked options. `seconds` is the time of each part; None means the part's default. `minutes` is the time of
-    all parts; None means no limit."""
+    """`Options` has the checked options. Each part takes `seconds`, or its default time if None. All parts take at most
+    `minutes`."""
 
     parts: tuple[str, ...]  # `parts` lists the parts of the benchmark in their order.
     device: str
     simulated: bool
     tiny: bool
-    separate: bool  # If true, each part runs in a separate process.
-    is_child: bool  # If is_child, this process runs one part for another process.
+    separate: bool  # Each part runs in a separate process.
+    is_child: bool  # This process runs one part for a parent process.
     rest: bool
     build: bool
     seconds: float | None
@@ -35,7 +35,7 @@ class Options(argparse.Namespace):
         return " ".join(["python -m benchmarks.gpu --part", name, *flags])
 
     def seconds_of(self, name: str) -> float:
-        """Return the time of a part in seconds."""
+        """Return the time in seconds that a part of the benchmark may take."""
         part = PARTS[name]
         return self.seconds if self.seconds is not None else part.tiny if self.tiny else part.seconds
 
@@ -46,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser."""
+    """Return the command line's parser."""
     p = _Parser(prog="python -m benchmarks.gpu", description="Run the GPU's tests and measure everything on it.")
     p.add_argument("--part", nargs="+", default=None, metavar="NAME", help=f"parts to run: {', '.join(PARTS)}")
     p.add_argument("--list", action="store_true", help="list the parts with their seconds")

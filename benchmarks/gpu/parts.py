@@ -43,4 +43,4 @@ PARTS: dict[str, Part] = {
     "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),
 }
 LONGEST = 540.0
-"""Seconds after which a part is ended."""
+"""Seconds after which a part of the benchmark is killed."""

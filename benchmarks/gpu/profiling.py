@@ -1,4 +1,4 @@
-"""Profiles updates and acting: the time of GPU kernels, the share of time in which the GPU is busy, and the host's
+"""Profiles updates and inference: the time of GPU kernels, the share of time in which the GPU is busy, and the host's
 time."""
 
 import contextlib
@@ -19,7 +19,7 @@ TOP = 8
 
 
 def measure(bench: Bench) -> Result:
-    """Profile updates and served groups of DQN and A2C."""
+    """Profile the updates and the inference of DQN and A2C."""
     result = Result(COLUMNS)
     a2c = settings(bench, "a2c", envs_near(bench.sizes.policy_envs, bench))
     configs = {f"DQN-{dict(bench.sizes.batches)['dqn']}": q_settings(bench, "dqn"), "A2C": a2c}
@@ -33,13 +33,13 @@ def measure(bench: Bench) -> Result:
 
 
 def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, result: Result) -> None:
-    """Add the time on the host, the total time, and the time of the longest kernels. `of_call` is the number of updates
-    or served groups of one call."""
+    """Profile `call`, which makes `of_call` updates or inference steps, and add the times to `result`."""
     calls, on_cuda = -(-bench.sizes.profiled // of_call), bench.device.startswith("cuda")
     n = calls * of_call
 
     def work() -> tuple[float, float]:
-        """Return the seconds until the host has queued all operations, and until the device has completed them."""
+        """Return the seconds until the host has queued all operations, and the seconds until the device has completed
+        them."""
         synchronize(bench.device)
         begin = time.perf_counter()
         for _ in range(calls):

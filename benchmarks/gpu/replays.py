@@ -27,7 +27,7 @@ AT_ONCE = 8
 
 
 def measure(bench: Bench) -> Result:
-    """Measure appends and draws, uniform and prioritized, from Python and captured."""
+    """Measure appends to replays and uniform and prioritized draws, from Python and captured."""
     result = bench.run([partial(case, bench)], "a second")
     m = result.cases[0]["median"]
     result.notes = [
@@ -39,14 +39,14 @@ def measure(bench: Bench) -> Result:
 
 
 def case(bench: Bench, stack: ExitStack) -> Case:
-    """Build a replay of each kind on the device and on the host."""
+    """Build a uniform and a prioritized replay on the device and on the host."""
     device, size = bench.device, 0.0
     parts: dict[str, Callable[[], float]] = {}
     for prioritized in (False, True):
         kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
             appended, drawn = (Ours(bench.sizes.capacity, B, 1, prioritized, where, device) for _ in range(2))
-            # Appends go to another replay, so that captured draws stay valid.
+            # An append would make captured draws invalid.
             parts[f"{kind}, {where}, append"] = appended.append
             for N in bench.sizes.draws:
                 size = size or _bytes(drawn.replay, N)
@@ -109,7 +109,7 @@ def parr(bench: Bench) -> Result:
 
 
 def parr_case(bench: Bench, spec: EnvSpec, N: int, stack: ExitStack) -> Case:
-    """Build a train step with each replay."""
+    """Build a train step of dueling DQN with each replay."""
     places = {"host": ("cpu", False), "device": (bench.device, False), "device, captured": (bench.device, True)}
     variants = {name: _train_step(bench, spec, N, *place) for name, place in places.items()}
 

@@ -1,4 +1,4 @@
-"""Every part of the benchmark adds its results to one file, from which a page is written."""
+"""Every part of the GPU benchmark adds its results to one JSON file and one page."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """`Results` writes the files gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands stay in the
-    files."""
+    """`Results` writes the files gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands are not
+    removed."""
 
     def __init__(self, folder: Path, device: str):
         folder.mkdir(parents=True, exist_ok=True)

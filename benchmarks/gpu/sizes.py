@@ -8,11 +8,12 @@ from accel_rl.models.precision import Precision
 
 @dataclass(frozen=True)
 class Sizes:
-    """Each number of environments is changed to the nearest multiple that uses every core."""
+    """`Sizes` has the sizes of the measurements. Each number of environments is rounded to a multiple that uses every
+    core."""
 
     acting_envs: tuple[int, ...] = (256, 1_024)
     acting_horizon: int = 20
-    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # on the GPU
+    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # numbers of environments on the GPU
     trained_envs: int = 8_192  # A2C trains on at most `trained_envs` emulated games.
     emulated_steps: int = 400  # The environments play `emulated_steps` steps from one start state.
     policy_envs: int = 1_024  # A2C and PPO train on `policy_envs` environments.
@@ -35,12 +36,12 @@ class Sizes:
     parr_batches: tuple[int, ...] = (16, 32, 64, 128, 256)
     copied_bytes: int = 2**30
     profiled: int = 50  # The profiler records `profiled` updates.
-    precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")  # beside float32
+    precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")  # precisions in addition to float32
     rounds: int = 3  # Alternating measurements take `rounds` turns.
     shortest: float = 0.5  # A measurement lasts at least `shortest` seconds.
     warm_cycles: int = 12
     decorrelation_steps: int = 300
-    in_process: bool = False  # If true, environments are stepped without worker processes.
+    in_process: bool = False  # Environments are stepped without worker processes.
 
 
 FULL = Sizes()

@@ -1,5 +1,5 @@
-"""Measures training of every algorithm, captured or not, in several precisions and with both schedules, and the
-variants of Daley & Amato 2021."""
+"""Measures training of every algorithm on a GPU, with and without CUDA graphs, in several precisions and with both
+schedules."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,7 +21,7 @@ LEAST = {"a2c": 100_000.0, "ppo": 50_000.0, "dqn": 16_700.0, "c51": 15_400.0}
 """Goals in env steps/s for the fastest variant of each algorithm."""
 STEPS = 50_000_000
 DALEY_BOTH = 1_543.0
-"""Env steps/s of the fastest variant of Daley & Amato 2021: 8 samplers, with both features."""
+"""Env steps/s of the fastest variant of Daley & Amato 2021, with 8 samplers."""
 
 
 def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
@@ -31,8 +31,8 @@ def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
 
 
 def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None, **algo: Any) -> TrainConfig:
-    """Return an algorithm's default settings for a measurement. `algo` has the algorithm's settings that differ from
-    the defaults."""
+    """Return an algorithm's default settings for a measurement. `algo` has settings that differ from the algorithm's
+    defaults."""
     base = default_config(algorithm)
     sampler = replace(
         base.sampler, envs=envs, groups=GROUPS, horizon=horizon or base.sampler.horizon,
@@ -103,7 +103,7 @@ def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainC
 
 
 def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[str], stack: ExitStack) -> Case:
-    """Build whole training and updates of each variant, and sampling and learning separately of the first variant."""
+    """Build the training of each variant. For the first variant, sampling and learning are also measured separately."""
     variants: dict[str, Measure] = {}
     built: dict[str, Training] = {}
     updates_per_s: dict[str, list[float]] = {f"{variant}, env steps": [] for variant in configs}
@@ -142,7 +142,7 @@ def daley(bench: Bench) -> Result:
 
 
 def daley_case(bench: Bench, notes: list[str], stack: ExitStack) -> Case:
-    """Build all variants, with a smaller replay than the paper's."""
+    """Build the 14 variants of Daley & Amato 2021, with a smaller replay than the paper's."""
     sizes, published = bench.sizes, published_by("daley")["table_3"]["threads"]
     built: dict[str, Training] = {}
     paper: dict[str, float] = {}

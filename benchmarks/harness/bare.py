@@ -1,8 +1,7 @@
-"""Steps the sampler's environments without a sampler, in one process per core, which gives the upper bound of sampling.
+"""Measures an upper bound of sampling: one process per core steps the environments without a sampler.
 
-The environments emulate, read screens, preprocess and reset. `python -m benchmarks.harness.bare CONFIG_JSON` is one
-such process, see benchmarks/harness/served.py. A request to the process is a number of seconds, and the answer is
-[agent steps, seconds].
+The process `python -m benchmarks.harness.bare CONFIG_JSON` receives a number of seconds as a request, and answers
+[agent steps, seconds] (see benchmarks/harness/served.py).
 """
 
 import json
@@ -16,7 +15,7 @@ from benchmarks.harness.served import Served
 
 
 def serve(config: dict[str, Any]) -> None:
-    """Answer requests until stdin ends."""
+    """Measure on request until stdin ends."""
     import numpy as np
 
     from accel_rl.data.rollout_arrays import Step
@@ -39,7 +38,7 @@ def serve(config: dict[str, Any]) -> None:
 
 
 class Bare:
-    """`Bare` runs one process per core, started once and measured any number of times."""
+    """`Bare` runs one process per core that steps environments, and can be measured repeatedly."""
 
     def __init__(self, env: dict[str, Any], cores: Sequence[int], envs_per_core: int = 4):
         self.cores = len(cores)

@@ -4,7 +4,7 @@ from accel_rl.emulator import games
 from accel_rl.emulator.atari import rom_path
 from accel_rl.system.errors import ConfigError, nearest
 
-# ale-py contains the ROMs of some games that ale-py does not load.
+# ROMs in ale-py that need two players
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 
 

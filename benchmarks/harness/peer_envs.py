@@ -1,4 +1,4 @@
-"""This module gives batched Atari environments of other packages a common interface.
+"""This module has a common interface for vector environments of other packages that play Atari.
 
 All environments have frame skip 4, a stack of 4 grayscale frames of 104x80 (resized by area), up to 30 no-ops, no
 sticky actions, raw rewards and whole games.
@@ -26,13 +26,13 @@ class Shape:
 
 
 class Peer:
-    """A `Peer` is a vector environment of another package. `begin` builds and resets the environment, and `step` plays
-    a batch and writes the next stacks to `self.obs`."""
+    """A `Peer` is a vector environment of another package. The method `begin` builds and resets the environment, and
+    `step` plays a batch of actions and writes observations to `self.obs`."""
 
     name = ""
     package = ""  # `package` is the name of the peer's Python module.
     install = ""  # `install` is the name of the peer's package for pip.
-    # If true, one object steps all `envs` environments; otherwise each of `process_envs` environments has a process.
+    # If true, one object steps all environments; otherwise each environment has a process.
     batched = True
 
     def __init__(self, shape: Shape):
@@ -46,7 +46,7 @@ class Peer:
         self._random = rng.integers(self.n_actions(), size=(256, self.batch))
 
     def make(self) -> Any:
-        """Build the environment."""
+        """Build the other package's vector environment."""
         raise NotImplementedError
 
     def begin(self) -> None:
@@ -59,7 +59,7 @@ class Peer:
         self.obs = self.env.step(action)[0]
 
     def stacks(self) -> np.ndarray:
-        """Return the stacks [batch, 4, H, W] uint8."""
+        """Return the current observations [batch, 4, H, W] uint8."""
         return self.obs
 
     def measure(self, act: Act | None, seconds: float) -> float:
@@ -96,13 +96,13 @@ class AleVector(Peer):
 
 
 class AleVectorAsync(AleVector):
-    """AtariVectorEnv with send and recv acts for the half of the environments that is ready first, while the other half
+    """With send and recv, AtariVectorEnv returns the half of the environments that is ready first, while the other half
     steps."""
 
     name, halves = "AtariVectorEnv send/recv", 2
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action)  # An action is for the environments of the last recv.
+        self.env.send(action)  # The actions are for the last returned environments.
         self.obs = self.env.recv()[0]
 
 
@@ -131,7 +131,7 @@ class EnvPool(Peer):
 
 
 class EnvPoolAsync(EnvPool):
-    """Asynchronous EnvPool acts for the half of the environments that is ready first."""
+    """Asynchronous EnvPool returns the half of the environments that is ready first."""
 
     name, halves = "EnvPool async", 2
 

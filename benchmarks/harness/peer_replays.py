@@ -1,4 +1,4 @@
-"""This module gives replays of other packages a common interface; each replay is set up as its manual describes.
+"""This module has a common interface for replays of other packages, each of which is configured as in its manual.
 
 All replays are filled with pictures of 84x84 in stacks of four from `B` simulators, and each package stores frames as
 compactly as it can. A replay has the number `bytes_each`, the bytes of a transition, and the methods:
@@ -19,8 +19,7 @@ EPISODE = 500  # An episode has 500 steps.
 
 @functools.cache
 def priorities(N: int) -> np.ndarray:
-    """Draw new priorities [N] for N transitions. Priorities are drawn beforehand, so that their draw is not
-    measured."""
+    """Draw new priorities [N] for N transitions. The time to draw priorities is not measured."""
     return np.random.default_rng(0).random(N)
 
 

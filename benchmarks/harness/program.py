@@ -1,9 +1,7 @@
-"""The command of a benchmark parses and checks options, measures, prints a table, and writes JSON.
+"""A benchmark program parses its options, measures, prints a table, and writes JSON.
 
-    Benchmark.main(argv) --> Options --> cases --> for each case: build its variants, measure them in turns, close them
-                                               --> medians, ratios to the subject, derived figures --> table, JSON
-
-A program whose result is no table of rates calls `program` with its own `measure` and `report`.
+Benchmark.main(argv) --> Options --> cases --> for each case: build its variants, measure them in turns, close them
+                                           --> medians, ratios to the subject, derived figures --> table, JSON
 """
 
 import json
@@ -46,7 +44,7 @@ class Options:
             raise ConfigError(f"--seconds {self.seconds:g}: must be above 0")
 
     def at_least(self, least: int, *names: str) -> None:
-        """Raise ConfigError if a given option, or an element of the option, is below `least`."""
+        """Raise ConfigError if one of the named options is below `least`."""
         for name in names:
             value = getattr(self, name)
             values = value if isinstance(value, tuple) else () if value is None else (value,)
@@ -55,7 +53,7 @@ class Options:
                 raise ConfigError(f"--{name.replace('_', '-')} {text}: must be at least {least}")
 
     def one_of(self, name: str, allowed: Sequence[str]) -> None:
-        """Raise ConfigError if the option, or an element of it, is not allowed."""
+        """Raise ConfigError if the option has a value that is not allowed."""
         value = getattr(self, name)
         for v in value if isinstance(value, tuple) else (value,):
             if v not in allowed:
@@ -80,22 +78,22 @@ class Case:
     table."""
     variants: dict[str, Measure]
     subject: str = ""
-    """Variant whose ratios to the other variants are reported, by default the first variant."""
+    """Variant whose ratios to other variants are reported, by default the first variant."""
     compared: bool = True
     """Whether ratios between the variants are meaningful."""
     derive: Callable[[Measurements], Measurements] = lambda found: {}
-    """Returns further series computed from the measurements, such as a bound, with one value for each turn."""
+    """Function that computes further series from the measurements, such as a bound, with one value per turn."""
     columns: Callable[[Measurements], Columns] = lambda found: {}
-    """The function returns further columns of the benchmark's table."""
+    """Function that returns further columns of the benchmark's table."""
     figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
-    """The function returns further results of the case."""
+    """Function that returns further results of the case."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Variants that could not be built, with the reason."""
 
     def measure(
         self, seconds: float, repeats: int, unit: str, label: str = "", time_s: float = float("inf")
     ) -> CaseResult:
-        """Measure in turns, and return labels, measurements, medians, ratios of the subject, columns and figures."""
+        """Measure the variants of a case in turns, and return their measurements, medians and ratios."""
         label += "".join(f"{value}, " for value in self.labels.values())
         found = in_turns(self.variants, seconds, repeats, unit, label, time_s)
         found |= self.derive(found)
@@ -115,13 +113,13 @@ class Case:
 
 
 Build = Callable[[ExitStack], Case]
-"""A function that builds a case and warms it up. The function adds resources that must be closed to the stack."""
+"""A function that builds and warms up a `Case`, and adds resources that must be closed to the ExitStack."""
 
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Chosen]):
-    """A `Benchmark` measures its variants in turns. `cases` builds the cases one after another. `lines` returns the
-    text after the table."""
+    """A `Benchmark` measures variants in turns. The function `cases` builds the cases one after another, and `lines`
+    returns the text after the table."""
 
     name: str
     doc: str | None
@@ -137,7 +135,8 @@ class Benchmark(Generic[Chosen]):
         )
 
     def measure(self, o: Chosen) -> dict[str, Any]:
-        """Measure all cases. A case that raises RunError is recorded as wrong, and the other cases continue."""
+        """Measure all cases of a benchmark. If a case raises RunError, the error is recorded and other cases
+        continue."""
         results, wrong, builds = [], [], self.cases(o)
         for i, build in enumerate(builds):
             try:
@@ -189,7 +188,7 @@ def program(
     """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with `json`, the file of the
     result, or "". Return the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a
     RunError or a result with entries in `wrong`."""
-    from accel_rl.config.arguments import parse  # The parser needs tyro, which `benchmarks.gpu` does not need.
+    from accel_rl.config.arguments import parse  # tyro is not needed by `benchmarks.gpu`
 
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}

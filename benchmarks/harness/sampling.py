@@ -1,4 +1,4 @@
-"""A sampler can be measured repeatedly, with different agents."""
+"""This module measures the speed of a sampler, with different agents."""
 
 import time
 from dataclasses import replace
@@ -36,8 +36,8 @@ def sampling_config(
     device: str = "cpu",
     **sampler: Any,
 ) -> TrainConfig:
-    """Return A2C's settings with the given sampler. If `workers` is None, each usable core has one worker. Raises
-    ConfigError for an unknown reset."""
+    """Return A2C's settings with the given settings of the sampler. `workers` = None means one worker process per
+    usable core. Raises ConfigError for an unknown reset."""
     if reset not in RESETS:
         raise ConfigError(f"--reset {reset}: must be one of {', '.join(RESETS)}{nearest(reset, RESETS)}")
     base, n = default_config("a2c"), workers or default_workers(device)
@@ -53,7 +53,7 @@ def cores_of(placement: Placement) -> list[int]:
 
 
 def declare_parts(device: str, sampler: Any) -> None:
-    """Register with the simulated device which parts of a rollout's memory each group's stream uses."""
+    """Tell the simulated device which parts of a rollout each group's CUDA stream uses."""
     if device.startswith("sim"):
         from accel_rl.samplers.inference.resident import KNOWN
         from tests import simulated_device
@@ -74,7 +74,7 @@ class Sampling:
         self.sampler: Any = build_sampler(self.plan.sampler, config.env, self.spec, config, seed=0, training=True)
         declare_parts(self.plan.device, self.sampler)
         self.busy = 0.0
-        """Share of the workers' time that environments took, in the last `free` measurement."""
+        """Share of the worker processes' time spent in environments, in the last measurement by `free`."""
 
     def collect(self, agent: Agent, rollouts: int = 1) -> None:
         """Collect rollouts that are not measured."""
@@ -82,12 +82,14 @@ class Sampling:
             self.sampler.collect(agent)
 
     def rate(self, agent: Agent, seconds: float, warm_up: int = 0) -> float:
-        """Measure env steps/s of `collect`, in which all workers wait at the end of a rollout, as before an update."""
+        """Measure env steps/s of sampling in which all worker processes wait at the end of each rollout, as before an
+        update."""
         self.collect(agent, warm_up)
         return rate(lambda: self.sampler.collect(agent).env_steps, seconds, self.plan.device)
 
     def free(self, agent: Agent, seconds: float) -> float:
-        """Measure env steps/s without a pause at the end of a rollout; steps that a reset mode skips do not count."""
+        """Measure env steps/s of sampling without a pause between rollouts, and without skipped steps (--sampler.reset
+        wait)."""
         pool, n = self.sampler.engine, 0
         assert isinstance(pool, WorkerPool)
         before, begin = sum(pool.env_seconds()), time.perf_counter()
@@ -95,11 +97,11 @@ class Sampling:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-                break  # Steps after the measured rollout do not count.
+                break  # Steps after the measured time do not count.
         return n / took
 
     def memory(self) -> tuple[float, float]:
-        """Measure the private memory of all workers, and the shared memory of the rollouts, in MiB."""
+        """Return the private memory of all worker processes and the shared memory of the rollouts, in MiB."""
         import psutil  # psutil is imported here, because `benchmarks.gpu` does not need it.
 
         pool = self.sampler.engine
@@ -108,7 +110,7 @@ class Sampling:
         return private / MIB, sum(array.nbytes for array in arrays) / MIB
 
     def memory_bound(self) -> float:
-        """Return the upper bound of `memory`, in MiB."""
+        """Return the upper bound of the memory of worker processes and rollouts, in MiB."""
         limit = bound(self.spec, self.sampler.T, self.config.sampler.reset)
         return limit.total(self.grouping.B, self.grouping.workers) / MIB
 
@@ -117,8 +119,8 @@ class Sampling:
 
 
 class Inference:
-    """Measures inference without sampling, at the batch of one group, or of all groups if each group has a thread.
-    Inference runs with 1 or `threads` torch threads, whichever is faster, so that the bound is not too low."""
+    """`Inference` measures inference without sampling, at the batch size of one group of environments (of all groups if
+    each group has a thread), with 1 or `threads` torch threads, whichever is faster."""
 
     def __init__(self, sampler: Any, agent: Agent, threads: int, precision: Precision = "float32"):
         self._agent, self._precision, self._restored = agent, precision, threads

@@ -1,4 +1,4 @@
-"""Runs Stable-Baselines3's training in a separate process, without accel_rl's settings of torch and malloc.
+"""Runs Stable-Baselines3's training in a separate process that does not import accel_rl.
 
 The process runs this file with any Python that has stable-baselines3, and imports nothing of accel_rl:
 
@@ -57,7 +57,7 @@ def build(s: dict[str, Any]) -> tuple[Any, int]:
 
 
 def main() -> None:
-    """Answer requests until stdin ends."""
+    """Measure on request until stdin ends."""
     model, chunk = build(json.loads(sys.argv[1]))
     model.learn(chunk, reset_num_timesteps=False)
     print("ready", flush=True)

@@ -1,4 +1,4 @@
-"""A process that measures on request reads a line with seconds from its stdin, and writes a line of JSON to its
+"""A `Served` process measures on request: it reads a number of seconds from stdin, and writes a line of JSON to
 stdout."""
 
 import json
@@ -26,12 +26,12 @@ class Served:
             raise
 
     def measure(self, seconds: float) -> float:
-        """Return the process's answer to a request."""
+        """Request a measurement of some seconds, and return the process's answer."""
         self.send(seconds)
         return float(self.receive())
 
     def send(self, seconds: float) -> None:
-        """Send a request."""
+        """Request a measurement, without waiting for the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()

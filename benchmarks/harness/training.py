@@ -1,4 +1,4 @@
-"""A training run can be measured repeatedly: as a whole, only its sampling, only its learning, and its updates."""
+"""This module measures the speed of a training run: as a whole, of sampling, of learning, and of updates."""
 
 import os
 from collections.abc import Callable
@@ -21,16 +21,16 @@ from benchmarks.harness.sampling import declare_parts
 from benchmarks.harness.turns import rate
 
 FOREVER = 10**9
-"""Number of env steps of a run that the end of the measurement stops."""
+"""Number of env steps of a run that is longer than any measurement."""
 
 
 class Training:
     """`Training` is a run's trainer after warm-up: the replay is filled by random play, and updates on a GPU are
     captured.
 
-    Each measurement sets the trainer's own affinity, threads and precision, so that several trainers can be measured in
-    turns. `warm_cycles` is the number of cycles after the first update. `at_once` is the number of Q-learning updates
-    in one call of `updates`.
+    Several trainers can be measured in turns, because each measurement sets the trainer's affinity, threads and
+    precision. `warm_cycles` is the number of cycles after the first update. `at_once` is the number of Q-learning
+    updates in one call of `updates`.
     """
 
     def __init__(self, given: TrainConfig, folder: Path, warm_cycles: int = 0, at_once: int = 1):
@@ -91,7 +91,7 @@ class Training:
         return self._measure(lambda: self.sampler.collect(self.agent).env_steps, seconds)
 
     def learning(self, seconds: float) -> float:
-        """Measure the env steps/s that learning without sampling can process. Every learning cycle uses the same
+        """Measure the env steps/s that learning without sampling can process. Every cycle learns from the same
         rollout."""
         schedule: Any = self.schedule
         one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)
@@ -109,14 +109,14 @@ class Training:
         return self._measure(self.update, seconds, warm_up=WARM_UP + 1)
 
     def update(self) -> int:
-        """Make the updates of one phase, or `at_once` updates of Q-learning, and return their number."""
+        """Make the updates of one learning phase, or `at_once` updates of Q-learning, and return their number."""
         algo = self.learner.algo
         if isinstance(algo, ReplayAlgorithm):
             algo.budget.set(self.at_once)
         return len(self.learner.learn())
 
     def notes(self) -> list[str]:
-        """Return the run's events without their times, such as the reasons why updates are not captured."""
+        """Return the events of the run, such as the reasons why updates are not captured."""
         if not self._events.exists():
             return []
         lines = (line[20:] for line in self._events.read_text().splitlines())

@@ -14,7 +14,7 @@ Measure = Callable[[float], float]
 """A function that measures a rate for the given seconds."""
 Measurements = dict[str, list[float]]
 AHEAD = 2
-"""Number of calls that the host may be ahead of a GPU, so that a measurement ends soon after its time."""
+"""Number of calls that the host may queue on a GPU, so that a measurement ends on time."""
 
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
@@ -68,12 +68,12 @@ def in_turns(
 
 
 def medians(measurements: Mapping[str, list[float]]) -> dict[str, float]:
-    """Return {name: median}."""
+    """Return the median of each variant's measurements."""
     return {name: statistics.median(values) for name, values in measurements.items() if values}
 
 
 def ratio(over: list[float], under: list[float]) -> dict[str, float]:
-    """Return the ratio of the medians, and the median, minimum and maximum of the ratios turn by turn."""
+    """Return the ratio of two variants' medians, and the median, minimum and maximum of the ratios of their turns."""
     by_turn = [a / b for a, b in zip(over, under, strict=True)]
     return {
         "of_medians": statistics.median(over) / statistics.median(under),
