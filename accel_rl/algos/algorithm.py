@@ -118,8 +118,8 @@ class Algorithm(ABC):
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
     on_policy: ClassVar[bool] = False
-    """Whether the gradient assumes that the current parameters sampled the rollout and recorded its values. For an
-    on-policy algorithm, no update of another rank may come between a rollout and its gradient."""
+    """Whether the gradient assumes that the current parameters sampled the rollout and recorded its values. With an
+    on-policy algorithm, no other rank may update the parameters between a rollout and its gradient."""
     sampling: ClassVar[dict[str, Any]] = {"envs": 16, "horizon": None}
 
     def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):

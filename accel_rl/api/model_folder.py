@@ -40,8 +40,8 @@ class ModelFolder:
 
     def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any], float16: bool = False) -> None:
         """Write a network into the model's folder. `about` has env_steps and the evaluation. `agent` is the agent's
-        `state_dict()`, of numbers and tensors. With `float16`, float32 tensors of the network are rounded. `load`
-        converts float16 to float32."""
+        `state_dict()`, of numbers and tensors. With `float16`, float32 tensors of the network are rounded to float16.
+        `load` converts float16 to float32."""
         network = {name: x.detach().cpu().clone() for name, x in network_state(model).items()}
         rounded = [name for name, x in network.items() if float16 and x.dtype == torch.float32]
         network |= {name: network[name].half() for name in rounded}

@@ -81,7 +81,7 @@ class Emulator {
     i32 act(u32 action) { return act_drawn(action, nullptr, nullptr); }
 
   protected:
-    // Draws the frame's picture in gray by the canvas. Without `gray` and `canvas` the picture is drawn on demand.
+    // With `gray` and `canvas`, draws the frame's picture in gray; otherwise the picture is drawn on demand.
     i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
@@ -216,7 +216,7 @@ class Emulator {
 
     // Runs one frame by the fast core.
     // A picture that is not requested stays `late`, and the state before its frame is stored.
-    // A late frame runs again if its picture is read, or if a short frame leaves the rest of the picture visible.
+    // A late frame is emulated again if its picture is read, or is partly visible under a short frame.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
         State& s = snap_.state;
         fast_console_.log.writes = scratch_log();

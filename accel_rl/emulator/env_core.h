@@ -3,8 +3,8 @@
 // |           -      -      gray   gray   ->  maximum, observation, in the caller's array
 //
 // The rules of an agent step are those of envs/ale.py. The caller draws the numbers for sticky actions.
-// If the game ends within an agent step, only the last screen is shown. A lost life may end the return.
-// A time limit is ignored at the same step as another end.
+// If the game ends within an agent step, the observation shows only the last screen. A lost life may end the return.
+// A time limit is ignored at a step at which the game ends or a life is lost.
 #pragma once
 #include "area_x86.h"
 #include "emulator.h"
@@ -18,7 +18,7 @@ class AtariEnvCore : public Emulator {
   public:
     AtariEnvCore(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
         : Emulator(rom, kind, game, 0, 0.0f), rules_(rules) {
-        keeps_ = false;  // Resets have many frames, which are rarely shown.
+        keeps_ = false;  // The pictures of a reset's frames are rarely shown, and drawn on demand.
         std::memcpy(luminance_, luminance, sizeof luminance_);
         for (i32 y = 0; y < game.height; y++) wanted_[y] = row_counts(rules.observation, y, game.height);
     }

@@ -16,7 +16,7 @@ class EpisodeSums:
         self._points[:] = self._steps[:] = 0
 
     def add(self, points: np.ndarray) -> None:
-        """Add the points [n] that `n` games won in a step."""
+        """Add the points [n] that the agents of n games won in a step."""
         self._points += points
         self._steps += 1
 

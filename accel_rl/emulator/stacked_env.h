@@ -127,7 +127,7 @@ class StackedEnv {
                 late && !over};
     }
 
-    // Returns the frames of agent steps; the frames of the reset do not count for the limit.
+    // Returns the number of frames for the time limit, without the frames of a reset.
     u32 played() const { return core_.episode_frames() - first_; }
 
     void restart() {

@@ -20,21 +20,21 @@
 
 namespace accel {
 
-// The vector was stopped, or belongs to the parent process.
+// Thrown if the vector environment was stopped, or belongs to the parent process.
 struct Closed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
-// Another thread uses the vector.
+// Thrown if another thread is using the vector environment.
 struct InUse : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// The number of forks between the first process and this process. The binding counts them.
+// The binding counts the forks between the first process and this process.
 inline u32 fork_count = 0;
 
 struct Task {
     u32 env;
-    i32 action;      // A negative action resets the environment.
+    i32 action;      // A task with a negative action resets its environment.
     long long seed;  // A reset has the seed `seed`; a negative number means no seed.
     u8* to;          // The environment writes its stack to `to`; if null, recv copies the stack.
 };
@@ -119,7 +119,7 @@ class Vector {
         return batch;
     }
 
-    // Waits for all tasks and drops their results.
+    // Waits for all tasks of the environments, and drops the results.
     template <class Poll>
     void drain(Poll poll) {
         check_process();

@@ -20,7 +20,7 @@ class PythonVector {
     }
     ~PythonVector() {
         stop();
-        if (vector_.forked()) static_cast<void>(owned_.release());  // The parent destroys its own copy.
+        if (vector_.forked()) static_cast<void>(owned_.release());  // In a forked child, the vector is not destroyed.
     }
     void stop() {
         py::gil_scoped_release release;
@@ -172,7 +172,7 @@ class PythonVector {
         vector_.send(tasks);
     }
 
-    const py::list env_cores_;  // The list keeps the environments alive.
+    const py::list env_cores_;  // This list holds references to the environments.
     std::unique_ptr<Vector> owned_;
     Vector& vector_;
     std::vector<u32> batch_;

@@ -186,7 +186,7 @@ class ShardServer:
 Locate = Callable[[str], Endpoint | None]
 """`Locate` is a function that returns the endpoint of a shard by its name, or None while the shard does not run."""
 CONNECT_S = 10.0
-SILENT_S = 20  # A host counts as lost after `SILENT_S` seconds without data or acknowledgements.
+SILENT_S = 20  # A host is considered lost after `SILENT_S` seconds without data.
 
 
 class SocketTransport:

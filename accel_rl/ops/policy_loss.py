@@ -32,7 +32,7 @@ def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
 
 def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
     """Replace the non-finite numbers of x [..., *] in invalid cells by zero. `valid` is [...] bool, or None if all
-    cells are valid. Valid cells are unchanged, because a NaN in a valid cell must be reported."""
+    cells are valid. A NaN in a valid cell is not replaced, because it must be reported."""
     if valid is None or not x.is_floating_point():
         return x
     cells = valid.view(*valid.shape, *[1] * (x.dim() - valid.dim()))

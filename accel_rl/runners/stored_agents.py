@@ -42,8 +42,8 @@ class BestAgent:
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
-        """Store a network if its evaluation is the best so far, and return whether the network was stored. `state` is a
-        result of the function `agent_state`. Raises RunError if the disk is full."""
+        """Store a network if its evaluation is the best so far, and return whether the network was stored. `state` is
+        the agent's state from the function `agent_state`. Raises RunError if the disk is full."""
         if not evaluation.mean > self.score:  # A mean score of NaN, without episodes, is not the best.
             return False
         self._kept.clean()

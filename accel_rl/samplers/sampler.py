@@ -85,7 +85,7 @@ class Sampler:
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
-        self._in_threads: set[int] = set()  # Inference threads fill the buffers `_in_threads`.
+        self._in_threads: set[int] = set()  # buffers whose rollouts inference threads compute
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._is_started = self._awaits_initial = False

@@ -135,7 +135,7 @@ class CapturedUpdates:
             why = " ".join(str(e).split())[:300]
         if self._algo.communicator.all_reduce_min(int(not why)):
             return True
-        reads.restore()  # first updates from Python
+        reads.restore()  # The first updates with a kind of batch run from Python.
         self._disable(why or "another rank could not capture them")
         say_once(self._line(why or "another rank could not capture them"))
         return False

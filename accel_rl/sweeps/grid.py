@@ -215,8 +215,8 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
     """Return the grid of the function `module:function`: the grid that it returns, the grid of its `@levels`, or one
-    run. `seeds` replaces the seeds of `@levels`. A function that returns a grid receives the seeds as its parameter
-    `seeds`."""
+    run. If given, `seeds` replaces the seeds in the function's decorator `@levels`. A function that returns a grid
+    receives the seeds as its parameter `seeds`."""
     make = find(name)
     if not callable(make) or isinstance(make, type):
         raise ConfigError(f"{name!r} is no function that returns a grid, such as stooke:a2c_scaling")

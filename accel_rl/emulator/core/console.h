@@ -31,11 +31,11 @@ struct State {
     Tia tia;
     Cartridge cartridge;
     i32 cycle;
-    u32 partial;    // If 1, the last update ended in the middle of a frame.
+    u32 partial;    // 1 if the last update of the console ended within a frame.
     i32 paddle[4];  // The paddle ports have these resistances in ohms, or negative numbers without a paddle.
     u8 fire[2];     // If 1, the fire button INPT4 or INPT5 is pressed.
-    u8 bus;         // The last value on the data bus was `bus`.
-    u8 odd_frame;   // The current frame is drawn into the picture with index `odd_frame`.
+    u8 bus;         // `bus` is the last value on the data bus.
+    u8 odd_frame;   // `odd_frame` is the index (0 or 1) of the picture into which the current frame is drawn.
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
 
@@ -144,7 +144,7 @@ struct Console {
 
     // Runs one update of the console.
     // Two pictures are drawn in turn, so that a short frame shows the lines of two frames ago.
-    // For traces, `before` is called with the console before every instruction.
+    // `before`, for traces, is called with the console before every instruction.
     struct Untraced {
         HD void operator()(const Console&) const {}
     };

@@ -56,7 +56,7 @@ struct Game {
     i32 per_change;
     Clause unscored;  // While `unscored` holds (a title picture replaces the digits), the score counts as 0.
     Clause scored;    // If `scored` is not empty, the score counts only while `scored` holds (a bonus for a win).
-    Clause restarts;  // While `restarts` holds, rewards count from restart_score, not from the previous score.
+    Clause restarts;  // While `restarts` is true, a reward is the score minus restart_score.
     i32 restart_score;
     i32 rolls_over;   // A score that reaches `rolls_over` is reduced by `rolls_over`, unless `rolls_over` is 0.
     i32 wrap;         // A negative reward is increased by `wrap`.
@@ -70,11 +70,11 @@ struct Game {
     i16 lives_at_reset;
     Clause lives_when;  // While lives_when does not hold, lives are lives_else, or unchanged if lives_else is -1.
     i16 lives_else;
-    u8 lives_latch;    // If 1, lives_when counts as holding after it has held once since the reset.
+    u8 lives_latch;    // If 1, the condition lives_when stays true after it has been true once since the reset.
     Clause loss_when;  // If loss_when is not empty, the loss of a life counts only while loss_when holds.
     u8 lives_fall;     // If 1, lives decrease by one whenever the lives byte decreases by one.
     u8 last_life[2];   // The game is over when the lives byte changes from last_life[0] to last_life[1].
-    u8 has_last_life;  // If 1, last_life[1] is a value that the game also uses with another meaning.
+    u8 has_last_life;  // If 1, the game also uses the value last_life[1] of the lives byte with another meaning.
     u8 no_lives_when_over;
     u8 no_reward_when_over;
     Clause over_after;  // The clauses for the game's end count only after over_after has held once since the reset.

@@ -176,7 +176,7 @@ HD u8 observed_pixel(ObservationKind kind, i32 rows, const Rows& first, const Ro
 struct Observer {
     ObservationKind kind;
     i32 rows;
-    AreaLine* line;           // `line` is `area_line` for the processor, or null for the portable function.
+    AreaLine* line;           // `line` is `area_line` for AVX-512 or AVX2, or null for the portable function.
     u8 largest[ROWS][WIDTH];  // For MEAN, `largest` has the maximum of two frames, in rows that `at` names.
     u16 at[ROWS];             // Maps each picture row to the row of `largest` with its values.
 
@@ -220,14 +220,14 @@ struct Observer {
             const i32 top = 5 * (y / 2) + 2 * (y & 1);  // An area has two and a half rows.
             if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) &&
                 repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
-                copy_bytes(out, out - 84, 84);  // All rows have one source, so the line equals the line above.
+                copy_bytes(out, out - 84, 84);  // This line of areas equals the line above.
                 continue;
             }
             const u8 *const a = first.row(top), *const b = second.row(top), *const c = first.row(top + 2),
                             *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
-            // After a halfway sum, the next line may be rounded differently, with its rows added in another order.
+            // A line with a halfway sum is not reused, because float sums of the next line may round differently.
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {

@@ -3,8 +3,8 @@
 // |                  -      -    drawn  drawn   ->   maximum, observation
 //
 // The rules of an agent step are those of envs/ale.py.
-// After an end within an agent step, only the last screen is shown. A lost life may end the return.
-// A time limit is ignored at the same step as another end.
+// If the game ends within an agent step, the observation shows only the last screen. A lost life may end the return.
+// A time limit is ignored at a step at which the game ends or a life is lost.
 #pragma once
 #include "observation.h"
 #include "progress.h"
@@ -33,7 +33,7 @@ struct Play {
 
 // EpisodeSteps counts the steps of one episode.
 struct EpisodeSteps {
-    u32 steps, held;  // `held` is the action of the last frame.
+    u32 steps, held;  // `held` is the joystick action of the last emulated frame.
     i32 lives_before;
 };
 
@@ -45,8 +45,8 @@ HD void set_inputs(State& s, const Game& game, u32 action, u8 switches, u8 diffi
 // Returns the action of an agent step. FIRE does nothing in some games, except in the presses of a reset.
 HD u32 played_action(const Game& game, u32 action) { return game.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
-// Returns a text that tells what is wrong with a loaded state, or null.
-// A wrong state would index outside an array, make a division overflow, or let a loop run forever.
+// Returns a message about the defect of a loaded state, or null if the state is valid.
+// A defective state could index outside an array, overflow a division, or loop forever.
 HD const char* damage_of(const Play& p, const Rom& rom) {
     const State& c = p.state;
     const Tia& t = c.tia;

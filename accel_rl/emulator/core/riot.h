@@ -20,9 +20,9 @@
 namespace accel {
 
 struct Riot {
-    i32 set_cycle;    // The timer was written at set_cycle of the frame.
+    i32 set_cycle;    // set_cycle is the cycle of the frame at which the timer was written.
     i32 read_offset;  // The first read of INTIM after expiry was read_offset cycles after expiry; 0 means no read.
-    u8 value;         // The game wrote `value` to the timer.
+    u8 value;         // `value` is the number that the game wrote to the timer.
     u8 shift;         // The timer divides the CPU's cycles by 2^shift.
     u8 swacnt;        // The direction of port A is stored and read back, but not applied to the inputs.
     u8 swcha, swchb;  // SWCHA has the pins of the joysticks, and SWCHB the pins of the console switches.

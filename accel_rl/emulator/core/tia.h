@@ -35,8 +35,8 @@ struct Tia {
     i32 frame_clock;  // Line 0 of the picture begins at frame_clock, which is 0 or less.
     i32 settled;      // All writes before the clock `settled` have been applied.
     i32 vsync_clock;  // The frame may end after vsync_clock, which is NEVER while VSYNC is off.
-    i32 hmove_clock;  // HMOVE was last written at hmove_clock.
-    i32 dump_cycle;   // At dump_cycle, VBLANK last let the paddles' capacitors charge.
+    i32 hmove_clock;  // hmove_clock is the clock of the last write to HMOVE.
+    i32 dump_cycle;   // dump_cycle is the cycle at which VBLANK last let the paddles' capacitors charge.
     u32 collisions;   // pairs_of in tia_settle.h gives each pair of objects a bit.
     u32 pf;           // The playfield has 20 bits, of which bit 0 is leftmost.
     u8 colour[4];     // The TIA has colours of both players, playfield and background.
@@ -47,10 +47,10 @@ struct Tia {
     u8 grp[2], grp_old[2];
     u8 enam[2];
     u8 enabl, enabl_old;
-    u8 hm[5];    // HMOVE moves the five objects by `hm` (0-15).
+    u8 hm[5];    // `hm` (0-15) are the amounts by which HMOVE moves the five objects.
     u8 vdel[3];  // Players and ball are delayed if VDELP0, VDELP1 or VDELBL is set.
     u8 resmp[2];
-    u8 pos[5];           // The five objects are at the positions `pos` (0-159).
+    u8 pos[5];           // `pos` (0-159) are the positions of the five objects.
     u8 first_hidden[2];  // If 1, the player was just reset, and its first copy is not visible on the line.
     u8 hmove_blank;      // If 1, the next displayed line starts with 8 black pixels.
     u8 vblank;

@@ -82,7 +82,7 @@ HD void put_playfield(Line& line, const Tia& t) {
     }
 }
 
-// Returns the index of a set's colour among the four colours.
+// Returns the colour, of the line's four colours, of a pixel with the given set of visible objects.
 HD u32 colour_index(u32 set, u8 ctrlpf, bool right) {
     const bool score = (ctrlpf & 6) == 2;
     if (ctrlpf & 4 && set & (BIT_PF | BIT_BL)) return 2;

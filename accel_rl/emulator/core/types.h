@@ -53,7 +53,7 @@ HD void copy_bytes(void* to, const void* from, u32 count) {
 HD void fill_bytes(void* to, u8 value, u32 count) {
     for (u32 i = 0; i < count; i++) static_cast<u8*>(to)[i] = value;
 }
-// In a de Bruijn sequence shifted by each of 64 counts, the top 6 bits are always different.
+// A de Bruijn sequence, shifted by 0 to 63 bits, has 64 different values of its top 6 bits.
 constexpr u64 PLACE_SEQUENCE = 0x03F79D71B4CB0A89ull;
 struct BitPlaces {
     u8 of[64];

@@ -249,7 +249,7 @@ class WorkerPool:
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
         """Handle worker processes that die or hang while inference threads wait for them. The method returns when
-        `is_over()` is true, which every `wake` checks."""
+        `is_over()` is true."""
         while not is_over():
             self._handle(lambda: self._side.watch(self.config.timeout_s))
 

@@ -46,7 +46,7 @@ HD const PairTable& pair_table() {
     return table;
 }
 
-// A picture is drawn to the destination `pixels`.
+// A FastCanvas is the destination of a drawn picture.
 struct FastCanvas {
     u8* pixels;         // The picture is [height, 160], or null to compute only collisions.
     const u8* palette;  // Maps each of the 256 colour bytes to the drawn value.
@@ -62,16 +62,16 @@ struct FastTia {
     Tia& t;
     i32 first_line, height;
     bool hmove_blanks;
-    u32 watched;    // The program may read the collisions in `watched`.
-    Stretch* wide;  // `wide` is `stretch` for the processor's instructions, or null for the portable function.
+    u32 watched;    // `watched` are the collisions that the program may read.
+    Stretch* wide;  // `wide` is the function `stretch` for AVX-512 or AVX2, or null for the portable function.
     FastCanvas canvas;
     i32 start, stop;     // The displayed lines begin at clock `start` and end at clock `stop`.
     i32 row, row_clock;  // The drawing has reached the displayed line `row`, whose first clock is row_clock.
     i32 quiet;           // Before the clock `quiet` the beam is in horizontal blank or after the last line.
     Mask mask[6];
-    u32 unbuilt;         // The masks of the objects in `unbuilt` are not up to date.
+    u32 unbuilt;         // `unbuilt` are the objects whose masks must be computed again.
     u32 active, filled;  // `active` objects are visible on a line, and `filled` objects have a mask that is not empty.
-    u8 shade[4];         // The four colours are drawn as the values in `shade`.
+    u8 shade[4];         // `shade` has the drawn values of the line's four colours.
 
     HD void begin_frame(const FastCanvas& to) {
         canvas = to;
@@ -118,7 +118,7 @@ struct FastTia {
         if (canvas.pixels) shade[i] = canvas.palette[t.colour[i] | t.colour_loss];
     }
 
-    // Returns whether the write has no visible effect before another change.
+    // Returns whether a register write has no visible effect before the next change.
     HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
                 // clang-format off
@@ -201,7 +201,7 @@ struct FastTia {
     // Returns the collisions that can be new, to find out whether a line needs drawing.
     HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
     HD bool blind() const { return !canvas.pixels && (t.vblank & 2 || !possible()); }
-    // Returns whether the end of a line changes nothing.
+    // Returns whether the end of a scan line leaves all registers unchanged.
     HD bool calm() const {
         return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)));
     }

@@ -15,7 +15,7 @@ HD void begin_block(const StepArguments& a, u32 i, bool all, Block& block) {
     if (!all && !a.out.ended[i]) return;
     Env env;
     load_words(env, a.envs.envs, a.envs.n, i);
-    block.meet();  // All threads have read `ended`.
+    block.meet();  // The barrier ensures that all threads have read `ended`.
     const u32 seed = env.seed, number = all ? 0 : env.number + 1, bytes = observation_bytes(a.rules.observation);
     const StartDraws drawn = start_draws(seed, number, a.starts.rows, a.starts.columns);
     const u64 start = u64(drawn.row) * a.starts.columns + drawn.column;

@@ -38,13 +38,13 @@ HD void store_words(const Structure& from, u32* words, u32 n, u32 i) {
     for (u32 w = 0; w < sizeof(Structure) / 4; w++) words[u64(w) * n + i] = reinterpret_cast<const u32*>(&from)[w];
 }
 
-// Bits 0 and 1 name the frames of which an observation is made, and a skipped step shows zeros.
+// Bits 0 and 1 select the frames that the observation combines; without them, the observation is zeros.
 enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH = 3, SHOWS_FINISHED = 4 };
 
-// A Code tells why an environment left the fast path in a step, or why the step is wrong.
+// A Code is the reason why the plain core played an environment's step, or why the step failed.
 enum Code : u8 {
     ALL_FAST = 0,
-    PLAIN = 1,  // The plain core ran the step, with the same result.
+    PLAIN = 1,  // The plain core has played the step, with the same result as the fast core.
     // The plain core ran the step, and a short frame shows unknown lines of an earlier picture as black.
     UNKNOWN_PICTURE = 2,
     DAMAGED = 3,  // The state is impossible (damage_of), and the environment was skipped.

@@ -72,7 +72,7 @@ class Lane {
         reward_ += accel::end_frame(env_.play, *a_.tables.game);
         const bool over = env_.play.progress.over, draws = over || frame + 2 >= a_.rules.frame_skip;
         if (!draws) return;
-        if (until < bus_.tia.stop) return give_up();  // The picture's last lines are those of an older picture.
+        if (until < bus_.tia.stop) return give_up();  // last lines of an older picture remain
         shot_.writes = bus_.log.count, shot_.until = until;
         store_words(shot_, a_.envs.shots + u64(slot_) * SHOT_WORDS * a_.envs.n, a_.envs.n, i_);
         const bool is_last = frame + 1 == a_.rules.frame_skip;
@@ -111,7 +111,7 @@ class Lane {
     u32 action_, slot_;
     double reward_;
     u8 shown_;
-    // The lane plays the next frame, skips the step, leaves the step to the plain core, or has a damaged state.
+    // A lane plays, skips a step, leaves a step to the plain core, or has an impossible state.
     bool plays_, skipped_, gives_up_, damaged_;
 };
 

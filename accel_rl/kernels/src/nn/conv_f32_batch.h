@@ -69,7 +69,7 @@ struct Block {
     Block(const ConvF32& l, i64 pictures)
         : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),
           rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {
-    }  // With 16 more floats, points lie in different cache sets.
+    }  // 16 more floats put the points into different cache sets.
 };
 
 // Computes the input's points of n pictures from `begin` on.
