@@ -50,7 +50,7 @@ class Options(program.Options):
     simulators: Count = 8
     """Number B of environments that produce the transitions."""
     n_step: Count = 1
-    """Number n of this project's n-step returns (the peers have 1)."""
+    """Number n of this project's n-step returns (other packages have 1)."""
     seconds: float = 1.0
     """Minimum length of one measurement in seconds."""
     threads: Count = 0

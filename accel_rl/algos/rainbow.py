@@ -22,7 +22,7 @@ class RainbowConfig(C51Config):
     """Learning rate of Adam (Hessel et al. 2018: 6.25e-5)."""
     optimizer_eps: float = 0.005
     """Epsilon of the optimizer. With Adam, epsilon is divided by the batch size (Stooke & Abbeel, section 5.4.1:
-    0.005). With RMSProp, epsilon is used unchanged."""
+    0.005). With RMSProp, the optimizer's epsilon is not divided by the batch size."""
     n_step: int = 3
     """Number of rewards in the n-step return before the bootstrap value (Hessel et al. 2018: 3)."""
     double: bool = True

@@ -47,9 +47,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Help:
-    """`Help` arranges the help of a command. `main` maps the flags that are described first to their short form.
-    `modes` maps omitted groups of options to the condition under which they have an effect. Without main flags, all
-    options are described."""
+    """`Help` arranges the options in a command's help text. `main` maps the flags that are described first to their
+    short form. `modes` maps omitted groups of options to the condition under which they have an effect. Without main
+    flags, all options are described."""
 
     main: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)

@@ -53,8 +53,8 @@ def _driver() -> _Driver:
 
 
 def page_locks(module: Any) -> PageLocks:
-    """Return the page locks of a GPU's runtime module (see `system.devices.runtime`): CUDA's driver, or the module
-    itself."""
+    """Return the object that locks pages for a GPU: CUDA's driver, or the GPU's runtime module
+    (`system.devices.runtime`)."""
     locks: PageLocks = module.page_locks() if hasattr(module, "page_locks") else _driver()
     return locks
 

@@ -59,7 +59,7 @@ class AllReduce(GradientSync):
         return norm
 
     def verify(self) -> None:
-        """Compare the parameters of all ranks, on GPUs. Raises RunError if parameters differ."""
+        """On GPUs, compare the parameters of all ranks. Raises RunError if they are not identical."""
         if self.check_interval and self._on_gpu:
             self._compare()
 

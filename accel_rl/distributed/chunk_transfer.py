@@ -72,8 +72,8 @@ class ChunkTransfer:
         """Write the GPU's chunk k to the central parameters. The caller must hold the chunk's lock, and the GPU's chunk
         must be newer than the central chunk.
 
-        `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that it is written. Return
-        whether the chunk was written.
+        `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that it is written. The
+        result is true if chunk k was written.
         """
         spare = self._central.spare(k)
         self._stream.wait_stream(self._runtime.current_stream(self._device))

@@ -185,7 +185,7 @@ u8* observation_at(const AtariEnvCore& a, Bytes& out) {
     return out.mutable_data();
 }
 
-// Steps each environment. An action below 0 skips its environment, which gets reward 0, no flags and a frame of zeros.
+// Steps each environment. A negative action skips the environment, with reward 0, no flags and a frame of zeros.
 // The array `draws` [n, frame_skip] float64 has the numbers for sticky actions, or is None.
 // The other arrays are those of `data.Step`.
 void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions,

@@ -37,7 +37,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), _of_one(info)
 
     def render(self) -> np.ndarray | None:
-        """Return the screen, [210, 160, 3] uint8. Without a `render_mode`, return None and warn."""
+        """Return the screen, [210, 160, 3] uint8. Without a `render_mode`, `render` returns None with a warning."""
         screens = self._envs.render()
         return None if screens is None else screens[0]
 

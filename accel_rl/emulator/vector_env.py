@@ -308,7 +308,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return obs, info
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Return the screen of each environment, [210, 160, 3] uint8. Without a `render_mode`, return None and warn."""
+        """Return each environment's screen [210, 160, 3] uint8, or None with a warning without a `render_mode`."""
         if self.render_mode is None:
             logger.warn("render() without a render mode: create the environment with render_mode='rgb_array'")
             return None

@@ -225,7 +225,7 @@ class MemberClock(Clock):
 
 
 class MemberBarrier(Barrier):
-    """Members save checkpoints independently, so no member waits at a `MemberBarrier`."""
+    """A `MemberBarrier` makes no member wait, because cluster members save their checkpoints independently."""
 
     def __init__(self, clock: MemberClock, line: BoardLine):
         self._clock, self._line = clock, line

@@ -27,7 +27,7 @@ class _Piece(NamedTuple):
 
     chunk: int
     shard: int
-    whole: slice  # `whole` is the piece's slice of all parameters.
+    whole: slice  # slice of the parameter vector
     in_chunk: slice
 
 

@@ -1,6 +1,6 @@
 // A recorded sequence of kernel calls is replayed in one call.
 // A network that acts calls the same kernels at every step.
-// Without a replay, Python code between a network's layers takes a third of the time, and blocks other threads.
+// Without replays, the Python code between a network's layers takes a third of the time, and blocks other threads.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -87,7 +87,7 @@ class CallGraph {
         regions_.resize(regions.size());
     }
 
-    // Moves the regions for all later calls.
+    // Moves the memory regions for all later replays.
     void move(const std::vector<std::pair<address, i64>>& regions) {
         if (regions.size() != regions_.size()) throw std::invalid_argument("another number of regions is expected");
         for (size_t r = 0; r < regions.size(); r++) regions_[r] = {regions[r].first, regions[r].second};

@@ -19,10 +19,10 @@ inline Team& team() {
 
 // Returns the rounding and denormal modes of the calling thread.
 // A helper thread inherits the float modes at its creation, so the caller's float modes are set in the helper.
-// With other float modes, a sum would depend on the thread that computed the sum.
+// If float modes differed between threads, a sum would depend on the thread that computes it.
 inline unsigned float_mode() {
 #if ACCEL_X86
-    return _mm_getcsr() & ~0x3fu;  // The result has the modes without the status flags.
+    return _mm_getcsr() & ~0x3fu;  // The returned float modes do not include the status flags.
 #else
     return 0;
 #endif

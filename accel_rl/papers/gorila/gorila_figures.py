@@ -130,7 +130,7 @@ def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
 
 def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
     """Draw over hours the share of games in which runs passed DQN's score, and in which they reached their best score.
-    Return the figure and its table."""
+    Return the picture of figure 5 and a table of its numbers."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = pyplot().subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]

@@ -80,7 +80,7 @@ def counters_layout(workers: int, groups: int) -> Layout:
     return {
         "request": ("int64", cell),
         "answer": ("int64", cell),
-        # step[0] is the step index minus the number of answers. At step[1] answers, the worker wakes the sampler.
+        # step[0]: step index minus number of answers; step[1]: number of answers at which the worker wakes the sampler
         "step": ("int64", cell),
         "env_ns": ("int64", (workers, _LINE)),
     }

@@ -221,7 +221,7 @@ struct FastDecode {
             case 0x9A: return op(FAST_TXS, 0);
             case 0xEA: return op(FAST_NOP, 0);
         }
-        // The plain interpreter runs other read-modify-writes, BRK, RTI, PLP and undocumented opcodes.
+        // The plain interpreter runs rare opcodes: other read-modify-writes, BRK, RTI, PLP and undocumented opcodes.
         return op(FAST_SLOW, 0);
     }
 

@@ -45,7 +45,7 @@ enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH
 enum Code : u8 {
     ALL_FAST = 0,
     PLAIN = 1,  // The plain core has played the step, with the same result as the fast core.
-    // The plain core ran the step, and a short frame shows unknown lines of an earlier picture as black.
+    // The plain core played the step; in a short frame, unknown lines of an earlier picture are black.
     UNKNOWN_PICTURE = 2,
     DAMAGED = 3,  // The state is impossible (damage_of), and the environment was skipped.
 };

@@ -20,7 +20,7 @@
 
 namespace accel {
 
-using bf16 = std::uint16_t;  // as bits
+using bf16 = std::uint16_t;  // number as bits
 
 // Returns whether the CPU has AMX and Linux grants AMX to this process on request.
 inline bool has_amx() {

@@ -6,7 +6,7 @@
 //
 // The numbers of a cell are contiguous.
 // For tap (i, j), output q = y (columns + K - 1) + x needs cell q + i (columns + K - 1) + j.
-// Neighbouring outputs need neighbouring cells, so operands are read in place and no patch is copied.
+// Neighbouring outputs need neighbouring cells of the input, so no patches of the input are copied.
 // Each row has K - 1 surplus outputs, which are not stored and whose gradient is 0.
 // | output[q] = max(least, bias + sum over taps of cells[q + tap] weight[tap])   rows of a: cells
 #pragma once

@@ -16,7 +16,7 @@ inline ConvBF16 conv_bf16_of(const Geometry& g) { return {g[0], g[1], g[2], g[3]
 
 #if ACCEL_HAS_TILES
 
-// Each thread and shape has one scratch memory, kept between calls, because most of its zeros are never written.
+// Each thread keeps one scratch memory per shape of convolution between calls, because most of its zeros never change.
 inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     struct Kept {
         Geometry geometry;
@@ -26,7 +26,7 @@ inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     thread_local std::list<Kept> all;
     for (Kept& kept : all)
         if (kept.geometry == geometry && kept.pictures == pictures) return kept.scratch;
-    if (all.size() == 16) all.pop_back();  // The oldest entry may belong to a network that no longer exists.
+    if (all.size() == 16) all.pop_back();  // The oldest cached weight may belong to a network that no longer exists.
     all.push_front({geometry, pictures, ConvBF16Scratch(conv_bf16_of(geometry), pictures)});
     return all.front().scratch;
 }

@@ -82,7 +82,7 @@ ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int6
 }
 
 // Converts the gradient where out > 0, or the whole gradient if `out` is null, to points.
-// The gradient's sums over positions are added to bias [D].
+// The output gradient's sums over positions are added to the bias gradient [D].
 template <int R>
 ACCEL_AVX512 void output_points(const ConvF32& l, const float* grad, const float* out, float* points, std::int64_t plane,
                                 float* bias) {

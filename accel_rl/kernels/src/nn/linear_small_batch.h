@@ -1,5 +1,5 @@
 // Computes a fully connected layer x W' + b for few rows.
-// The matrix W is so large that repacking it, as libraries for matrix products do, would take as long as multiplying.
+// Repacking the large matrix W, as libraries for matrix products do, would take as long as multiplying.
 // | out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both are contiguous along k: 16 numbers at a time
 //
 // The sixteen sums of an output, one for each k modulo 16, are added at the end.
@@ -15,7 +15,7 @@
 
 namespace accel {
 
-constexpr i64 MAX_ROWS = 64;  // maximum of N
+constexpr i64 MAX_ROWS = 64;  // maximum batch size N
 // For a piece of K, twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache.
 constexpr i64 PIECE = 576;
 
@@ -55,7 +55,7 @@ ACCEL_AVX512 inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to
 }
 
 // Computes the outputs of Q rows of W from g on, for all rows of x.
-// `then` points to the following rows of W, or is null.
+// `then` points to the next rows of W to prefetch, or is null.
 template <int Q>
 ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) {
     alignas(64) __m512 sums[MAX_ROWS * Q];
@@ -64,7 +64,7 @@ ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) 
         const i64 to = std::min(from + PIECE, w.K);
         const float* const next = to < w.K ? w.weight + g * w.K + to : then;
         i64 n = 0;
-        // Some of the next rows of W are prefetched with every four rows of x.
+        // With every four rows of x, some of the next rows of W are prefetched.
         for (i64 row = 0; n + 4 <= w.N; n += 4, row += each) {
             const float* const ahead = next ? next + row * w.K : nullptr;
             __m512* const to_add = sums + n * Q;

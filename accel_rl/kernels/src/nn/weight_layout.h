@@ -8,7 +8,7 @@
 namespace accel {
 
 // Maps a weight [D, C, k, k] to taps [r r][s s C][D], or [r r][D][s s C] if `by_output`.
-// Number i of output channel d is at first[d] + then[i]. The s s C channels are [s, s, C], or [C, s, s] for `planes`.
+// Weight i of output channel d is at first[d] + then[i]. The s s C channels are [s, s, C], or [C, s, s] for `planes`.
 struct WeightLayout {
     std::vector<i64> first, then;
 
@@ -32,8 +32,8 @@ struct WeightLayout {
 
   private:
     // Eight numbers of each channel are moved before the next eight, because neighbouring channels share cache lines.
-    // The cache contains only twelve lines that are a power of two apart.
-    // Moving one channel after the other takes ten times as long.
+    // The cache holds only twelve lines whose addresses differ by a power of two.
+    // Moving the weights of one channel after the other takes ten times as long.
     template <class Move>
     void each(Move move) const {
         const i64 D = i64(first.size()), all = i64(then.size());

@@ -3,14 +3,14 @@
 //
 // In two dimensions the transforms are applied along rows and columns.
 // Sources: Winograd 1980; Lavin & Gray 2016, "Fast algorithms for convolutional neural networks", equations 4 to 8.
-// Each product multiplies two polynomials evaluated at a point.
+// Each of Winograd's products multiplies two polynomials at one point.
 // The map is bilinear, so the gradients of d and g are B [(G g) * (A y)] and G' [(B' d) * (A y)].
 #pragma once
 #include "../x86.h"
 
 namespace accel {
 
-// A matrix has one row for each point.
+// A transform matrix has one row for each point.
 // The rows of a point and its negative, 1 and 2 (and 3 and 4), differ in the sign of the odd columns.
 template <int POINTS, int VALUES>
 struct Transform {
