@@ -63,7 +63,10 @@ class AtariEnvCore : public Emulator {
         while (frames < skip && frames < most && !ended && !(one_life && lives() < lives_first)) {
             if (!draws || draws[frames] >= rules_.repeat_probability) episode.held = action;
             frames++;
-            GrayFrame* const gray = raw_ != RawObservation::NONE ? nullptr : frames == skip ? &work.last : both && frames + 1 == skip ? &work.first : nullptr;
+            GrayFrame* const gray = raw_ != RawObservation::NONE ? nullptr
+                                    : frames == skip             ? &work.last
+                                    : both && frames + 1 == skip ? &work.first
+                                                                 : nullptr;
             const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_} : FastCanvas{};
             reward += fast() ? act_drawn(episode.held, gray, &canvas) : act(episode.held);
             if (gray && !fast()) copy_gray(*gray, luminance_);

@@ -78,7 +78,8 @@ class StackedEnv {
         if (bytes.size() < sizeof saved + ring_.size()) throw std::invalid_argument("the state is cut off");
         std::memcpy(static_cast<void*>(&saved), bytes.data(), sizeof saved);
         if (saved.magic != MAGIC) throw std::invalid_argument("these bytes are no state of a VectorEnv's environment");
-        if (saved.stack != rules_.stack || saved.size != size_) throw std::invalid_argument("the state is of another stack_num or obs_type");
+        if (saved.stack != rules_.stack || saved.size != size_)
+            throw std::invalid_argument("the state is of another stack_num or obs_type");
         require(saved.newest < rules_.stack && saved.noops.next <= 624, "its numbers");
         const Random sticky = core_.sticky();
         core_.restore(bytes.substr(sizeof saved + ring_.size()));

@@ -64,7 +64,7 @@ def test_epsilon_greedy_actions_miss_it(train):
     assert greedy_actions(run, 7) != SOLUTION
 
 
-@pytest.mark.parametrize("draws", [0, 1])
+@pytest.mark.parametrize("draws", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
     """Without a draw, the noise is zero."""
     resample = NoisyLinear.resample
@@ -191,12 +191,17 @@ class DQNEnds(EndsAtTimeLimits, DQN):
     pass
 
 
-@pytest.mark.parametrize("name", ENDLESS)
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", [pytest.param("a2c", marks=SLOW), "ppo", pytest.param("pqn", marks=SLOW), "dqn"])
 def test_a_time_limit_is_not_the_end_of_the_task(train, name):
     assert greedy_actions(train(name, tables.wage, **ENDLESS[name]), 1) == [LEFT]
 
 
-@pytest.mark.parametrize("algorithm", [A2CEnds, PPOEnds, PQNEnds, DQNEnds])
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param(A2CEnds, marks=SLOW), PPOEnds, pytest.param(PQNEnds, marks=SLOW), DQNEnds]
+)
 def test_an_agent_that_confuses_the_two_leaves_too_soon(train, algorithm):
     settings = ENDLESS[algorithm.__name__.removesuffix("Ends").lower()]
     assert greedy_actions(train(algorithm, tables.wage, **settings), 1) == [RIGHT]
