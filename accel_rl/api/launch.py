@@ -22,8 +22,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.output import steady_output
-from accel_rl.system.process import open_standard_descriptors
+from accel_rl.system.output import open_standard_descriptors, steady_output
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
 """Maps each value of --cluster to a module with the functions `check` and `launch`. No other module imports

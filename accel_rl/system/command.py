@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Callable
 
 from accel_rl.system.errors import ConfigError, RunError, show_warning
-from accel_rl.system.process import before_torch, open_standard_descriptors
+from accel_rl.system.output import open_standard_descriptors
+from accel_rl.system.process import before_torch
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 

@@ -7,6 +7,20 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 
+def open_standard_descriptors() -> None:
+    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. A closed standard descriptor's number would
+    be given to the next descriptor, such as the rollouts' shared memory, and a process would print into the memory."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # `os.open` returns the lowest free number, which is `descriptor`.
+            assert opened == descriptor
+            os.set_inheritable(descriptor, True)
+            if getattr(sys, name) is None:
+                setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", closefd=False))
+
+
 class SteadyStream:
     """A `SteadyStream` is a text stream that replaces its file by /dev/null after an error, for example of a closed
     terminal, a pipe whose reader has ended, or a full disk. All other attributes are those of the stream."""

@@ -35,20 +35,6 @@ def before_torch() -> None:
     mallopt(_M_TOP_PAD, 64 * 2**20)
 
 
-def open_standard_descriptors() -> None:
-    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. A closed standard descriptor's number would
-    be given to the next descriptor, such as the rollouts' shared memory, and a process would print into the memory."""
-    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # `os.open` returns the lowest free number, which is `descriptor`.
-            assert opened == descriptor
-            os.set_inheritable(descriptor, True)
-            if getattr(sys, name) is None:
-                setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", closefd=False))
-
-
 def die_with_parent(parent_pid: int) -> None:
     """Let the kernel kill this process when its parent dies, and exit now if the parent has died already."""
     if sys.platform == "linux":

@@ -276,10 +276,16 @@ class WorkerPool:
     # -- states ------------------------------------------------------------
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
-        """Send a request to every worker process, and return the replies. Workers that are being replaced answer when
-        they are ready."""
+        """Send a request to every worker process, and return the replies. A worker process that is lost meanwhile is
+        replaced, and sends no reply."""
         self._until_ready()
-        return [self._worker(w).ask(Request(kind), self.config.timeout_s) for w in range(self.grouping.workers)]
+        replies = []
+        for w in range(self.grouping.workers):
+            try:
+                replies.append(self._worker(w).ask(Request(kind), self.config.timeout_s))
+            except WorkerLost:
+                self._on_death(w)
+        return replies
 
     def late_resets(self) -> int:
         """Return the living workers' number of immediate resets for which no reserve environment was ready."""
@@ -288,13 +294,7 @@ class WorkerPool:
     def get_state(self) -> list[bytes]:
         """Return the state of each environment, in the order of the environments. Raises WorkersReplaced if a worker
         process was lost, or joins only at the next rollout."""
-        self._until_ready()
-        replies = []
-        for w in range(self.grouping.workers):
-            try:
-                replies.append(self._worker(w).ask(Request("get_state"), self.config.timeout_s))
-            except WorkerLost:
-                self._on_death(w)
+        replies = self._ask_all("get_state")
         if not all(x is not None and x.has_joined for x in self._workers):
             raise WorkersReplaced
         states: list[bytes] = [b""] * self.grouping.B

@@ -261,19 +261,23 @@ def test_an_environments_own_error_is_shown_and_ends_the_run():
         sampler.close()
 
 
+class FaultAtStep3(gymnasium.Wrapper):
+    def __init__(self, fault):
+        super().__init__(gymnasium.make("CartPole-v1"))
+        self.fault, self.steps = fault, 0
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 3:
+            self.fault()
+        return super().step(action)
+
+
 def failing():
-    import gymnasium
+    def fault():
+        raise ValueError("this environment fails at step 3")
 
-    class Failing(gymnasium.Wrapper):
-        steps = 0
-
-        def step(self, action):
-            self.steps += 1
-            if self.steps == 3:
-                raise ValueError("this environment fails at step 3")
-            return super().step(action)
-
-    return Failing(gymnasium.make("CartPole-v1"))
+    return FaultAtStep3(fault)
 
 
 @pytest.mark.parametrize("fault", ["killed", "hangs"])
@@ -339,18 +343,7 @@ def test_a_worker_that_dies_in_every_rollout_ends_the_run(monkeypatch):
 
 
 def dying():
-    import gymnasium
-
-    class Dying(gymnasium.Wrapper):
-        steps = 0
-
-        def step(self, action):
-            self.steps += 1
-            if self.steps == 3:
-                os._exit(7)
-            return super().step(action)
-
-    return Dying(gymnasium.make("CartPole-v1"))
+    return FaultAtStep3(lambda: os._exit(7))
 
 
 def test_nothing_is_left_behind():
