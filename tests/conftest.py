@@ -9,6 +9,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 # 4 ms, on one thread 10 us.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import subprocess
+
 import pytest
 import torch
 
@@ -64,6 +66,23 @@ def warned():
     messages: list[str] = []
     with events.written(lambda line: None, messages.append):
         yield messages
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A function that mounts a file system of a size such as 12m, and returns its folder."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def mount(size):
+        options = ["-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
+        if subprocess.run(["mount", *options], capture_output=True).returncode:
+            pytest.skip("mounting a small file system needs root")
+        return disk
+
+    yield mount
+    if os.path.ismount(disk):
+        subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 @pytest.fixture

@@ -105,39 +105,32 @@ def test_ctrl_c_to_the_whole_group_saves_and_ends(tmp_path):
     assert not any(p.is_running() for p in children)
 
 
-def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
+def test_a_full_disk_leaves_the_last_checkpoint_whole(small_disk):
     """A real file system of 12 MB: the first checkpoint fits (8 MB), the second does not."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(disk)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("mounting a small file system needs root")
-    try:
-        folder = disk / "run"
-        done = run(
-            *(
-                "train",
-                "a2c",
-                "--game",
-                "pong",
-                "--env-steps",
-                800,
-                "--checkpoint.interval",
-                400,
-                "--engine",
-                "in-process",
-            ),
-            *("--evaluation.interval", 0, "--decorrelation-steps", 0, "--run-dir", folder),
-        )
-        assert done.returncode == 1 and "could not write checkpoint" in done.stderr, done.stderr
-        assert "Traceback" not in done.stderr
-        assert [s for s, _ in [Checkpoints(folder / "checkpoints").load_latest()]] == [400]
-        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
-        done = run("resume", folder)
-        assert done.returncode == 0, done.stderr
-        assert not list((folder / "checkpoints").glob(".writing*"))
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
+    disk = small_disk("12m")
+    folder = disk / "run"
+    done = run(
+        *(
+            "train",
+            "a2c",
+            "--game",
+            "pong",
+            "--env-steps",
+            800,
+            "--checkpoint.interval",
+            400,
+            "--engine",
+            "in-process",
+        ),
+        *("--evaluation.interval", 0, "--decorrelation-steps", 0, "--run-dir", folder),
+    )
+    assert done.returncode == 1 and "could not write checkpoint" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+    assert [s for s, _ in [Checkpoints(folder / "checkpoints").load_latest()]] == [400]
+    subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+    done = run("resume", folder)
+    assert done.returncode == 0, done.stderr
+    assert not list((folder / "checkpoints").glob(".writing*"))
 
 
 @pytest.mark.slow
