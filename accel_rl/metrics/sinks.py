@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import RunError
 
 logger = logging.getLogger(__name__)
@@ -107,12 +108,9 @@ class CsvSink:
         self._unwritten.clear()
 
     def _rewrite(self, rows: list[dict[str, str]], columns: list[str]) -> None:
-        temporary = self.path.with_name("." + self.path.name + ".tmp")
-        with open(temporary, "w", newline="") as f:
-            if columns:
-                writer = csv.DictWriter(f, columns, restval="", lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(temporary, self.path)
+        text = io.StringIO(newline="")
+        if columns:
+            writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        write_durably(self.path, text.getvalue().encode())
