@@ -9,8 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from accel_rl.checkpoints.tensor_file import load, save
-from accel_rl.data.segment import Segment
+from accel_rl.data.tensor_file import Segment, load, save
 from accel_rl.system.durable_files import sync_folder, write_durably
 from accel_rl.system.errors import ConfigError
 

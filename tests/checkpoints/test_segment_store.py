@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.data.segment import Segment
+from accel_rl.data.tensor_file import Segment
 from accel_rl.system import durable_files
 from accel_rl.system.errors import ConfigError, RunError
 
