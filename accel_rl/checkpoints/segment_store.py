@@ -56,7 +56,7 @@ class SegmentStore:
             checksum = hashlib.sha256(data).hexdigest()
             path = self._path(segment.name, checksum)
             if not path.exists():
-                self.folder.mkdir(parents=True, exist_ok=True)
+                self.folder.mkdir(exist_ok=True)
                 temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{path.name}")
                 try:
                     write_synced(temporary, data)
