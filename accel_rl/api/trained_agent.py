@@ -32,7 +32,7 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
     if best and chosen:
         raise ConfigError(f"--best and --checkpoint {chosen}: give one of the two")
     if best:
-        return BestAgent(run.path).load()
+        return BestAgent(run).load()
     if chosen:
         return checkpoint.load(Path(chosen).expanduser())
     latest = Checkpoints(run.path / "checkpoints").load_latest()

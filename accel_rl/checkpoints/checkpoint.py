@@ -54,7 +54,7 @@ class Checkpoints:
         try:
             self.segments.begin()
             text, tensors = encode(state, self.segments.put)
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)  # A run folder that was removed is not created again.
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             for name, data in zip(_FILES, (text, tensors), strict=True):

@@ -39,7 +39,7 @@ class SegmentStore:
             checksum = hashlib.sha256(data).hexdigest()
             path = self._path(segment.name, checksum)
             if not path.exists():
-                self.folder.mkdir(parents=True, exist_ok=True)
+                self.folder.mkdir(exist_ok=True)
                 write_durably(path, data)
             self._known[segment.name] = checksum
         self._used[segment.name] = self._known[segment.name]

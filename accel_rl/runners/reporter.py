@@ -59,6 +59,7 @@ class Reporter:
         """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv; later rows
         are overwritten. If the run ends after a number of updates, `updates` is the number of updates so far, which the
         progress display counts."""
+        self.run_folder.hold()
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         if self._csv.rows < rows:
             self.event(
@@ -185,6 +186,8 @@ class Reporter:
         if len(evaluations) > 1:
             row["secondary/eval_score"] = evaluations[1].mean
         self._row_at = now
+        if self._csv is not None:
+            self._csv.path = self.run_folder.path / "metrics.csv"
         for sink in self._sinks:
             sink.write(row)
         if evaluation:
@@ -196,3 +199,4 @@ class Reporter:
             sink.close()
         if self._progress is not None:
             self._progress.close()
+        self.run_folder.release()
