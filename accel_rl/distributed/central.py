@@ -91,7 +91,8 @@ class Central:
 
     @contextmanager
     def held(self, k: int, timeout_s: float) -> Iterator[None]:
-        """Context manager that holds the lock of chunk k. Raises RunError if the lock is not free after timeout_s."""
+        """Return a context manager that holds the lock of chunk k. Raises RunError if the lock is not free after
+        timeout_s."""
         self.locks.acquire(k, timeout_s)
         try:
             yield

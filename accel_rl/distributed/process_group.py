@@ -89,8 +89,8 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
-    """Context manager that forms torch's default process group. Raises RunError if not all ranks join the process
-    group."""
+    """Return a context manager that forms torch's default process group. Raises RunError if not all ranks join the
+    process group."""
     Device(device).use()  # NCCL uses the current GPU for barriers and for sending objects.
     try:
         dist.init_process_group(

@@ -394,8 +394,8 @@ def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
 
 @contextlib.contextmanager
 def _running_on(core: int) -> Iterator[None]:
-    """Context manager in which the calling thread, and every thread that it starts, run on a core; -1 means any
-    core."""
+    """Return a context manager in which the calling thread, and every thread that it starts, run on a core; -1 means
+    any core."""
     if core < 0:
         yield
         return

@@ -235,7 +235,7 @@ class MemberBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which a member writes a checkpoint, after reporting its counts to the board."""
+        """Return a context manager in which a member writes a checkpoint, after reporting its counts to the board."""
         if not self._line.lost:
             self._line.ask(*self._clock.last)
         yield

@@ -48,7 +48,7 @@ class PullingAgent:
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Context manager in which a thread uses the parameters to act."""
+        """Return a context manager in which a thread uses the parameters to act."""
         with self._idle:
             self._threads_acting += 1
         try:
@@ -60,7 +60,7 @@ class PullingAgent:
 
     @contextmanager
     def _nothing_acting(self) -> Iterator[None]:
-        """Context manager that waits until no thread acts, and prevents threads from acting meanwhile."""
+        """Return a context manager that waits until no thread acts, and prevents threads from acting meanwhile."""
         with self._idle:
             self._idle.wait_for(lambda: self._threads_acting == 0)
             yield

@@ -30,8 +30,8 @@ def derived_seed(seed: int, stream: Stream, *index: int) -> int:
 
 @contextmanager
 def own_generator(device: str, seed: int) -> Iterator[None]:
-    """Context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`. At the end, the
-    generators' previous states are restored, so that training's random numbers do not change."""
+    """Return a context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`. At the
+    end, the generators' previous states are restored, so that training's random numbers do not change."""
     before = torch.get_rng_state()
     before_gpu = Device(device).random_state()
     torch.manual_seed(seed)

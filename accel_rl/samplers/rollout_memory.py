@@ -42,10 +42,10 @@ class RolloutMemory(Protocol):
         """Restore the first frames and ages of a rollout, as `first` returned them."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
-        """Context manager in which groups of environments run on separate CUDA streams, if enabled."""
+        """Return a context manager in which groups of environments run on separate CUDA streams, if enabled."""
 
     def turn(self, group: int) -> AbstractContextManager[Any]:
-        """Context manager in which a group's actions are computed and its environments are stepped."""
+        """Return a context manager in which a group's actions are computed and its environments are stepped."""
 
 
 class HostMemory:

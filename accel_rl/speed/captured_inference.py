@@ -97,7 +97,7 @@ class CapturedInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent selects a group's actions at step t, and its kernel calls may be
+        """Return a context manager in which the agent selects a group's actions at step t, and its kernel calls may be
         captured."""
         module = native.compiled()
         if self._eligibility.key is None or module is None or group in self._uncapturable or group not in self._served:

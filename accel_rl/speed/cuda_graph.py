@@ -44,7 +44,8 @@ class CudaGraphs:
 
     @contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Context manager in which operations run on the capture's CUDA stream, in order with the current stream."""
+        """Return a context manager in which operations run on the capture's CUDA stream, in order with the current
+        stream."""
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
         with self._runtime.stream(self._stream):

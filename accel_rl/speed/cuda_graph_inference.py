@@ -72,7 +72,8 @@ class CudaGraphInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent selects a group's actions at step t, on the stream of a later capture."""
+        """Return a context manager in which the agent selects a group's actions at step t, on the stream of a later
+        capture."""
         if self._eligibility.key is None:
             yield
             return

@@ -74,7 +74,7 @@ class Barrier:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes last."""
+        """Return a context manager in which this rank writes its part of a checkpoint. Rank 0 writes last."""
         yield
 
 

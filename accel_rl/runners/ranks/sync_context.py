@@ -112,8 +112,8 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes last, so a checkpoint of
-        rank 0 implies the checkpoints of all ranks."""
+        """Return a context manager in which this rank writes its part of a checkpoint. Rank 0 writes last, so a
+        checkpoint of rank 0 implies the checkpoints of all ranks."""
         self._turns += 1
         part, complete = f"part/{self._turns}/", f"complete/{self._turns}"
         if self._rank:

@@ -42,7 +42,7 @@ class Inference:
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent selects a group's actions at step t."""
+        """Return a context manager in which the agent selects a group's actions at step t."""
         yield
 
     def store(self, out: Tensor, value: Tensor) -> None:
