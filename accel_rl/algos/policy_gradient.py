@@ -143,9 +143,8 @@ class PolicyGradient(Algorithm):
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
         self._cut_values = self._values_at_time_limits(rollout)
         self.advantage = self.advantages(rollout, value, bootstrap)
-        self.target = (
-            self.advantage + value
-        )  # The value target is a return, whether or not the advantage is normalized.
+        # The value target is a return, whether or not the advantage is normalized.
+        self.target = self.advantage + value
 
     def batches(self) -> Iterator[PolicyBatch]:
         yield self.batch()

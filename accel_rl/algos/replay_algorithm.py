@@ -35,8 +35,8 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     epsilon_unit: Literal["env-steps", "updates"]
 
     def check_sampling(self, T: int, B: int) -> None:
-        # A full replay must contain a batch. Each environment's part of the replay must contain a rollout, a stack of
-        # four frames and n more steps.
+        # A full replay must contain a batch.
+        # Each environment's part of the replay must contain a rollout, a stack of four frames and n more steps.
         rows = -(-self.replay.size // B)
         require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
         if rows < T + self.n_step + 8:

@@ -30,8 +30,8 @@ _CLEANRL_Q: Settings = {
     "algo.network": "nature",
     "algo.replay.size": 1_000_000,
     "algo.replay.start": 80_000,
-    # In the source, exploration's epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. In this project, epsilon
-    # falls from the first update on.
+    # CleanRL's exploration epsilon falls from 1 at step 0 to 0.01 at step 1,000,000.
+    # This project's exploration epsilon falls from the first update on.
     "algo.epsilon": 1 - 0.99 * 0.08,
     "algo.epsilon_final": 0.01,
     "algo.epsilon_steps": 920_000,
@@ -153,8 +153,8 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.target_interval": 1_000,
                 "algo.huber": 1.0,
                 "algo.clip_grad_norm": 10.0,
-                # In the source, exploration's epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. In this
-                # project, epsilon falls from the first update on.
+                # The source's exploration epsilon falls from 1 at step 0 to 0.01 at step 1,000,000.
+                # This project's exploration epsilon falls from the first update on.
                 "algo.epsilon": 1 - 0.99 * 0.1,
                 "algo.epsilon_final": 0.01,
                 "algo.epsilon_steps": 900_000,

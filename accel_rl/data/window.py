@@ -110,9 +110,8 @@ class RolloutWindow:
             return like.new_zeros(1).expand(self.N, hi - lo, *like.shape[2:])
         frames = like.new_zeros(self.N, hi - lo, *like.shape[2:])
         for k, p in enumerate(pieces):
-            for (t, e), frame in zip(
-                p["cut"].T.tolist(), p["cut_frames"], strict=True
-            ):  # The loop is short, because time limits cut few episodes.
+            # The loop is short, because time limits cut few episodes.
+            for (t, e), frame in zip(p["cut"].T.tolist(), p["cut_frames"], strict=True):
                 if lo <= e < hi:
                     frames[k * self.T + t, e - lo] = frame
         return frames

@@ -238,8 +238,8 @@ def marked(folder: str) -> Iterator[None]:
 
 @contextmanager
 def watched(folder: str) -> Iterator[None]:
-    """Context manager with a watcher process, which ends the Ray session and removes its folder after the `with` block
-    or the death of this process."""
+    """Return a context manager with a watcher process, which ends the Ray session and removes its folder after the
+    `with` block or the death of this process."""
     read, write = os.pipe()
     try:
         process = subprocess.Popen(

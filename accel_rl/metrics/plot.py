@@ -148,9 +148,8 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
     labels = [c.label for c in result]
     names = {c.kind: c.name for c in result}
     for key, curve in curves.items():
-        if (
-            labels.count(curve.label) > 1
-        ):  # Another curve of the same algorithm and game has other settings, so the folder is added to the label.
+        # Another curve of the same algorithm and game has other settings, so the folder is added to the label.
+        if labels.count(curve.label) > 1:
             curve.label += f" ({_common(folders[key])})"
         if len(curve.x) > 1:
             curve.label += f", {len(curve.x)} seeds"

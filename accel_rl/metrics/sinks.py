@@ -78,9 +78,8 @@ class CsvSink:
             raise RunError(f"could not write {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
-        with contextlib.suppress(
-            OSError
-        ):  # No error is raised here: the last checkpoint has written all rows, or has raised the error.
+        # No error is raised here: the last checkpoint has written all rows, or has raised the error.
+        with contextlib.suppress(OSError):
             self._write_all()
         self._file.close()
 

@@ -64,8 +64,8 @@ class SumTree:
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
             sums = weight.cumsum(-1)
-            # The search descends to the first child whose sum exceeds the mass, or after rounding errors to the last
-            # child with a weight.
+            # The search descends to the first child whose cumulative sum exceeds the mass.
+            # If rounding errors leave no such child, the search descends to the last child with a weight.
             order = torch.where(sums > mass[:, None], self.fanout + self._from_last, -self._from_last)
             child = torch.where(weight > 0, order, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)

@@ -23,7 +23,7 @@ class PullingAgent:
         # Maps the first environment of a group to the group's inference calls since the last pull.
         self._acted: dict[int, int] = {}
         self._refreshed = gradient_sync.refreshed
-        self._counting = Lock()  # Only the thread that holds `_counting` counts inference calls and pulls parameters.
+        self._counting = Lock()  # The lock is held while inference calls are counted and parameters are pulled.
         self._idle = Condition()
         self._threads_acting = 0
 

@@ -11,8 +11,8 @@ from accel_rl.system.devices import Device
 
 
 class Stream(IntEnum):
-    """A `Stream` is the purpose of a random generator. The numbers of the streams must not change, because recorded
-    runs depend on them."""
+    """A `Stream` is the purpose of a random generator. The streams' numbers must not change, because the random numbers
+    of recorded runs depend on them."""
 
     SAMPLER = 0
     MODEL = 1

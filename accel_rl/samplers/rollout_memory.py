@@ -27,7 +27,8 @@ class RolloutMemory(Protocol):
         """Return the cells of a finished rollout as numpy arrays, except for frames on a GPU."""
 
     def skip(self, idle: np.ndarray | None) -> None:
-        """Skip the environments in the mask `idle` [B], or none if `idle` is None, from the next rollout on."""
+        """From the next rollout on, skip the environments in the mask `idle` [B]. If `idle` is None, no environment is
+        skipped."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
         """Replace the actions of idle environments at step t, so that idle environments are not stepped."""

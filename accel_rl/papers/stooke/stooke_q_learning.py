@@ -52,8 +52,8 @@ def secondary_learner(
 
 
 @levels(
-    # With RMSProp, the paper's learning rate grows 20 times from batch size 64 to 1,024 (appendix C). The paper does
-    # not report the rates at batch sizes 64 and 256: the rate 2.5e-4 is DQN's, and 1.25e-3 was interpolated.
+    # With RMSProp, Stooke & Abbeel's learning rate grows 20 times from batch size 64 to 1,024 (appendix C).
+    # Stooke & Abbeel do not report the rates at batch sizes 64 (here DQN's 2.5e-4) and 256 (here interpolated).
     Level(
         {
             "optimizer": ("adam",) * 3 + ("rmsprop",) * 5,

@@ -56,7 +56,7 @@ def main() -> None:
         warnings.simplefilter("ignore")  # Only rank 0 prints warnings.
     else:
         warnings.showwarning = show_warning
-    # Ctrl-C reaches both the rank's process and its parent process.
+    # Ctrl-C reaches both the rank's process and the parent process, and requests a stop of the rank.
     with StopRequest():
         _reply(setup)
 
@@ -76,7 +76,7 @@ def _reply(setup: dict[str, Any]) -> None:
     os.write(setup["reply_fd"], json.dumps(reply).encode())
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # After a rank was lost, the threads of torch's process group may never end.
+    os._exit(code)  # After a rank was lost, threads of torch's process group may never end.
 
 
 if __name__ == "__main__":

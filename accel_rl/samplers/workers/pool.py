@@ -83,9 +83,8 @@ class WorkerPool:
         self._event = EventFd()
         self._group_events = [EventFd() for _ in range(grouping.groups)] if grouping.dedicated_workers else []
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
-        self._changing = (
-            threading.Lock()
-        )  # Inference threads send requests in parallel, so a lock guards the set of active worker processes.
+        # Inference threads send requests in parallel, so a lock guards the set of active worker processes.
+        self._changing = threading.Lock()
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
@@ -103,7 +102,8 @@ class WorkerPool:
         answers_to = self._group_events[groups[0]] if self._group_events else self._event
         worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds})
         self._workers[w] = worker
-        self._side.attach(w, event, worker.control)  # The worker must be attached before it reads its requests.
+        # The server attaches the worker before the worker reads its requests.
+        self._side.attach(w, event, worker.control)
         worker.set_up(self._setup(w, start, event, answers_to))
         return worker
 
@@ -243,12 +243,12 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """In an inference thread, wait until the thread's group of environments is ready. Returns False once `stopped`.
-        Meanwhile another thread must call `oversee`."""
+        """In an inference thread, wait until the thread's group of environments is ready. Returns False once `stopped`
+        is true. While threads wait in `wait_alone`, another thread must call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
-        """Handle worker processes that die or hang while inference threads wait for them. The method returns when
+        """Handle worker processes that die or hang while inference threads wait for them. `oversee` returns when
         `is_over()` is true."""
         while not is_over():
             self._handle(lambda: self._side.watch(self.config.timeout_s))
@@ -322,7 +322,7 @@ class WorkerPool:
         self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
 
     def _completes(self, w: int, exchange: Callable[[int], object]) -> bool:
-        """Call `exchange` for a worker whose episodes have not begun. If the worker dies, replace it and return
+        """Call `exchange` for a worker whose episodes have not begun. If the worker dies, replace the worker and return
         False."""
         try:
             exchange(w)
