@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from accel_rl.checkpoints.segment_store import SegmentStore, sync_folder, write_synced
+from accel_rl.checkpoints.segment_store import SegmentStore
 from accel_rl.checkpoints.state_tree import decode, encode
+from accel_rl.system.durable_files import sync_folder, write_synced
 from accel_rl.system.errors import ConfigError, RunError
 
 FORMAT = "accel_rl checkpoint 4"

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from accel_rl.config.resolved import Resolved
 from accel_rl.metrics.progress import ProgressDisplay, Silent
 from accel_rl.metrics.recorder import Recorder, episode_metrics
-from accel_rl.metrics.sinks import CsvSink, Row, Sink
-from accel_rl.metrics.tensorboard import tensorboard_sink
+from accel_rl.metrics.sinks import CsvSink, Row, Sink, tensorboard_sink
 from accel_rl.metrics.wandb import wandb_sink
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.learner import Learner

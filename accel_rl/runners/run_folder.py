@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from accel_rl.checkpoints.segment_store import sync_folder, write_synced
 from accel_rl.config.config_file import read_file
 from accel_rl.config.train import TrainConfig
 from accel_rl.system import folder_lock
+from accel_rl.system.durable_files import place_new, sync_folder, write_durably, write_synced
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.held_folder import HeldFolder
 from accel_rl.version import __version__
@@ -80,7 +80,7 @@ class RunFolder:
         written = path / f".config.json.{uuid.uuid4().hex}"
         write_synced(written, _text(config.to_dict()).encode())
         try:
-            _place(written, path / "config.json")
+            place_new(written, path / "config.json")
         except FileExistsError:
             cls.check_new(path)
         finally:
@@ -168,10 +168,7 @@ class RunFolder:
         """Write a JSON file atomically, so that the file survives a power failure. `name` may include a subfolder."""
         file = self.path / name
         file.parent.mkdir(exist_ok=True)
-        temporary = file.with_name(f".{file.name}.tmp")
-        write_synced(temporary, _text(value).encode())
-        os.replace(temporary, file)
-        sync_folder(file.parent)
+        write_durably(file, _text(value).encode())
 
     def event(self, line: str) -> None:
         """Append a line to events.log, with the time. If a line cannot be written, for example on a full disk, the line
@@ -193,18 +190,6 @@ class RunFolder:
         for text in notes:
             self.event(text)
         return RunError(f"{error}; the traceback is in {self.path / 'events.log'}")
-
-
-def _place(written: Path, file: Path) -> None:
-    """Move a written file to its final path; only one of several runs can succeed. Raises FileExistsError if the file
-    exists."""
-    try:
-        os.link(written, file)  # A hard link makes the complete file appear atomically.
-    except FileExistsError:
-        raise
-    except OSError:  # Some file systems have no hard links.
-        with open(file, "x") as f:
-            f.write(written.read_text())
 
 
 def _text(value: Any) -> str:
