@@ -106,7 +106,7 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
 @dataclass(frozen=True, slots=True)
 class NStep:
     """`NStep` has the settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step.
-    Rewards are clipped to +- `reward_clip`; With 0 the gradient is not clipped."""
+    Rewards are clipped to +- `reward_clip`, or not clipped if `reward_clip` is 0."""
 
     n: int = 1
     gamma: float = 0.99
