@@ -94,7 +94,7 @@ class Options(program.Options):
 
 
 def check_sb3(python: str) -> None:
-    """Raise ConfigError, with a message of one line, if this Python has no stable-baselines3."""
+    """Raise ConfigError, with a message of one line, if the Python of --peer-python has no stable-baselines3."""
     finds = "import importlib.util, sys; sys.exit(importlib.util.find_spec('stable_baselines3') is None)"
     if not shutil.which(python):
         raise ConfigError(f"--peer-python {python}: there is no such program")

@@ -81,7 +81,7 @@ class LogConfig:
     norms: bool = False
     """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False
-    """Write TensorBoard events into the run folder. This needs the extra `tensorboard`."""
+    """Write TensorBoard events into the run folder. TensorBoard needs the extra `tensorboard`."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 1:

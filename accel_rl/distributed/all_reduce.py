@@ -20,8 +20,8 @@ WIDE = 1 << 16  # A layer with WIDE parameters or more may be reduced during the
 
 
 class GradientMean(Protocol):
-    """A `GradientMean` averages the gradients of all ranks. The implementations are `CollectiveMean`, and
-    `SharedMemoryMean` for one machine."""
+    """A `GradientMean` averages the gradients of all ranks. The implementations of `GradientMean` are `CollectiveMean`,
+    and `SharedMemoryMean` for one machine."""
 
     communicator: Collective
 

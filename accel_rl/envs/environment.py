@@ -59,8 +59,8 @@ class BatchEnv(Protocol):
         --sampler.reset."""
 
     def reset_waiting(self, out: Step) -> None:
-        """Reset environments while the learner optimises. With --sampler.reset wait, these are the waiting
-        environments, whose frame and age are written; with swap, the reserve environments."""
+        """Reset environments while the learner optimises. With --sampler.reset wait, the waiting environments are
+        reset, and their frames and ages are written. With swap, the reserve environments are reset."""
 
     @property
     def late_resets(self) -> int:

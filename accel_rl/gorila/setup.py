@@ -1,4 +1,4 @@
-"""All processes of a cluster run share these settings and classes."""
+"""This module has the settings and classes that all processes of a cluster run share."""
 
 import os
 import sys

@@ -11,8 +11,8 @@
             sync.update(loss, rate)                  gradient, clipping, optimizer
             algo.after_update(batch, loss)           priorities
 
-A `Trainer` adds evaluations, metrics, checkpoints, worker processes, ranks and CUDA graphs to this loop. The Trainer
-computes the same numbers bit for bit (tests/runners/test_loop.py).
+A `Trainer` adds evaluations, metrics, checkpoints, worker processes, ranks and CUDA graphs to the loop of this module,
+and computes the same numbers bit for bit (tests/runners/test_loop.py).
 """
 
 from collections.abc import Callable

@@ -48,7 +48,7 @@ class CapturedUpdates:
     captured, and the reason is logged once.
 
     NCCL requires that either all ranks capture a collective or none, and that the ranks launch matching graphs
-    together. Therefore the ranks exchange the numbers of their kinds of batches before each update, and each
+    together. The ranks therefore exchange the numbers of their kinds of batches before each update, and each
     combination has one graph.
     """
 

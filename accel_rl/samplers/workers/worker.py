@@ -1,7 +1,7 @@
 """A worker process pins itself to a core, and steps its environments of every group, one group after another.
 
-`accel_rl.system.child` starts a worker as a new interpreter that imports neither torch nor the user's program.
-Therefore a worker starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
+`accel_rl.system.child` starts a worker as a new interpreter that imports neither torch nor the user's program. A worker
+process therefore starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
 """
 
 import os

@@ -153,7 +153,7 @@ ACCEL_TILES void convolution(const ConvBF16& l, const Number* input, const bf16*
                     const i64 place = s.outs[size_t(q + m)];
                     if (place < 0) continue;
                     const __m512 sum = _mm512_load_ps(s.sums + (m / 16 * 2 + n) * 256 + m % 16 * 16);
-                    // With this order of operands, the maximum of NaN and a number is NaN.
+                    // The order of operands makes the maximum of NaN and a number NaN.
                     put(_mm512_max_ps(floor, _mm512_add_ps(sum, b)), out + place + (c + n) * 16);
                 }
             }
