@@ -1,4 +1,4 @@
-"""The base class of algorithms that compute advantages and batches from whole rollouts."""
+"""This module has the base class of algorithms that compute advantages and batches from whole rollouts."""
 
 import math
 from collections.abc import Iterator

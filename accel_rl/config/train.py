@@ -24,7 +24,7 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """`SecondaryConfig` has the settings of a second learner, for Q-learning. A second learner never acts. The second
+    """`SecondaryConfig` has the settings of a second learner, for Q-learning. The second learner never acts. The second
     learner starts with the first learner's parameters, and learns from the same replay at the same training intensity
     (Stooke & Abbeel, section 5.4.2)."""
 

@@ -16,7 +16,7 @@ def episode_rng(seed: int, episode: int) -> np.random.Generator:
 
 
 class Env(Protocol):
-    """A single environment. `SequentialEnv` combines several environments into a batch.
+    """An `Env` is a single environment. `SequentialEnv` combines several environments into a batch.
 
     All random numbers of an episode follow from the environment's seed and the episode's number (`episode_rng`), and do
     not depend on earlier episodes.

@@ -1,4 +1,4 @@
-"""The convolutional networks of papers, by the names of --algo.network."""
+"""This module has the convolutional networks of papers, by the names of --algo.network."""
 
 import re
 

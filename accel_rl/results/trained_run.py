@@ -51,7 +51,7 @@ class Run:
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     repeated: str = ""
-    """`repeated` names runs of the same settings, game and seed, or is ""."""
+    """`repeated` names other runs with the same settings, game and seed, or is ""."""
     unfinished: str = ""
     """`unfinished` is a note about data that the run lacks, or ""."""
 

@@ -47,7 +47,7 @@ struct ConvBF16 {
     const i64 side, down, right;
 };
 
-// Zeroed memory is aligned to cache lines, so that a tile's row is one line.
+// Zeroed memory is aligned to cache lines, so that a tile's row is one cache line.
 // Loading a row across two cache lines takes several times as long.
 class Lines {
     struct Free {
