@@ -55,7 +55,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     2015: 1). With 0 the loss is the squared error."""
     reward_clip: float | None = None
     """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
-    clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
+    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
+    environments."""
     clip_grad_norm: float = 0.0
     """L2 norm to which the gradient is clipped. With 0 the gradient is not clipped."""
     target_interval: Count = 10_000

@@ -35,8 +35,8 @@ class PolicyGradientConfig(AlgorithmConfig):
     gamma: float = 0.99
     """Discount per agent step (Mnih et al. 2015)."""
     gae_lambda: float = 1.0
-    """Parameter lambda of generalized advantage estimation (Schulman et al. 2016). The value 1 gives the n-step return
-    of A3C."""
+    """Parameter lambda of generalized advantage estimation (Schulman et al. 2016). With lambda 1, the advantage is that
+    of A3C's n-step return."""
     value_coefficient: float = 0.25
     """Weight of the value loss, which is the squared error without a factor 1/2 (Stooke & Abbeel's code: 0.25)."""
     entropy_coefficient: float = 0.01
@@ -46,7 +46,8 @@ class PolicyGradientConfig(AlgorithmConfig):
     not clipped."""
     reward_clip: float | None = None
     """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
-    clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
+    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
+    environments."""
     optimizer_eps: float = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: str = "a3c"

@@ -67,7 +67,8 @@ class PQNConfig(AlgorithmConfig):
     """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). With 0 the gradient is not clipped."""
     reward_clip: float | None = None
     """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
-    clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
+    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
+    environments."""
     optimizer: AdamName = "radam"
     """Optimizer of the parameters (Gallici et al.'s code: RAdam)."""
     optimizer_eps: float = 1e-8

@@ -58,8 +58,8 @@ class CheckpointConfig:
     to an uninterrupted run."""
 
     interval: OptionalCount = None
-    """Env steps between checkpoints. The default is a twentieth of the run, within 5,000 to 100,000. With 0 the only
-    checkpoint is at the end of the run."""
+    """Env steps between checkpoints. The default interval is a twentieth of the run's length, but at least 5,000 and at
+    most 100,000 env steps. With 0 the only checkpoint is at the end of the run."""
     keep: Count = 3
     """Number of checkpoints to keep. Older checkpoints are deleted."""
 
@@ -75,7 +75,8 @@ class LogConfig:
     """Settings of metrics and logging."""
 
     interval: OptionalCount = None
-    """Env steps between rows of metrics.csv. The default is a hundredth of the run, within 1,000 to 50,000."""
+    """Env steps between rows of metrics.csv. The default interval is a hundredth of the run's length, but at least
+    1,000 and at most 50,000 env steps."""
     window: Count = 100
     """Number of recent episodes, of all ranks, over which the online score averages (section 5.3: 100)."""
     norms: bool = False

@@ -174,7 +174,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_DOPAMINE,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.0003125 * 32,  # The value is divided by the batch size to give Adam's epsilon.
+                "algo.optimizer_eps": 0.0003125 * 32,  # The setting optimizer_eps is divided by the batch size.
                 "algo.n_step": 1,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -183,7 +183,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "rainbow": {
                 **_DOPAMINE,
                 "algo.learning_rate": 6.25e-5,
-                "algo.optimizer_eps": 1.5e-4 * 32,  # The value is divided by the batch size to give Adam's epsilon.
+                "algo.optimizer_eps": 1.5e-4 * 32,  # The setting optimizer_eps is divided by the batch size.
                 "algo.n_step": 3,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,

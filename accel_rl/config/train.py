@@ -88,8 +88,8 @@ class TrainConfig:
     """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network support graphs. If
     updates are not captured, events.log contains the reason."""
     torch_threads: OptionalCount = None
-    """Number of threads per torch operation. The default is one thread per usable core on a CPU, and one thread with a
-    GPU."""
+    """Number of threads per torch operation. The default number of threads is one per usable core on a CPU, and one
+    with a GPU."""
     max_skipped_updates: Count = 20
     """End the run after this many consecutive updates with a non-finite loss or gradient. Each update with a non-finite
     loss or gradient is skipped and counted."""

@@ -31,7 +31,7 @@ class Staging:
     """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
     After a copy is started, the caller may change or free the host tensor immediately. A slot is reused after its copy;
-    while all slots are in use, a new slot is allocated. The class is not thread-safe, and cannot be used within a CUDA
+    while all slots are in use, a new slot is allocated. `Staging` is not thread-safe, and cannot be used within a CUDA
     graph.
     """
 

@@ -14,7 +14,7 @@ class DistributedConfig:
     replay (Stooke & Abbeel 2018, sections 4.2 and 4.3)."""
 
     ranks: OptionalCount = None
-    """Number of ranks. The default is one rank for each GPU of --gpus, and one rank without --gpus."""
+    """Number of ranks. The default number of ranks is one for each GPU of --gpus, and one without --gpus."""
     gpus: str = ""
     """GPUs that the ranks use, such as 0,1. If the run has more ranks than GPUs, ranks share the GPUs evenly. By
     default, all ranks use --device."""

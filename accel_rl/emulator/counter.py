@@ -70,7 +70,7 @@ class CounterState(NamedTuple):
     `CounterState` (`Env` of kernels/envs.h).
 
     `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number, and `age` the
-    number of steps since its first frame. The state contains neither pictures nor random generators.
+    number of steps since its first frame. A `CounterState` contains neither pictures nor random generators.
     """
 
     play: bytes

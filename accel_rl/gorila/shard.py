@@ -151,7 +151,7 @@ def _host_copy(x: Tensor) -> Tensor:
 
 
 class Shard:
-    """A `Shard` applies all learners' gradients to its slice of the parameters. The class is not thread-safe.
+    """A `Shard` applies all learners' gradients to its slice of the parameters. A `Shard` is not thread-safe.
 
     When a shard is built or restored, it starts a new epoch, which is a random number.
     """

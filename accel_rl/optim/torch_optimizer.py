@@ -31,7 +31,7 @@ class TorchOptimizer:
         begin = getattr(self._optimizer, "_init_group", None)
         if begin is None:
             raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
-        # The call creates the optimizer's state, which torch would create in the first step.
+        # The call of torch creates the optimizer's state, which torch would otherwise create in the first step.
         begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
 
     @property

@@ -65,7 +65,7 @@ class Run:
         return float(self.evaluations[1][self.chosen(which)])
 
     def chosen(self, which: str) -> int:
-        """Return the index of the run's final or best evaluation. The run must have evaluations."""
+        """Return the index of the run's final or best evaluation. The run must have at least one evaluation."""
         counts = np.flatnonzero(~self.short)
         return int(counts[self.evaluations[1][counts].argmax()] if which == "best" else counts[-1])
 

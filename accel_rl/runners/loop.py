@@ -52,8 +52,8 @@ def train(
     updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None,
 ) -> LoopResult:
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step. `groups` is the number
-    of groups of environments. The result depends on the number of groups, whose actions are separate batches. `updated`
-    is called after each update, with the env steps before its rollout."""
+    of groups of environments. The result of the loop depends on the number of groups, because each group's actions are
+    a separate batch. `updated` is called after each update, with the env steps before its rollout."""
     config = resolve(given)
     spec = config.spec
 

@@ -21,7 +21,7 @@ class ConfigError(ValueError):
 
 class RunError(RuntimeError):
     """A `RunError` means that a run could not continue, for example because a worker died with --strict or a disk is
-    full. The error message is one line."""
+    full. The message of a `RunError` is one line."""
 
 
 def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:

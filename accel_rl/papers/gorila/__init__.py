@@ -99,9 +99,9 @@ table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
 def pong_small(seed: int = 1) -> TrainConfig:
     """A small Gorila run makes Pong's first 300,000 updates on two cores, with two bundles and two shards.
 
-    The experiment's actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The run
-    uses A3C's network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay of 50,000
-    transitions per bundle. The optimizer is RMSProp, because no learning rate was searched for AdaGrad.
+    The experiment's actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The small
+    Gorila run uses A3C's network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay
+    of 50,000 transitions per bundle. The optimizer is RMSProp, because no learning rate was searched for AdaGrad.
     """
     config = on_gorila(default_config("dqn"))
     default: Any = config.algo

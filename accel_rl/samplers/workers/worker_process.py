@@ -32,8 +32,8 @@ class WorkerProcess:
 
     @classmethod
     def launch(cls, index: int, event: EventFd, fds: set[int]) -> "WorkerProcess":
-        """Start a process that inherits the event and the given descriptors. The process waits for its set-up
-        message."""
+        """Start a process that inherits the event and the given descriptors. The new worker process waits for its
+        set-up message."""
         ours, theirs = socket.socketpair()
         with child.signals_pending():
             process = subprocess.Popen(
