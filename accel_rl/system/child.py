@@ -32,9 +32,8 @@ def command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module as `python -m` does, with this interpreter and its flags. The command must
     be started with the variables that `environment` returns."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
-    safe = (
-        [] if sys.flags.safe_path else ["-P"]
-    )  # The modules in this file's folder must not hide top-level modules of the same name.
+    # The modules in this file's folder must not hide top-level modules of the same name.
+    safe = [] if sys.flags.safe_path else ["-P"]
     return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
 
 

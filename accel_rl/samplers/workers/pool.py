@@ -84,9 +84,8 @@ class WorkerPool:
         self._event = EventFd()
         self._group_events = [EventFd() for _ in range(grouping.groups)] if grouping.dedicated_workers else []
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
-        self._changing = (
-            threading.Lock()
-        )  # Inference threads send requests in parallel, so a lock guards the set of active worker processes.
+        # Inference threads send requests in parallel, so a lock guards the set of active worker processes.
+        self._changing = threading.Lock()
         self._guard = Guard() if setup.env.id else None  # Atari games start no processes.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
@@ -106,7 +105,8 @@ class WorkerPool:
         variables = self._guard.variables(str(w)) if self._guard is not None else {}
         worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds}, variables)
         self._workers[w] = worker
-        self._side.attach(w, event, worker.control)  # The worker must be attached before it reads its requests.
+        # The server attaches the worker before the worker reads its requests.
+        self._side.attach(w, event, worker.control)
         worker.set_up(self._setup(w, start, event, answers_to))
         return worker
 
@@ -248,12 +248,12 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """In an inference thread, wait until the thread's group of environments is ready. Returns False once `stopped`.
-        Meanwhile another thread must call `oversee`."""
+        """In an inference thread, wait until the thread's group of environments is ready. Returns False once `stopped`
+        is true. While threads wait in `wait_alone`, another thread must call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
-        """Handle worker processes that die or hang while inference threads wait for them. The method returns when
+        """Handle worker processes that die or hang while inference threads wait for them. `oversee` returns when
         `is_over()` is true."""
         while not is_over():
             self._handle(lambda: self._side.watch(self.config.timeout_s))
@@ -327,7 +327,7 @@ class WorkerPool:
         self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
 
     def _completes(self, w: int, exchange: Callable[[int], object]) -> bool:
-        """Call `exchange` for a worker whose episodes have not begun. If the worker dies, replace it and return
+        """Call `exchange` for a worker whose episodes have not begun. If the worker dies, replace the worker and return
         False."""
         try:
             exchange(w)

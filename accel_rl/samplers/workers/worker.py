@@ -120,8 +120,8 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C, or SIGTERM of a batch system, reaches the whole process group, but only the main process reacts. The
-    # worker's signal handler is an empty function, which an environment's child processes do not inherit.
+    # Ctrl-C, or a batch system's SIGTERM, reaches the whole process group, but only the main process reacts.
+    # The worker's signal handler is an empty function, which an environment's child processes do not inherit.
     for s in child.STOP_SIGNALS:
         signal.signal(s, lambda *_: None)
     child.accept_signals()
@@ -130,7 +130,7 @@ def main() -> None:
     try:
         run(control)
     except Disconnected:
-        pass  # The main process has ended.
+        pass  # The connection ends when the main process has ended.
     except Exception as e:
         try:
             control.send(_failure(e))
@@ -140,7 +140,7 @@ def main() -> None:
 
 
 def _failure(error: Exception) -> Reply:
-    """Return the reply that reports an error."""
+    """Return the reply that reports an error to the main process."""
     if isinstance(error, (ConfigError, RunError)):
         return Reply(error=str(error))
     return Reply(error=" ".join(f"{type(error).__name__}: {error}".split()), traceback=traceback.format_exc())

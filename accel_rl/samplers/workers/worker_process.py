@@ -16,7 +16,7 @@ from accel_rl.system.errors import RunError
 
 
 class WorkerLost(RunError):
-    """Raised if a worker process ends, or does not answer in time, while messages are exchanged."""
+    """`WorkerLost` is raised if a worker process ends, or does not answer in time, while messages are exchanged."""
 
 
 @dataclass(slots=True)
