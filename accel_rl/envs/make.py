@@ -1,6 +1,7 @@
 """Builds environments from a configuration."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -14,6 +15,7 @@ from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.envs.starts import StartOrder
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.guard import children_killed
 from accel_rl.system.hardware import say_once
 
 BACKENDS = ("auto", "ale", "emulator")
@@ -227,8 +229,9 @@ def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
 # The cache lets the checks, the plan and the run create only one environment.
 @lru_cache(maxsize=256)
 def _inspected(config: ResolvedEnv, training: bool, cached: bool) -> EnvSpec:
-    env = make_env(config, seed=0, training=training, cached=cached)
-    env.close()
+    with children_killed() if config.id else nullcontext():
+        env = make_env(config, seed=0, training=training, cached=cached)
+        env.close()
     return env.spec
 
 

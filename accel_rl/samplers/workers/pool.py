@@ -18,6 +18,7 @@ from accel_rl.samplers.workers.control import Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.worker_process import History, WorkerLost, WorkerProcess
 from accel_rl.system.errors import RunError
+from accel_rl.system.guard import Guard
 from accel_rl.system.process import Patience
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ class WorkerPool:
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         # Inference threads send requests in parallel, so a lock guards the set of active worker processes.
         self._changing = threading.Lock()
+        self._guard = Guard() if setup.env.id else None  # Atari games start no processes.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
@@ -100,7 +102,8 @@ class WorkerPool:
     def _launch(self, w: int, start: bool = True) -> WorkerProcess:
         event, groups = EventFd(), self.grouping.groups_of(w)
         answers_to = self._group_events[groups[0]] if self._group_events else self._event
-        worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds})
+        variables = self._guard.variables(str(w)) if self._guard is not None else {}
+        worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds}, variables)
         self._workers[w] = worker
         # The server attaches the worker before the worker reads its requests.
         self._side.attach(w, event, worker.control)
@@ -170,6 +173,8 @@ class WorkerPool:
         line, was_ready = worker.obituary(), worker.is_ready
         with self._changing:
             self._discard(worker)
+        if self._guard is not None:
+            self._guard.kill(str(w))
         if self.config.strict:
             raise RunError(line + "; --strict: stopping")
         if not was_ready:
@@ -358,15 +363,25 @@ class WorkerPool:
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:
-        """End every process, and kill processes that do not end within CLOSE_TIMEOUT_S."""
+        """End every process. Environments have timeout_s to close, and processes that are still starting have
+        CLOSE_TIMEOUT_S. Then processes are killed."""
         workers = [x for x in self._workers if x is not None]
         for worker in workers:
             with contextlib.suppress(Disconnected):
                 worker.control.send(Request("close"))
-        deadline = time.monotonic() + CLOSE_TIMEOUT_S
+        began = time.monotonic()
         for worker in workers:
-            worker.reap(max(0.0, deadline - time.monotonic()))
+            limit = self.config.timeout_s if worker.is_ready else CLOSE_TIMEOUT_S
+            if not worker.ends(max(0.0, began + limit - time.monotonic())):
+                logger.warning(
+                    f"worker {worker.index} (pid {worker.pid}) has not closed its environments within {limit:g} s: "
+                    "it is killed"
+                )
+                worker.process.kill()
+                worker.process.wait()
             self._discard(worker)
+        if self._guard is not None:
+            self._guard.close()
         for event in (self._event, *self._group_events):
             event.close()
         self._memory.close()
