@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 VARIABLE = "ACCEL_RL_MARK"
 KILL_S = 5.0  # Killed processes must end within KILL_S seconds.
+YOUNG_S = 1.0  # A process loads its program within YOUNG_S seconds.
 
 
 class Guard:
@@ -72,8 +73,9 @@ def kill_marked(mark: str) -> None:
 
 
 def _kill_once(text: bytes) -> bool:
-    """Kill the processes whose environment variables contain a text, and return whether there were any."""
-    killed = False
+    """Kill the processes that have an environment variable which begins with a text. Return False if there were none,
+    and if no process has only begun, whose environment variables are unknown until its program is loaded."""
+    again = False
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if not name.isdigit() or int(name) == os.getpid():
             continue
@@ -84,10 +86,19 @@ def _kill_once(text: bytes) -> bool:
                     variables = f.read().split(b"\0")
                 if any(variable.startswith(text) for variable in variables):
                     signal.pidfd_send_signal(process, signal.SIGKILL)
-                    killed = True
+                    again = True
+                elif variables == [b""]:
+                    again = again or _age_s(name) < YOUNG_S
             finally:
                 os.close(process)
-    return killed
+    return again
+
+
+def _age_s(pid: str) -> float:
+    with open(f"/proc/{pid}/stat") as f:
+        state, *fields = f.read().rpartition(")")[2].split()
+    began_s = int(fields[18]) / os.sysconf("SC_CLK_TCK")
+    return float("inf") if state in "ZX" else time.clock_gettime(time.CLOCK_BOOTTIME) - began_s
 
 
 def main(mark: str, parent: str) -> None:
