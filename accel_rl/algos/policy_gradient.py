@@ -42,10 +42,10 @@ class PolicyGradientConfig(AlgorithmConfig):
     entropy_coefficient: float = 0.01
     """Weight of the policy's entropy, in nats (Mnih et al. 2016: 0.01)."""
     clip_grad_norm: float = 0.5
-    """L2 norm to which the gradient of all parameters is clipped (Stooke & Abbeel's code: 0.5). With 0 the gradient is
+    """L2 norm to which the gradient of all parameters is clipped (Stooke & Abbeel's code: 0.5). With 0, the gradient is
     not clipped."""
     reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
     clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
     environments."""
     optimizer_eps: float = 1e-5
@@ -58,8 +58,8 @@ class PolicyGradientConfig(AlgorithmConfig):
     layer_norm: LayerNorm = "none"
     """Position of the layer norm: before or after each activation of the network's body."""
     lstm: int = 0
-    """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). With 0 the
-    network has no LSTM."""
+    """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). With 0,
+    the network has no LSTM."""
 
     def check(self) -> None:
         find_network(self.network)

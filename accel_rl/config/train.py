@@ -29,7 +29,7 @@ class SecondaryConfig:
     (Stooke & Abbeel, section 5.4.2)."""
 
     batch: Count = 0
-    """Batch size of the second learner, in transitions. With 0 the run has no second learner."""
+    """Batch size of the second learner, in transitions. With 0, the run has no second learner."""
     rate: float = 0.0
     """Learning rate of the second learner, or 0 for the first learner's rate."""
 

@@ -58,8 +58,8 @@ def run(control: Control) -> None:
 
 
 def _close_in_forks(control: Control, setup: WorkerSetup) -> None:
-    """Close this process's descriptors in processes that an environment forks. Otherwise, the main process would not
-    notice the end of this process while a forked process lives, and the rollouts' memory would not be freed."""
+    """Close this process's descriptors in processes that an environment forks. With open descriptors in a forked
+    process, the main process would not notice the end of this process, and the rollouts' memory would not be freed."""
     fds = {control.fileno(), setup.rollout_fd, setup.counters_fd, *setup.event, *setup.server_event}
 
     def close() -> None:
