@@ -69,8 +69,8 @@ class Options(program.Options):
 
 
 class Ours:
-    """`Ours` is this project's replay, filled by rollouts of T steps of B environments. The replay is on `device`, and
-    batches on the device `learner`."""
+    """`Ours` is this project's replay, filled by rollouts of T steps of B environments. The replay is stored on
+    `device`, and batches are moved to the device `learner`."""
 
     T = 16
 

@@ -199,9 +199,9 @@ class PolicyGradient(Algorithm):
     # -- losses ------------------------------------------------------------
 
     def batch(self, index: Tensor | None = None) -> PolicyBatch:
-        """Return the samples of the given cells of the rollout. Without an index, return all samples, time-major.
-        `index` lists cells t * B + b [N] in any order. For a recurrent agent, `index` lists environments [n], whose
-        steps stay together."""
+        """Return the samples of the given cells of the rollout. Without `index`, return all samples of the rollout,
+        time-major. `index` lists cells t * B + b [N] in any order. For a recurrent agent, `index` lists environments
+        [n], whose steps stay together."""
         r = self.rollout
         assert r is not None
         i: Tensor | slice = slice(None)
@@ -233,7 +233,7 @@ class PolicyGradient(Algorithm):
         **report: Tensor,
     ) -> Loss:
         """Return the loss policy_loss + c_v value_loss - c_e entropy. The losses and the entropy are scalars [], and
-        means over `samples` samples. The keywords `report` are further metrics."""
+        means over `samples` samples. The keyword arguments `report` are further metrics of the update."""
         c = self.config
         total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
         parts = {

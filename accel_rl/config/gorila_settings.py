@@ -84,11 +84,11 @@ class GorilaConfig(ParameterServerConfig):
     """Number of updates of the parameters between two snapshots of the shards. A lost shard continues from its last
     snapshot."""
     bundle_cpus: float = 0.0
-    """Number of cores that the cluster reserves for each bundle. A fraction below 1 is possible. With 0, all cores are
-    divided among the bundles."""
+    """Number of cores that the cluster reserves for each bundle. The number may be a fraction below 1. With 0, all
+    cores are divided among the bundles."""
     bundle_gpus: float = 0.0
-    """Number of GPUs that the cluster reserves for each bundle. A fraction below 1 is possible. With 0, all GPUs are
-    divided among the bundles."""
+    """Number of GPUs that the cluster reserves for each bundle. The number may be a fraction below 1. With 0, all GPUs
+    are divided among the bundles."""
 
     @property
     def pushing(self) -> int:

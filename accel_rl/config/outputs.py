@@ -61,7 +61,7 @@ class CheckpointConfig:
     """Env steps between checkpoints. The default interval is a twentieth of the run's length, but at least 5,000 and at
     most 100,000 env steps. With 0, the only checkpoint is at the end of the run."""
     keep: Count = 3
-    """Number of checkpoints to keep. Older checkpoints are deleted."""
+    """Number of checkpoints to keep. All older checkpoints are deleted."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 0:

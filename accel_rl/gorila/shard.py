@@ -238,8 +238,8 @@ class Shard:
         )
 
     def restore(self, snapshot: Snapshot) -> Version:
-        """Restore the shard from a snapshot, and start a new epoch. Gradients of earlier epochs are then stale. Return
-        the shard's new version."""
+        """Restore the shard from a snapshot, and start a new epoch. After the restore, gradients of earlier epochs are
+        stale. Return the shard's new version."""
         self._parameters.copy_(snapshot.parameters)
         self.optimizer.load_state_dict(snapshot.optimizer)
         self._sequences, self.counts = dict(snapshot.sequences), replace(snapshot.counts)

@@ -50,7 +50,7 @@ class UpdateMetrics:
         return cls(tuple(values), torch.stack(scalars), 1)
 
     def prefixed(self, prefix: str) -> "UpdateMetrics":
-        """Put a prefix before each metric's name."""
+        """Return the metrics with a prefix before each metric's name."""
         return UpdateMetrics(tuple(prefix + n for n in self.names), self.sums, self.updates) if prefix else self
 
     def means(self) -> dict[str, float]:

@@ -72,7 +72,7 @@ class FinalFrames:
         return slots.to(torch.int32)
 
     def drop(self, slots: Tensor) -> None:
-        """Free the slots [n] of final frames. Entries NONE are ignored."""
+        """Free the slots [n] of final frames. Slots with the value NONE are ignored."""
         self._free += slots[slots >= 0].tolist()
 
     def clear(self) -> None:
@@ -121,7 +121,7 @@ class FrameRing:
 
     A cell of the ring stores the newest frame of the observation before the step, the frame's age, the action, the
     unclipped reward and the step's flags. A cell takes one frame and 11 bytes, or 12 bytes with more than 256 actions.
-    All memory is allocated at the start.
+    All memory of a `FrameRing` is allocated when the ring is created.
 
     The host never waits for a GPU's ring, because the host has a copy of the cells' state, `host`. Draws can be
     captured as a CUDA graph, because all values are in tensors at fixed addresses, except those in `key`.

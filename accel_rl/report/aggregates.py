@@ -19,7 +19,7 @@ SIZE = 95  # Bootstrap intervals cover 95 percent.
 @dataclass(frozen=True)
 class Interval:
     """`Interval` has an estimate and its 95 % bootstrap interval over seeds, stratified by game. With one seed, the
-    bounds are NaN."""
+    bounds of the interval are NaN."""
 
     value: float
     low: float

@@ -114,7 +114,7 @@ class Sampler:
             raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that `collect` would return. Each rollout is valid until the next rollout is requested.
+        """Yield rollouts, as `collect` would return them. Each rollout is valid until the next rollout is requested.
 
         Environments do not pause between rollouts if the agent is open-loop, or if the agent is `fixed` (its parameters
         do not change) and groups have inference threads. When the iterator is closed, the current rollout is played to

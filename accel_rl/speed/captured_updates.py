@@ -57,7 +57,7 @@ class CapturedUpdates:
         self._update = update
         self._graphs = CudaGraphs(algo.device)
         self._numbers: dict[Hashable, int] = {}  # Maps each kind of batch to its number, from 1
-        self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to its captured graph.
+        self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to the captured CUDA graph.
         self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to the number of updates before its capture.
         self._logged: set[str] = set()
         why = "" if enabled else "--no-capture-updates"

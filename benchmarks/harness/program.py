@@ -81,7 +81,7 @@ class Case:
     subject: str = ""
     """Variant whose ratios to other variants are reported, by default the first variant."""
     compared: bool = True
-    """Whether ratios between the variants are meaningful."""
+    """Whether ratios between the variants of the case are meaningful."""
     derive: Callable[[Measurements], Measurements] = lambda found: {}
     """Function that computes further series from the measurements, such as a bound, with one value per turn."""
     columns: Callable[[Measurements], Columns] = lambda found: {}

@@ -115,7 +115,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
             sums[21 * period + x] = u16(p.weight[0] * s[0] + p.weight[1] * s[1] + p.weight[2] * s[2]);
         }
     u16 any = 0;
-    for (i32 x = 0; x < 84; x++) {  // Sums are divided by 200 and rounded.
+    for (i32 x = 0; x < 84; x++) {  // Each sum of an area is divided by 200 and rounded.
         const u16 sum = u16(sums[x] + 100), value = u16((sum >> 3) * 5243u >> 17);
         any |= sum == u16(value * 200);
         out[x] = u8(value);
@@ -178,7 +178,7 @@ struct Observer {
     i32 rows;
     AreaLine* line;           // `line` is `area_line` for AVX-512 or AVX2, or null for the portable function.
     u8 largest[ROWS][WIDTH];  // For MEAN, `largest` has the maximum of two frames, in rows that `at` names.
-    u16 at[ROWS];             // Maps each picture row to the row of `largest` with its values.
+    u16 at[ROWS];             // `at` maps each picture row to the row of `largest` with the row's values.
 
     // If `second` is null, only the first frame is used.
     HD void observe(const GrayFrame& first, const GrayFrame* second, u8* out) {

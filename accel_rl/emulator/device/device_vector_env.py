@@ -104,7 +104,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         self._envs: DeviceEnvs | None = None
         self._out = DeviceStep.empty(num_envs, self._game)
         self._obs = torch.zeros(num_envs, stack_num, img_height, img_width, dtype=torch.uint8, device=self.device)
-        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # `_lag` has the age of each stacked frame.
+        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # The lag of each stacked frame, in steps
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None

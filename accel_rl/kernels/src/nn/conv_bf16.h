@@ -21,7 +21,7 @@
 namespace accel {
 
 // The input has 4 planes [H, W] of a uint8 picture with stride 4, or channels of [H, W, Ci].
-// Co and Ci are multiples of 16, and C is a multiple of 32.
+// The numbers of channels Co and Ci are multiples of 16, and C is a multiple of 32.
 struct ConvBF16 {
     const i64 Ci, H, W, Co, k, s, p;
 

@@ -116,7 +116,7 @@ void convolutions(i64 N, const Geometry& geometry, const Input& input, const flo
     share(N, threads, part, block.most);
 }
 
-// Computes d_weight, d_bias [D], and d_input unless it is null, from grad and weight [D, C, k, k].
+// Computes d_weight, d_bias [D], and d_input unless d_input is null, from grad and weight [D, C, k, k].
 // With a ReLU, `out` has the outputs [N, rows, columns, D]; without a ReLU, `out` is null.
 // The batch is summed in the same parts for any number of threads, so the result is always the same.
 template <class Input>
