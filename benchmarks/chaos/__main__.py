@@ -20,17 +20,19 @@ from typing import Any
 
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, nearest
-from benchmarks.chaos import file_faults, process_faults
+from benchmarks.chaos import file_faults, host_faults, process_faults
 from benchmarks.chaos.modes import MODES
+from benchmarks.chaos.network import can_make_networks
 from benchmarks.chaos.trial import Fault, Trial, Violation
 from benchmarks.harness.program import machine, program
 from benchmarks.harness.table import table
 
 OUTCOMES = ("survived", "lost", "hung", "wrong")
-WITH_WORKERS = [name for name, mode in MODES.items() if mode.workers]
-WITH_RANKS = [name for name, mode in MODES.items() if mode.ranks > 1]
+EVERY = [name for name, mode in MODES.items() if mode.hosts == 1]
+WITH_WORKERS = [name for name in EVERY if MODES[name].workers]
+WITH_RANKS = [name for name in EVERY if MODES[name].ranks > 1]
 CARTPOLES = [name for name in WITH_WORKERS if "CartPole" in MODES[name].arguments]
-EVERY = list(MODES)
+HOSTS = [name for name, mode in MODES.items() if mode.hosts > 1]
 FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "kill": (process_faults.kill_run, EVERY),
     "kill-start": (process_faults.kill_while_starting, EVERY),
@@ -42,6 +44,9 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "freeze-worker": (process_faults.freeze_worker, WITH_WORKERS),
     "stop": (process_faults.stop_run, EVERY),
     "stop-rank": (process_faults.stop_rank, WITH_RANKS),
+    "host-cut": (host_faults.cut_host, HOSTS),
+    "host-kill": (host_faults.kill_host, HOSTS),
+    "host-slow": (host_faults.slow_network, HOSTS),
     "limits": (process_faults.limits, EVERY),
     "environment": (process_faults.environments, CARTPOLES),
     "damage": (file_faults.damage, EVERY),
@@ -93,6 +98,7 @@ def run_trials(o: Options) -> dict[str, Any]:
     """Run the trials, print a line for each, and return all results."""
     absent = {"power": file_faults.can_mount(), "full-disk": file_faults.can_mount()}
     absent |= dict.fromkeys(("kill-call", "fail-call"), process_faults.has_strace())
+    absent |= dict.fromkeys(("host-cut", "host-kill", "host-slow"), can_make_networks())
     left_out = {name: reason for name, reason in absent.items() if reason}
     for name, reason in left_out.items():
         print(f"{name} is left out: {reason}")
@@ -137,8 +143,11 @@ def reference(mode: str, root: Path) -> Path:
     folder = root / f"reference-{mode}"
     if not folder.exists():
         t = Trial(MODES[mode], folder, random.Random(0))
-        t.wait(t.train(), (0,))
-        t.check()
+        if MODES[mode].hosts > 1:
+            host_faults.undisturbed(t)
+        else:
+            t.wait(t.train(), (0,))
+            t.check()
     return folder / "run"
 
 

@@ -23,6 +23,8 @@ class Mode:
     workers: int = 0
     """Number of worker processes per rank."""
     ranks: int = 1
+    hosts: int = 1
+    """Number of hosts, each with one rank under torchrun."""
 
     def train(self, run: object, *more: str) -> list[str]:
         """Return the arguments of accel-rl that train into the folder `run`."""
@@ -43,4 +45,5 @@ MODES = {
     ),
     "ranks": Mode(f"ppo {CARTPOLE} --minibatch 20 --workers 1 --ranks 2 --max-restarts 3", workers=1, ranks=2),
     "async": Mode(f"a2c {CARTPOLE} --workers 1 --ranks 2 --update async", exact=False, workers=1, ranks=2),
+    "hosts": Mode(f"ppo {CARTPOLE} --minibatch 20 --workers 1", workers=1, ranks=2, hosts=2),
 }

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Trial:
         """Whether metrics.csv must have all rows."""
         self.tracebacks = False
         """Whether the output may have a traceback, as that of an environment's exception."""
+        self.environment: dict[str, str] = {}
+        """Further environment variables of all commands."""
         self.commands: list[str] = []
         self.told: list[str] = []
         """What the fault did, for the output."""
@@ -57,14 +59,12 @@ class Trial:
 
     # Commands
 
-    def start(
-        self, *arguments: str, wrap: Sequence[str] = (), environment: Mapping[str, str] | None = None, **options: Any
-    ) -> subprocess.Popen:
+    def start(self, *arguments: str, wrap: Sequence[str] = (), **options: Any) -> subprocess.Popen:
         """Start accel-rl with arguments, as a child of the command `wrap`. The output goes to a file of the trial."""
         command = [*wrap, sys.executable, "-m", "accel_rl", *arguments]
         self.commands.append(" ".join(command))
         output = self.folder / f"output-{len(self.commands)}.txt"
-        variables = {**os.environ, MARK: self._mark, **(environment or {})}
+        variables = {**os.environ, MARK: self._mark, **self.environment}
         with open(output, "wb") as file:
             options = {"stdout": file, "stderr": file, "start_new_session": True, **options}
             return subprocess.Popen(command, env=variables, **options)
@@ -162,7 +162,7 @@ class Trial:
         self.check_surroundings()
 
     def check_surroundings(self) -> None:
-        """Check that no process remains, that no file outside the run has changed, and that no traceback was printed."""
+        """Check that no process remains, no file outside the run has changed, and no traceback was printed."""
         deadline = time.monotonic() + 10
         while left := list(self._left()):
             if time.monotonic() > deadline:
