@@ -13,7 +13,7 @@ are registered when both packages are imported, in either order.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from accel_rl.system.after_import import after_import
+from accel_rl.system.imports import after_import
 from accel_rl.system.process import before_torch
 from accel_rl.version import __version__
 

@@ -9,8 +9,8 @@ import torch
 import accel_rl
 from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.dqn import DQN, DQNConfig
-from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.ops.q_learning import batched_index, huber
+from accel_rl.replays.ring import ReplayBatch
 
 
 @dataclass(frozen=True)

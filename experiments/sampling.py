@@ -21,9 +21,8 @@ from pathlib import Path
 from accel_rl.config.arguments import parse, positionals
 from accel_rl.runners.stored_agents import check_policy
 from accel_rl.system import child, hardware
-from accel_rl.system.command import ended
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, RunError, nearest
+from accel_rl.system.errors import ConfigError, RunError, ended, nearest
 
 CORES = (1, 2, 4, 8, 16)  # Figure 2 has curves for 1, 2, 4, 8 and 16 cores.
 PER_CORE = (2, 4, 8, 16, 32, 64)  # Figure 2 has curves by simulators per core; two groups need at least two simulators.

@@ -5,13 +5,12 @@ import sys
 from pathlib import Path
 
 from accel_rl.api.export import export
+from accel_rl.api.model_folder import SUITE, SUITE_PREFIX
 from accel_rl.api.options import ExportOptions
-from accel_rl.api.suite_models import FOLDER, PREFIX
 from accel_rl.api.trained_agent import read_state
 from accel_rl.config.arguments import positionals, stdout
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.command import ended
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, ended
 
 PROGRAM = "python -m experiments.suite_agent"
 
@@ -31,8 +30,8 @@ def add(argv: list[str]) -> int:
     if not (run.path / f"evaluations/{steps:012d}.json").exists():
         raise ConfigError(f"{run.path} has no evaluation at its end, {steps:,} env steps")
     name = f"{config.algorithm}-{config.env.game}"
-    out, about = export(run, config, ExportOptions(out=str(FOLDER / name), float16=True))
-    stdout(f"{out}: score {about['evaluation']['score_mean']:.2f}; accel-rl evaluate {PREFIX}{name}")
+    out, about = export(run, config, ExportOptions(out=str(SUITE / name), float16=True))
+    stdout(f"{out}: score {about['evaluation']['score_mean']:.2f}; accel-rl evaluate {SUITE_PREFIX}{name}")
     return 0
 
 

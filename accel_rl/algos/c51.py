@@ -7,13 +7,12 @@ import torch
 
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.dqn import DQN, DQNConfig
-from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
-from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
-from accel_rl.ops.q_learning import batched_index
+from accel_rl.ops.q_learning import batched_index, cross_entropy, entropy, expectation, project
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import OptimizerName, is_adam, make_optimizer
+from accel_rl.replays.ring import ReplayBatch
 
 
 @dataclass(frozen=True)

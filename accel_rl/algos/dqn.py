@@ -10,7 +10,6 @@ from torch import Tensor
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
-from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.layers import LayerNorm
 from accel_rl.models.networks import find_network
@@ -19,7 +18,7 @@ from accel_rl.ops.q_learning import batched_index, double_q_target, huber, sprea
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 from accel_rl.replays.config import ReplayConfig
-from accel_rl.replays.ring import NStep
+from accel_rl.replays.ring import NStep, ReplayBatch
 from accel_rl.system.counts import Count
 
 

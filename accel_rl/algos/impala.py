@@ -13,7 +13,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.window import RolloutWindow
 from accel_rl.ops.policy_loss import entropy, finite_where_invalid, log_prob, masked_mean
-from accel_rl.ops.vtrace import vtrace
+from accel_rl.ops.returns import vtrace
 
 
 @dataclass(frozen=True)

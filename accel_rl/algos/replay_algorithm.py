@@ -13,12 +13,11 @@ from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
 from accel_rl.algos.target_network import TargetNetwork
 from accel_rl.algos.update_budget import UpdateBudget
-from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
-from accel_rl.replays.ring import NStep
+from accel_rl.replays.ring import NStep, ReplayBatch
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from typing import Any
 
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig
 from accel_rl.config.flags import full_name, with_setting
-from accel_rl.config.on_gorila import on_gorila
-from accel_rl.config.presets import with_preset
+from accel_rl.config.presets import on_gorila, with_preset
 from accel_rl.config.registry import ALGORITHMS
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.config.types import plain

@@ -11,7 +11,7 @@ import torch
 from accel_rl.config.advice import inactive, warning
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
-from accel_rl.metrics.tensorboard import check_tensorboard
+from accel_rl.metrics.sinks import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
 from accel_rl.runners import launches
 from accel_rl.runners.evaluation import Result

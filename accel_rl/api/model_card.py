@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from accel_rl.checkpoints import tensor_file
 from accel_rl.config.train import TrainConfig
+from accel_rl.data import tensor_file
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError

@@ -10,17 +10,20 @@ checkpoints.
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from accel_rl.checkpoints import tensor_file
+from accel_rl.data import tensor_file
 from accel_rl.models.network_state import network_state
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, nearest
 
 FORMAT = "accel_rl model 2"
+SUITE_PREFIX = "suite/"  # The trained agents of the project have names suite/ALGORITHM-GAME.
+SUITE = Path(__file__).parents[2] / "experiments" / "models"
 _AGENT = "agent/"  # prefix of the agent's tensors
 
 
@@ -82,3 +85,28 @@ class ModelFolder:
 
 def _is_agents(name: str) -> bool:
     return name.startswith(_AGENT)
+
+
+def model_names() -> list[str]:
+    """Return the names of the suite's agents, such as ppo-breakout."""
+    return sorted(file.parent.name for file in SUITE.glob("*/model.safetensors"))
+
+
+def run_path(name: str | os.PathLike[str]) -> Path:
+    """Return the folder of a run or a model, which is given by its path or as suite/ALGORITHM-GAME. Raises ConfigError,
+    with a message of one line, if the suite has no such agent."""
+    text = os.fspath(name)
+    path = Path(text).expanduser()
+    if not text.startswith(SUITE_PREFIX) or path.exists():
+        return path
+    if not SUITE.is_dir():
+        raise ConfigError(
+            f"{text}: the suite's agents are not installed; they are in experiments/models of the repository: clone "
+            "it, and install it from there"
+        )
+    names = model_names()
+    chosen = text.removeprefix(SUITE_PREFIX)
+    if chosen not in names:
+        allowed = ", ".join(SUITE_PREFIX + x for x in names) or "none yet"
+        raise ConfigError(f"{text}: the suite has no such agent{nearest(chosen, names)}; allowed: {allowed}")
+    return SUITE / chosen

@@ -12,9 +12,9 @@ import numpy as np
 from accel_rl.api.export import export
 from accel_rl.api.keywords import What, settings
 from accel_rl.api.launch import run_new
+from accel_rl.api.model_folder import run_path
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords
 from accel_rl.api.resume import resume
-from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.train import TrainConfig

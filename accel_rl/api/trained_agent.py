@@ -17,10 +17,9 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners import video
 from accel_rl.runners.evaluation import Evaluation
-from accel_rl.runners.evaluator import Evaluator
+from accel_rl.runners.evaluator import Evaluator, evaluate_random
 from accel_rl.runners.learner import load_agent
 from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.random_baseline import evaluate_random
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.stored_agents import BestAgent
 from accel_rl.system.errors import ConfigError
@@ -33,7 +32,7 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
     if best and chosen:
         raise ConfigError(f"--best and --checkpoint {chosen}: give one of the two")
     if best:
-        return BestAgent(run.path).load()
+        return BestAgent(run).load()
     if chosen:
         return checkpoint.load(Path(chosen).expanduser())
     latest = Checkpoints(run.path / "checkpoints").load_latest()

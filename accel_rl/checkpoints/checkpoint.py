@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from accel_rl.checkpoints.segment_store import SegmentStore, sync_folder, write_synced
+from accel_rl.checkpoints.segment_store import SegmentStore
 from accel_rl.checkpoints.state_tree import decode, encode
+from accel_rl.system.durable_files import sync_folder, write_synced
 from accel_rl.system.errors import ConfigError, RunError
 
 FORMAT = "accel_rl checkpoint 4"
@@ -53,7 +54,7 @@ class Checkpoints:
         try:
             self.segments.begin()
             text, tensors = encode(state, self.segments.put)
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)  # A run folder that was removed is not created again.
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             for name, data in zip(_FILES, (text, tensors), strict=True):

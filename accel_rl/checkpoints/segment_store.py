@@ -1,7 +1,6 @@
 """Checkpoints share segment files. Each segment is written once, synced and renamed, and verified when it is read."""
 
 import hashlib
-import os
 import re
 import stat
 from collections.abc import Iterable
@@ -10,27 +9,11 @@ from typing import Any
 
 from torch import Tensor
 
-from accel_rl.checkpoints.tensor_file import load, save
-from accel_rl.data.segment import Segment
+from accel_rl.data.tensor_file import Segment, load, save
+from accel_rl.system.durable_files import sync_folder, write_durably
 from accel_rl.system.errors import ConfigError
 
-_TEMPORARY = ".writing-"
-_FILE = re.compile(r"(\.writing-\d+-)?.+-[0-9a-f]{16}\.safetensors", re.ASCII)
-
-
-def sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def write_synced(path: Path, data: bytes) -> None:
-    with open(path, "wb") as f:
-        f.write(data)
-        f.flush()
-        os.fsync(f.fileno())
+_FILE = re.compile(r".+-[0-9a-f]{16}\.safetensors(\.tmp)?", re.ASCII)
 
 
 class SegmentStore:
@@ -56,19 +39,14 @@ class SegmentStore:
             checksum = hashlib.sha256(data).hexdigest()
             path = self._path(segment.name, checksum)
             if not path.exists():
-                self.folder.mkdir(parents=True, exist_ok=True)
-                temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{path.name}")
-                try:
-                    write_synced(temporary, data)
-                    os.rename(temporary, path)
-                finally:
-                    temporary.unlink(missing_ok=True)
+                self.folder.mkdir(exist_ok=True)
+                write_durably(path, data)
             self._known[segment.name] = checksum
         self._used[segment.name] = self._known[segment.name]
         return self._used[segment.name]
 
     def sync(self) -> None:
-        """Sync the folder, so that the names of the segments are durable."""
+        """Sync the folder, so that the names of segments that a killed process wrote are durable too."""
         if self._used:
             sync_folder(self.folder)
 

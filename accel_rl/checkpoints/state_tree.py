@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accel_rl.checkpoints.tensor_file import load, save
-from accel_rl.data.segment import Segment
+from accel_rl.data.tensor_file import Segment, load, save
 from accel_rl.system.errors import ConfigError
 
 # In the JSON, {"__ref__": [kind, name]} stands for an entry of the tensor file, or for the pairs of a dict.

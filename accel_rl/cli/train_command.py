@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.help import Help
-from accel_rl.config.on_gorila import on_gorila
-from accel_rl.config.presets import with_preset
+from accel_rl.config.presets import on_gorila, with_preset
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.system.counts import counted

@@ -7,7 +7,7 @@ from typing import Any
 
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.user_module import import_user_module
+from accel_rl.system.imports import import_user_module
 
 ALGORITHMS = {
     "a2c": "accel_rl.algos.a2c:A2C",

@@ -18,7 +18,7 @@ from accel_rl.distributed.central import chunks
 from accel_rl.distributed.collective import Collective, Watch
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import RunError
-from accel_rl.system.patience import Patience
+from accel_rl.system.process import Patience
 
 _LINE = 8  # A cache line has 8 int64 values.
 _SPIN_S = 2e-3  # A waiting rank sleeps after 2 ms.

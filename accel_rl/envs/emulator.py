@@ -19,13 +19,12 @@ from accel_rl.emulator.counter import Counter, CounterState, start_at
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import action_codes, games, modes
 from accel_rl.envs.colors import luminance
-from accel_rl.envs.environment import Env, episode_rng
+from accel_rl.envs.environment import Env, episode_rng, pack_state, unpack_state
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.envs.starts import SavedStarts
-from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, nearest
 
 
@@ -226,7 +225,7 @@ class EmulatorEnv:
         core = self.core
         if self.counter is not None:
             state = CounterState(core.play(), core.steps, core.held, core.lives_before, self.seed, self.episode - 1)
-            return pack({"kind": "counter", "game": self.game}, state.to_bytes())
+            return pack_state({"kind": "counter", "game": self.game}, state.to_bytes())
         header = {
             "kind": "emulator",
             "game": self.game,
@@ -242,7 +241,7 @@ class EmulatorEnv:
     def set_state(self, state: bytes) -> None:
         """Restore a state. A state of ale-py is restored by replaying its episode."""
         if self.counter is not None:
-            self._set_counter_state(CounterState.from_bytes(unpack(state, kind="counter", game=self.game)[1]))
+            self._set_counter_state(CounterState.from_bytes(unpack_state(state, kind="counter", game=self.game)[1]))
             return
         if is_foreign(state, "emulator"):
             return replay(self, state)

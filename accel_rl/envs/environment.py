@@ -1,6 +1,8 @@
-"""Defines the interface of all environments."""
+"""Defines the interface of all environments, and the format of their saved states."""
 
-from typing import Protocol
+import json
+import zlib
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -69,3 +71,33 @@ class BatchEnv(Protocol):
     def set_state(self, states: list[bytes]) -> None: ...
 
     def close(self) -> None: ...
+
+
+_MAGIC = b"accel_rl.env.1\n"  # The version of the format is part of the magic bytes.
+_LENGTH = 4  # The header's length and the checksum have 4 little-endian bytes each.
+
+
+def pack_state(header: dict[str, Any], blob: bytes = b"") -> bytes:
+    """Return the bytes of a saved state, without pickle: magic | header length | header (JSON) | blob | CRC-32 of all
+    previous bytes."""
+    text = json.dumps(header).encode()
+    body = _MAGIC + len(text).to_bytes(_LENGTH, "little") + text + blob
+    return body + zlib.crc32(body).to_bytes(_LENGTH, "little")
+
+
+def unpack_state(state: bytes, **expected: Any) -> tuple[dict[str, Any], bytes]:
+    """Return the header and the blob of a saved state. Raises ValueError for foreign or corrupt bytes, or a header that
+    differs from `expected`."""
+    state = bytes(state)
+    start = len(_MAGIC) + _LENGTH
+    if not state.startswith(_MAGIC) or len(state) < start + _LENGTH:
+        raise ValueError("not the state of an environment (wrong magic)")
+    body, checksum = state[:-_LENGTH], int.from_bytes(state[-_LENGTH:], "little")
+    if zlib.crc32(body) != checksum:
+        raise ValueError("the state of an environment is corrupt (wrong checksum)")
+    end = start + int.from_bytes(body[len(_MAGIC) : start], "little")
+    header = json.loads(body[start:end])
+    for key, value in expected.items():
+        if header.get(key) != value:
+            raise ValueError(f"the state is of {key}={header.get(key)!r}, this environment has {value!r}")
+    return header, body[end:]

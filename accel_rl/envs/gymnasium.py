@@ -9,12 +9,11 @@ import gymnasium
 import numpy as np
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.environment import episode_rng
+from accel_rl.envs.environment import episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.pictures import check_flat, picture_layout
-from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.user_module import import_user_module
+from accel_rl.system.imports import import_user_module
 
 
 class GymnasiumEnv:
@@ -101,13 +100,13 @@ class GymnasiumEnv:
             "seed": self._seed,
             "episode": self._episode,
         }
-        return pack(header)
+        return pack_state(header)
 
     def set_state(self, state: bytes) -> None:
         """Replay the episode that a saved state describes. Raises ValueError for foreign or corrupt bytes. If the
         replay ends in another state, the environment is not deterministic: a warning is issued, and the episode is
         truncated at the next step."""
-        header, _ = unpack(state, kind="gymnasium", id=self.id)
+        header, _ = unpack_state(state, kind="gymnasium", id=self.id)
         if header["episode_seed"] is not None:
             frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
             self._start(header["episode_seed"], frame)

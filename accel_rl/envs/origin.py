@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.state import pack, unpack
+from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.system.errors import RunError
 
 RAM = 128  # The Atari 2600 has 128 bytes of RAM.
@@ -88,20 +88,20 @@ def pack_origin(header: dict[str, Any], own: bytes, env: Replayable, codes: byte
     """Return the bytes of an environment's state. `codes` are the episode's joystick actions."""
     origin = env.origin
     if origin.resets is None:
-        return pack(header, own)
+        return pack_state(header, own)
     header["origin"] = {
         "own": len(own),
         "resets": origin.resets,
         "before": origin.before,
         "ram": zlib.crc32(env.ram()),
     }
-    return pack(header, own + origin.ram.ljust(RAM, b"\0") + codes)
+    return pack_state(header, own + origin.ram.ljust(RAM, b"\0") + codes)
 
 
 def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[str, Any], bytes, bytes]:
     """Return (header, the backend's bytes, action codes) of a state of the same backend, and set the environment's
     origin from the state."""
-    header, blob = unpack(state, **expected)
+    header, blob = unpack_state(state, **expected)
     result = header.get("origin")
     if result is None:
         env.origin = Origin(None)
@@ -114,7 +114,7 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 def replay(env: Replayable, state: bytes) -> None:
     """Restore a state that the other Atari backend saved, by replaying its episode's actions in `env`. Raises
     ValueError if the origin is unknown, and RunError if the RAM differs."""
-    header, blob = unpack(state, game=env.game)
+    header, blob = unpack_state(state, game=env.game)
     result = header.get("origin")
     if result is None:
         raise ValueError("the state does not say what its episode follows from: it is of an earlier version")
@@ -156,7 +156,7 @@ def _walk(env: Replayable, resets: int) -> None:
 
 def has_origin(state: bytes) -> bool:
     """Return whether the other backend can continue from a state of an environment, or of a batch of environments."""
-    header, blob = unpack(state)
+    header, blob = unpack_state(state)
     if header["kind"] == "batch":
         return has_origin(blob)
     if header["kind"] == "reserved":
@@ -166,7 +166,7 @@ def has_origin(state: bytes) -> bool:
 
 def is_foreign(state: bytes, backend: str) -> bool:
     """Return whether another Atari backend than `backend` saved a state."""
-    return unpack(state)[0].get("kind") in {kind for name, kind in KINDS.items() if name != backend}
+    return unpack_state(state)[0].get("kind") in {kind for name, kind in KINDS.items() if name != backend}
 
 
 def _parts(found: dict[str, Any], blob: bytes) -> tuple[bytes, bytes, bytes]:

@@ -3,8 +3,7 @@
 import numpy as np
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.environment import Env
-from accel_rl.envs.state import pack, unpack
+from accel_rl.envs.environment import Env, pack_state, unpack_state
 
 
 class ReservedEnv:
@@ -65,10 +64,10 @@ class ReservedEnv:
             "episode": self._episode,
             "late_resets": self.late_resets,
         }
-        return pack(header, playing + reserve + self._first_frame.tobytes())
+        return pack_state(header, playing + reserve + self._first_frame.tobytes())
 
     def set_state(self, state: bytes) -> None:
-        header, blob = unpack(state, kind="reserved")
+        header, blob = unpack_state(state, kind="reserved")
         first, second = header["sizes"]
         self._playing.set_state(blob[:first])
         self._reserve.set_state(blob[first : first + second])

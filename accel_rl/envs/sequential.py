@@ -6,10 +6,9 @@ import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.environment import Env
+from accel_rl.envs.environment import Env, pack_state, unpack_state
 from accel_rl.envs.episode_info import packed
 from accel_rl.envs.reserved import ReservedEnv
-from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, nearest
 
 RESETS = ("immediate", "wait", "swap", "cached")
@@ -145,7 +144,7 @@ class SequentialEnv:
     def get_state(self) -> list[bytes]:
         """Return the state of each environment. States may be restored only between a recv and the next send."""
         return [
-            pack(
+            pack_state(
                 {"kind": "batch", "waiting": bool(waiting), "age": int(age), "rng": rng.bit_generator.state},
                 env.get_state(),
             )
@@ -158,7 +157,7 @@ class SequentialEnv:
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for i, (env, state) in enumerate(zip(self.envs, states, strict=True)):
-            header, blob = unpack(state, kind="batch")
+            header, blob = unpack_state(state, kind="batch")
             env.set_state(blob)
             self._waiting[i], self._age[i] = header["waiting"], header["age"]
             self._rngs[i].bit_generator.state = header["rng"]

@@ -71,7 +71,7 @@ class Driver:
         self.evaluator = RemoteEvaluator(ray, self.setup, config.seed)
         self.pushes = PushReport()
         self.evaluation: Evaluation | None = None
-        self.best = BestAgent(run.path)
+        self.best = BestAgent(run)
         self._shards_replaced, self._snapshot_at = 0, self.updates
         self._short_since: float | None = None  # Since `_short_since`, too few bundles are running.
 
@@ -98,14 +98,18 @@ class Driver:
                 self.reporter.begin(self.at.env_steps)
                 while not (stop or self._done() or self.members.ended):
                     self._turn(ending=False)
+                    self.run_folder.follow()
+                    if self.run_folder.moved:
+                        break
                     self._housekeeping()
                 self._end_members()
                 self.shards.refresh(ANSWER_S)
                 self.board.read(True, ANSWER_S)
-                if not stop and self.config.evaluation.interval:
+                if not (stop or self.run_folder.moved) and self.config.evaluation.interval:
                     self._finish_evaluation()
                 self._row(None)
                 self.save()
+                self.run_folder.raise_if_moved(self.at.env_steps)
                 score = episode_metrics(self.board.recent)["score"]
                 return Result(self.at.env_steps, score, self.evaluation, stop.exit_code, self.reporter.wall_s)
         finally:

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.config.registry import find_algorithm
-from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.communicator import Communicator
 from accel_rl.gorila.ray_session import NAMESPACE, start_named
 from accel_rl.gorila.setup import Deaths, Setup
 from accel_rl.replays.replay import Replay
+from accel_rl.replays.ring import ReplayBatch
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.process import tune_torch

@@ -8,9 +8,10 @@ import logging
 import math
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from accel_rl.system.errors import RunError
+from accel_rl.system.durable_files import write_durably
+from accel_rl.system.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 
@@ -107,12 +108,39 @@ class CsvSink:
         self._unwritten.clear()
 
     def _rewrite(self, rows: list[dict[str, str]], columns: list[str]) -> None:
-        temporary = self.path.with_name("." + self.path.name + ".tmp")
-        with open(temporary, "w", newline="") as f:
-            if columns:
-                writer = csv.DictWriter(f, columns, restval="", lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(temporary, self.path)
+        text = io.StringIO(newline="")
+        if columns:
+            writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        write_durably(self.path, text.getvalue().encode())
+
+
+def check_tensorboard() -> None:
+    """Raise ConfigError if the extra `tensorboard` is missing."""
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError as e:
+        raise ConfigError("--log.tensorboard needs the extra tensorboard: pip install 'accel_rl[tensorboard]'") from e
+
+
+class TensorBoardSink:
+    def __init__(self, folder: Path, env_steps: int):
+        from torch.utils.tensorboard import SummaryWriter
+
+        # purge_step hides rows after the checkpoint, since the resumed run repeats these steps.
+        self._writer = SummaryWriter(str(folder), purge_step=env_steps + 1)
+
+    def write(self, row: Row) -> None:
+        step = int(row["env_steps"])
+        for name, value in row.items():
+            if isinstance(value, int | float) and math.isfinite(value) and name != "env_steps":
+                self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def tensorboard_sink(config: Any, folder: Path, env_steps: int) -> list[Sink]:
+    return [TensorBoardSink(folder / "tensorboard", env_steps)] if config.log.tensorboard else []

@@ -1,4 +1,4 @@
-"""Convolutional bodies compute features from stacks of uint8 frames."""
+"""A convolutional network computes features from stacks of uint8 frames."""
 
 import math
 from typing import ClassVar
@@ -137,31 +137,3 @@ class ConvNet(nn.Module):
         if self.fc_0 is None:
             return x
         return self.relu_0(float32_if_small(self.fc_0, x))
-
-
-class A3CNet(ConvNet):
-    """`A3CNet` is the two-convolution network of Mnih et al. 2016, as Stooke & Abbeel section 5.1 use it on 104x80.
-
-    The layers are 16 filters of 8x8 with stride 4, 32 of 4x4 with stride 2 and padding 1, and 256 fully connected
-    units. The network maps obs [N, S, H, W] uint8 to [N, 256]. The network has 0.90 M parameters at 104x80x4.
-    """
-
-    layers = ((16, 8, 4, 0), (32, 4, 2, 1))
-    hidden = 256
-
-
-class DQNNet(ConvNet):
-    """`DQNNet` is the three-convolution network of Mnih et al. 2015, as Stooke & Abbeel section 5.1 use it on 104x80.
-
-    The layers are 32 filters of 8x8 with stride 4, 64 of 4x4 with stride 2 and padding 1, 64 of 3x3 with stride 1 and
-    padding 1, and 512 fully connected units. The network maps obs [N, S, H, W] uint8 to [N, 512].
-    """
-
-    layers = ((32, 8, 4, 0), (64, 4, 2, 1), (64, 3, 1, 1))
-
-
-class NatureNet(ConvNet):
-    """`NatureNet` is the network of Mnih et al. 2015, without padding. The network has 1.68 M parameters at 84x84x4,
-    and maps obs [N, S, H, W] uint8 to [N, 512]."""
-
-    layers = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))

@@ -11,8 +11,7 @@ from accel_rl.models.layers import MLP, Head, LayerNorm, Linear, NormedReLU, ort
 from accel_rl.models.networks import find_network
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.precision import float32_head, float32_if_small
-from accel_rl.ops.categorical import expectation
-from accel_rl.ops.q_learning import dueling
+from accel_rl.ops.q_learning import dueling, expectation
 
 VECTOR_HIDDEN = 128
 

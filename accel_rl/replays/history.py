@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.data.segment import Segment
+from accel_rl.data.tensor_file import Segment
 from accel_rl.kernels.ring_arrays import SAMPLEABLE
 from accel_rl.replays.ring import NONE, FrameRing
 

@@ -6,12 +6,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.staging import Staging
 from accel_rl.distributed.communicator import Communicator
 from accel_rl.replays.history import History
-from accel_rl.replays.ring import FrameRing
+from accel_rl.replays.ring import FrameRing, ReplayBatch
 from accel_rl.system.devices import Device
 
 

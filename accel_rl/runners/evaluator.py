@@ -1,10 +1,12 @@
 """The evaluator plays evaluation episodes with an agent on separate environments."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from accel_rl.agents.agent import Agent
+from accel_rl.agents.random import RandomAgent
 from accel_rl.config.resolved import Resolved
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec
@@ -17,10 +19,13 @@ from accel_rl.runners.seeds import own_generator
 from accel_rl.samplers.episodes import Episode
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
 
 CHUNK = 16  # The evaluator plays 16 steps between two checks for finished episodes.
 # A short evaluation uses fewer environments, so that each environment makes at least 500 steps.
 MIN_STEPS_PER_ENV = 500
+RANDOM_AGENT_FRAMES = 6
+"""The random agent repeats each action for 6 frames (60 frames a second / 10 Hz; Nair et al. 2015, section 5.2)."""
 
 
 def evaluation_env(config: Resolved) -> ResolvedEnv:
@@ -119,3 +124,24 @@ class Evaluator:
         if self._sampler is not None:
             self._sampler.close()
             self._sampler = None
+
+
+def at_10_hz(config: Resolved) -> Resolved:
+    """Return the settings of the random agent, whose agent steps have RANDOM_AGENT_FRAMES frames. The time limit in
+    frames is unchanged. Raises ConfigError."""
+    if not config.env.game:
+        raise ConfigError(f"random play at 10 Hz is of Atari games: {config.env.id} is none")
+    limit = max(1, config.evaluation_limit * config.env.rules().frame_skip // RANDOM_AGENT_FRAMES)
+    env = replace(config.env, frame_skip=RANDOM_AGENT_FRAMES, max_evaluation_steps=limit)
+    return replace(config, env=env, evaluation=replace(config.evaluation, max_episode_steps=limit))
+
+
+def evaluate_random(config: Resolved, plan: RankPlan, *, steps: int, seed: int) -> Evaluation:
+    """Evaluate the random agent of normalized scores: uniform actions at 10 Hz with a run's evaluation settings. After
+    `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts."""
+    config = at_10_hz(config)
+    agent = RandomAgent(config.spec.n_actions)
+    with closing(Evaluator(config, plan)) as evaluator:
+        result = evaluator.evaluate(agent, steps=steps, seed=seed)
+    assert result is not None
+    return result

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from accel_rl.config.resolved import Resolved
 from accel_rl.metrics.progress import ProgressDisplay, Silent
 from accel_rl.metrics.recorder import Recorder, episode_metrics
-from accel_rl.metrics.sinks import CsvSink, Row, Sink
-from accel_rl.metrics.tensorboard import tensorboard_sink
+from accel_rl.metrics.sinks import CsvSink, Row, Sink, tensorboard_sink
 from accel_rl.metrics.wandb import wandb_sink
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.learner import Learner
@@ -60,6 +59,7 @@ class Reporter:
         """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv; later rows
         are overwritten. If the run ends after a number of updates, `updates` is the number of updates so far, which the
         progress display counts."""
+        self.run_folder.hold()
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         if self._csv.rows < rows:
             self.event(
@@ -186,6 +186,8 @@ class Reporter:
         if len(evaluations) > 1:
             row["secondary/eval_score"] = evaluations[1].mean
         self._row_at = now
+        if self._csv is not None:
+            self._csv.path = self.run_folder.path / "metrics.csv"
         for sink in self._sinks:
             sink.write(row)
         if evaluation:
@@ -197,3 +199,4 @@ class Reporter:
             sink.close()
         if self._progress is not None:
             self._progress.close()
+        self.run_folder.release()

@@ -15,11 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from accel_rl.checkpoints.segment_store import sync_folder, write_synced
 from accel_rl.config.config_file import read_file
 from accel_rl.config.train import TrainConfig
 from accel_rl.system import folder_lock
+from accel_rl.system.durable_files import place_new, sync_folder, write_durably, write_synced
 from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.held_folder import HeldFolder
 from accel_rl.version import __version__
 
 SOURCE = Path(__file__).parent
@@ -31,9 +32,12 @@ class RunFolder:
     """A `RunFolder` has the files of a run: config.json, versions.json, metrics.csv, events.log, evaluations/,
     checkpoints/, and the files of further sinks."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, rank: int = 0):
         self.path = path
+        self._rank = rank
         self._unwritten: list[str] = []  # `_unwritten` has lines that could not yet be written to events.log.
+        self._held: HeldFolder | None = None
+        self.moved = ""  # If the folder was moved while the run trained, `moved` is a line about the move.
 
     @classmethod
     def default_path(cls, config: TrainConfig) -> Path:
@@ -76,7 +80,7 @@ class RunFolder:
         written = path / f".config.json.{uuid.uuid4().hex}"
         write_synced(written, _text(config.to_dict()).encode())
         try:
-            _place(written, path / "config.json")
+            place_new(written, path / "config.json")
         except FileExistsError:
             cls.check_new(path)
         finally:
@@ -123,11 +127,40 @@ class RunFolder:
             self.path, lambda holder: f"{self.path} is in use by {holder}: stop that run, or wait until it ends"
         )
 
+    def hold(self) -> None:
+        """From now on, notice if the folder is removed or moved."""
+        self._held = HeldFolder(self.path)
+
+    def release(self) -> None:
+        """Stop to notice that the folder is removed or moved."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def follow(self) -> None:
+        """If the folder was moved since `hold`, change `path` to the folder's new path, and set `moved`. Raises
+        RunError if the folder was removed."""
+        if self._held is None:
+            return
+        path = self._held.follow()
+        if path is None:
+            raise RunError(f"{self.path} was removed while the run trained: nothing more can be saved")
+        if path != self.path:
+            self.moved = f"{self.path} was moved to {path} while the run trained"
+            self.path = path
+            self.event(self.moved)
+
+    def raise_if_moved(self, env_steps: int) -> None:
+        """Raise RunError, after the checkpoint at `env_steps` is saved, if the folder was moved."""
+        if self.moved:
+            run = self.path.parent.parent if self._rank else self.path
+            raise RunError(f"{self.moved}; saved at {env_steps:,} env steps; to go on: accel-rl resume {run}")
+
     def of_rank(self, rank: int) -> "RunFolder":
         """Return the folder for a rank's part of the checkpoints, which for rank 0 is the run folder."""
         if rank == 0:
             return self
-        folder = RunFolder(self.path / "ranks" / str(rank))
+        folder = RunFolder(self.path / "ranks" / str(rank), rank)
         folder.path.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -135,19 +168,18 @@ class RunFolder:
         """Write a JSON file atomically, so that the file survives a power failure. `name` may include a subfolder."""
         file = self.path / name
         file.parent.mkdir(exist_ok=True)
-        temporary = file.with_name(f".{file.name}.tmp")
-        write_synced(temporary, _text(value).encode())
-        os.replace(temporary, file)
-        sync_folder(file.parent)
+        write_durably(file, _text(value).encode())
 
     def event(self, line: str) -> None:
         """Append a line to events.log, with the time. If a line cannot be written, for example on a full disk, the line
-        is written together with the next line."""
+        is written together with the next line. Nothing is written to another folder that has the folder's old path."""
         self._unwritten.append(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
-        with contextlib.suppress(OSError), open(self.path / "events.log", "a") as f:
-            f.write("".join(self._unwritten))
-            f.flush()
-            self._unwritten.clear()
+        with contextlib.suppress(OSError, RunError):
+            self.follow()
+            with open(self.path / "events.log", "a") as f:
+                f.write("".join(self._unwritten))
+                f.flush()
+                self._unwritten.clear()
 
     def logged(self, error: RunError) -> RunError:
         """Write an error's notes, such as a worker's traceback, to events.log, and return an error that names the file
@@ -158,18 +190,6 @@ class RunFolder:
         for text in notes:
             self.event(text)
         return RunError(f"{error}; the traceback is in {self.path / 'events.log'}")
-
-
-def _place(written: Path, file: Path) -> None:
-    """Move a written file to its final path; only one of several runs can succeed. Raises FileExistsError if the file
-    exists."""
-    try:
-        os.link(written, file)  # A hard link makes the complete file appear atomically.
-    except FileExistsError:
-        raise
-    except OSError:  # Some file systems have no hard links.
-        with open(file, "x") as f:
-            f.write(written.read_text())
 
 
 def _text(value: Any) -> str:

@@ -32,6 +32,7 @@ class Saver:
         reporter: Reporter,
     ):
         self.config = config
+        self.run_folder = run
         self.context = context
         self.at = at
         self.learner = learner
@@ -39,12 +40,19 @@ class Saver:
         self.sampler = sampler
         self.schedule = schedule
         self.reporter = reporter
+        self.checkpoints = self._checkpoints()
+
+    def _checkpoints(self) -> Checkpoints:
         # Rank 0 writes its part of a checkpoint last, so other ranks keep one more checkpoint in case rank 0 fails
         # before writing.
-        self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep + bool(context.rank))
+        keep = self.config.checkpoint.keep + bool(self.context.rank)
+        return Checkpoints(self.run_folder.path / "checkpoints", keep)
 
     def save(self) -> None:
         """Write a checkpoint of the current state."""
+        self.run_folder.follow()
+        if self.run_folder.moved:
+            self.checkpoints = self._checkpoints()
         self.at.saved_at = self.at.env_steps
         self.reporter.sync()
         with self.context.barrier.saving():

@@ -10,6 +10,7 @@ from torch import Tensor
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.models.network_state import load_network
 from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 
 
@@ -27,10 +28,14 @@ class BestAgent:
     process may write the best network.
     """
 
-    def __init__(self, run: Path):
-        # The file of a network is numbered by time, since env steps can decrease after a resume.
-        self._kept = Checkpoints(run / "best" / "checkpoints", keep=1)
+    def __init__(self, run: RunFolder):
+        self._run = run
         self._score: float | None = None
+
+    @property
+    def _kept(self) -> Checkpoints:
+        # The file of a network is numbered by time, since env steps can decrease after a resume.
+        return Checkpoints(self._run.path / "best" / "checkpoints", keep=1)
 
     @property
     def score(self) -> float:
@@ -46,9 +51,11 @@ class BestAgent:
         the agent's state from the function `agent_state`. Raises RunError if the disk is full."""
         if not evaluation.mean > self.score:  # A mean score of NaN, without episodes, is not the best.
             return False
-        self._kept.clean()
-        number = max(self._kept.steps(), default=0) + 1
-        self._kept.save(number, {"env_steps": env_steps, "evaluation": evaluation.to_dict(), "learner": state})
+        kept = self._kept
+        kept.folder.parent.mkdir(exist_ok=True)
+        kept.clean()
+        number = max(kept.steps(), default=0) + 1
+        kept.save(number, {"env_steps": env_steps, "evaluation": evaluation.to_dict(), "learner": state})
         self._score = evaluation.mean
         return True
 

@@ -75,7 +75,7 @@ class Trainer:
             config, run, context, self.at, self.learner, self.secondary, self.sampler, self.schedule, self.reporter
         )
         self.evaluator = Evaluator(config, plan)
-        self.best = BestAgent(run.path)
+        self.best = BestAgent(run)
         self.evaluation: Evaluation | None = None  # The result of the run's last evaluation is stored.
 
     def _build_sampler(self) -> RolloutSampler:
@@ -150,11 +150,13 @@ class Trainer:
                 self.schedule.sampled = self._show_progress
                 while True:
                     self._housekeeping(stop)
-                    if self.context.clock.stops(bool(stop)) or self.at.env_steps >= self.config.env_steps:
+                    stops = self.context.clock.stops(bool(stop or self.run_folder.moved))
+                    if stops or self.at.env_steps >= self.config.env_steps:
                         break
                     self._cycle()
                 if self.at.saved_at != self.at.env_steps or self.schedule.pending or self.saver.last is None:
                     self.saver.save()
+                self.run_folder.raise_if_moved(self.at.env_steps)
                 return self._result(stop)
         except RunError as error:
             raise self.run_folder.logged(error) from error
@@ -209,6 +211,7 @@ class Trainer:
     def _housekeeping(self, stop: StopRequest) -> None:
         """Evaluate, report and save a checkpoint, each if it is due. The method is called before every cycle."""
         at, config = self.at, self.config
+        self.run_folder.follow()
         done = at.env_steps >= config.env_steps
         evaluations: list[Evaluation] = []
         evaluated = False

@@ -16,9 +16,9 @@ from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_tabl
 from accel_rl.envs.atari_games import check_game
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.emulator import EmulatorEnv
+from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import ResolvedEnv, make_env
 from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
-from accel_rl.envs.state import pack, unpack
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.inference.resident import resident_rollout
@@ -129,11 +129,11 @@ class DeviceEngine:
         result = CounterState.from_bytes(state)
         rng: Any = decorrelation_rng(result.seed).bit_generator.state
         header = {"kind": "batch", "waiting": False, "age": result.age, "rng": rng}
-        return pack(header, pack(self._kind, state))
+        return pack_state(header, pack_state(self._kind, state))
 
     def _unpacked(self, state: bytes) -> bytes:
-        header, blob = unpack(state, kind="batch")
-        result = CounterState.from_bytes(unpack(blob, **self._kind)[1])
+        header, blob = unpack_state(state, kind="batch")
+        result = CounterState.from_bytes(unpack_state(blob, **self._kind)[1])
         return result._replace(age=header["age"]).to_bytes()
 
     def reseed(self, seed: int) -> None:

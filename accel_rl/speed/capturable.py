@@ -16,8 +16,9 @@ from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
-from accel_rl.models.convolution import A3CNet, Conv2d, ConvNet, DQNNet, NatureNet, NormConv2d
+from accel_rl.models.convolution import Conv2d, ConvNet, NormConv2d
 from accel_rl.models.layers import MLP, Head, Linear, NormedReLU
+from accel_rl.models.networks import A3CNet, DQNNet, NatureNet
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
 from accel_rl.models.recurrent import RecurrentActorCritic, RecurrentQNetwork

@@ -1,14 +1,71 @@
 """`CapturedActing` lets samplers replay captured inference."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
 
+from accel_rl.agents.agent import Agent
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
-from accel_rl.samplers.inference.inference import Acceleration, Act
+from accel_rl.samplers.inference.inference import Acceleration, Act, Play
+from accel_rl.speed import capturable
 from accel_rl.speed.captured_inference import CapturedInference
-from accel_rl.speed.captured_rollouts import CapturedRollouts
+from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.speed.cuda_graph_inference import CudaGraphInference
+from accel_rl.system.hardware import say_once
+
+
+class CapturedRollouts:
+    """`CapturedRollouts` plays rollouts on a GPU. The first rollouts in each buffer run from Python, and later rollouts
+    replay a CUDA graph. Agents that may not be captured are logged once."""
+
+    def __init__(self, device: torch.device, enabled: bool):
+        self._graphs = CudaGraphs(device)
+        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
+        self._enabled = enabled
+        # Keys are (whether all actions are drawn first, buffer).
+        self._replays: dict[tuple[bool, int], Replay] = {}
+        self._played: dict[tuple[bool, int], int] = {}  # Counts the rollouts that were launched from Python.
+
+    def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
+        """Play a rollout into the buffer. `agent` is None if all actions are drawn before the rollout. `settings` are
+        further values on which the rollout depends. Groups of environments run in parallel only inside a CUDA graph."""
+        key = agent is None, buffer
+        if not self._may_capture(agent, settings):
+            play(False)
+            return
+        if key not in self._replays and self._played.get(key, 0) >= WARM_UP:
+            self._capture(key, play)
+        elif key not in self._replays:
+            self._played[key] = self._played.get(key, 0) + 1
+            with self._graphs.warming_up():
+                play(False)
+            return
+        if key in self._replays:
+            self._replays[key]()
+        else:
+            play(False)  # After a failed capture, the rollout runs from Python.
+
+    def _may_capture(self, agent: Agent | None, settings: Hashable) -> bool:
+        if agent is None:
+            return self._enabled
+        if getattr(agent, "before_act", None) is not None:
+            self._eligibility.refuse("asynchronous ranks pull parameters within a rollout")
+            return False
+        if self._eligibility.use(agent, settings):
+            for known in (self._replays, self._played):
+                for key in [key for key in known if not key[0]]:
+                    del known[key]
+        return self._eligibility.key is not None
+
+    def _capture(self, key: tuple[bool, int], play: Play) -> None:
+        try:
+            self._replays[key] = self._graphs.capture(lambda: play(True))
+        except RuntimeError as e:
+            why = " ".join(str(e).split())[:300]
+            why = f"rollouts are not captured as CUDA graphs, Python runs at every step: {why}"
+            self._eligibility.fail(why)
+            self._enabled = False
+            say_once(why)
 
 
 class CapturedActing(Acceleration):

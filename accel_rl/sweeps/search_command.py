@@ -31,9 +31,8 @@ from accel_rl.sweeps.sweep_display import Display, View
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
 from accel_rl.system import events
-from accel_rl.system.command import ended
 from accel_rl.system.counts import Count, OptionalCount, counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, ended
 
 TRIALS = 20
 CHANGEABLE = ("out", "resume", "trials", "retries")

@@ -28,9 +28,8 @@ from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import begun, describe, planned, shortages
 from accel_rl.system import events
-from accel_rl.system.command import ended
 from accel_rl.system.counts import Count, counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, ended
 
 LOOK_S = 0.2
 

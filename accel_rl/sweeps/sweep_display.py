@@ -15,8 +15,8 @@ from rich.table import Table
 from accel_rl.config.arguments import parse, positionals
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.sweeps.sweep_folder import Progress, Record, SweepFolder, read_progress
-from accel_rl.system.command import ended
 from accel_rl.system.counts import counted
+from accel_rl.system.errors import ended
 
 ORDER = ("running", "failed", "stopped", "waiting", "pruned", "done")
 PLAIN_INTERVAL_S = 30.0

@@ -1,9 +1,17 @@
-"""Defines the two errors that users see, a wrong setting (exit code 2) and a failed run (exit code 1), and the format
-of warnings."""
+"""Defines the two errors that users see, a wrong setting (exit code 2) and a failed run (exit code 1), the format of
+warnings, and the exit codes of commands."""
 
 import difflib
+import errno
+import os
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
+
+from accel_rl.system.output import open_standard_descriptors
+from accel_rl.system.process import before_torch
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 
 class ConfigError(ValueError):
@@ -27,3 +35,31 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one line; programs assign show_warning to warnings.showwarning."""
     print(f"note: {message}", file=sys.stderr, flush=True)
+
+
+def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
+    """Run a command, and return its exit code: 2 for a ConfigError, 1 for a RunError or a disk that cannot be written,
+    130 for Ctrl-C. An error is printed as one line that begins with `name`."""
+    open_standard_descriptors()
+    before_torch()
+    warnings.showwarning = show_warning
+    try:
+        return run(argv)
+    except ConfigError as e:
+        return _told(name, " ".join(str(e).split()), 2)
+    except RunError as e:
+        return _told(name, str(e), 1)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # The reader of the pipe has ended, as in `accel-rl games | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as e:
+        if e.errno not in NO_ROOM:
+            raise
+        return _told(name, f"{e.strerror}: {e.filename or 'the run folder'}", 1)
+
+
+def _told(name: str, line: str, exit_code: int) -> int:
+    print(f"{name}: {line}", file=sys.stderr)
+    return exit_code

@@ -1,19 +1,26 @@
-"""Sets process-wide options that make torch fast on a CPU. Call `before_torch` before importing torch."""
+"""Sets process-wide options that make torch fast on a CPU, and limits the time for which a process waits for another
+process."""
 
 import ctypes
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
+SLICE_S = 1.0
+
+Result = TypeVar("Result")
 
 
 def before_torch() -> None:
     """Set two environment variables before torch is loaded: one limits how long waiting OpenMP threads spin, and one
-    lets glibc reuse freed memory.
+    lets glibc reuse freed memory. Call `before_torch` before importing torch.
 
     The action server shares its cores with the workers, so a thread that spins at a barrier for a long time keeps a
     worker off its core. A thread that sleeps immediately must be woken for every operation of a network, which makes
@@ -65,3 +72,25 @@ def tune_torch(threads: int) -> None:
         one = torch.full((1,), 0.5, dtype=dtype)
         for name in VECTOR_FUNCTIONS:
             getattr(torch, name)(one)
+
+
+class Patience:
+    """`Patience` is a budget of seconds for waiting for another process.
+
+    While a process is stopped (by Ctrl-Z, a debugger or a job scheduler), the other process was most likely stopped
+    too. A time limit therefore counts each call of `spend` for at most SLICE_S seconds.
+    """
+
+    def __init__(self, seconds: float):
+        self.left = seconds
+
+    def spend(self, wait: Callable[[float], Result]) -> Result:
+        """Call wait(seconds), with at most SLICE_S seconds, and return the result of `wait`."""
+        began = time.monotonic()
+        result = wait(max(0.0, min(self.left, SLICE_S)))
+        self.left -= min(time.monotonic() - began, SLICE_S)
+        return result
+
+    @property
+    def over(self) -> bool:
+        return self.left <= 0

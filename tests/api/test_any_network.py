@@ -43,7 +43,7 @@ def networks(run) -> list[dict[str, torch.Tensor]]:
     """Return the network of the newest checkpoint, of best/, of the loaded agent and of an exported model."""
     model = run.export(run.path / "model")
     saved = Checkpoints(run.path / "checkpoints").load_latest()[1]["learner"]["network"]
-    best = BestAgent(run.path).load()["learner"]["network"]
+    best = BestAgent(RunFolder(run.path)).load()["learner"]["network"]
     return [saved, best, *(network_state(x.agent.agent.model) for x in (run, model))]
 
 

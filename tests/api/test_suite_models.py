@@ -4,15 +4,15 @@ import pytest
 
 import accel_rl
 from accel_rl import Run
-from accel_rl.api import suite_models
+from accel_rl.api import model_folder
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.cli.main import main
-from accel_rl.system.command import ended
+from accel_rl.system.errors import ended
 from experiments import suite_agent as program
 
 EPISODES = 4
 """Episodes that each agent plays on each backend."""
-NAMES = suite_models.model_names()
+NAMES = model_folder.model_names()
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +26,14 @@ def pong(tmp_path_factory):
 @pytest.fixture
 def models(tmp_path, monkeypatch):
     """An empty folder of the suite's agents."""
-    for module in (suite_models, program):
-        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    for module in (model_folder, program):
+        monkeypatch.setattr(module, "SUITE", tmp_path)
     return tmp_path
 
 
 def test_a_finished_run_is_added_and_evaluated_by_name(pong, models, capsys):
     assert program.add([str(pong.path)]) == 0
-    assert suite_models.model_names() == ["a2c-pong"]
+    assert model_folder.model_names() == ["a2c-pong"]
     assert Run.load("suite/a2c-pong").agent.obs_shape == pong.agent.obs_shape
     assert main(["evaluate", "suite/a2c-pong", "--episodes", "1", "--parallel", "1"]) == 0
     assert "a2c at 10 env steps: score" in capsys.readouterr().out
@@ -50,7 +50,7 @@ def test_an_unknown_agent_is_one_line_with_the_nearest_name(pong, models, capsys
 
 
 def test_where_there_is_no_checkout_one_line_says_where_the_agents_are(models, monkeypatch, capsys):
-    monkeypatch.setattr(suite_models, "FOLDER", models / "missing")
+    monkeypatch.setattr(model_folder, "SUITE", models / "missing")
     assert main(["watch", "suite/ppo-breakout"]) == 2
     line = capsys.readouterr().err.strip()
     assert "experiments/models of the repository" in line and "\n" not in line
@@ -59,7 +59,7 @@ def test_where_there_is_no_checkout_one_line_says_where_the_agents_are(models, m
 def test_a_folder_of_that_name_takes_precedence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "suite/x").mkdir(parents=True)
-    assert str(suite_models.run_path("suite/x")) == "suite/x"
+    assert str(model_folder.run_path("suite/x")) == "suite/x"
 
 
 def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
@@ -80,7 +80,7 @@ def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name):
 
     Standard errors would be too small: a greedy agent plays few different episodes.
     """
-    recorded = ModelFolder(suite_models.FOLDER / name).about()["evaluation"]
+    recorded = ModelFolder(model_folder.SUITE / name).about()["evaluation"]
     mean = recorded["score_mean"]
     margin = max(2 * recorded["score_std"], 0.1 * abs(mean))
     run = Run.load(f"suite/{name}")

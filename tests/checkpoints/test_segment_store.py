@@ -7,9 +7,9 @@ import shutil
 import pytest
 import torch
 
-from accel_rl.checkpoints import segment_store
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.data.segment import Segment
+from accel_rl.data.tensor_file import Segment
+from accel_rl.system import durable_files
 from accel_rl.system.errors import ConfigError, RunError
 
 
@@ -79,7 +79,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path, monkeypatch):
         path.write_bytes(data[:3])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(segment_store, "write_synced", full)
+    monkeypatch.setattr(durable_files, "write_synced", full)
     with pytest.raises(RunError, match="No space left"):
         checkpoints.save(2, {"past": [segment("a", 1.0), segment("b", 2.0)]})
     assert checkpoints.steps() == [1] and files(tmp_path) == {"a"}

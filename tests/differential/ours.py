@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.algos.algorithm import Algorithm, advance, set_schedules
-from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.replays.ring import FrameRing, NStep
+from accel_rl.replays.ring import FrameRing, NStep, ReplayBatch
 from tests.algos.streams import SPEC, B, Stream, act
 
 T = 16

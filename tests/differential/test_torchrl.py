@@ -11,8 +11,7 @@ from accel_rl.algos.a2c import A2C
 from accel_rl.algos.c51 import C51
 from accel_rl.algos.dqn import DQN
 from accel_rl.algos.ppo import PPO
-from accel_rl.ops.returns import generalized_advantage
-from accel_rl.ops.vtrace import vtrace
+from accel_rl.ops.returns import generalized_advantage, vtrace
 from accel_rl.replays.ring import NStep
 from tests.algos.streams import ACTIONS, B
 from tests.differential.ours import POLICY, Ours, T, of, policy_and_value, renamed, rollout, transitions

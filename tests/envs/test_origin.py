@@ -9,10 +9,10 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE
+from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import ResolvedEnv, check_switch, make_batch, make_env, played_by
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.sequential import RESETS, SequentialEnv
-from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, RunError
 from tests.environments import env_of
 
@@ -104,9 +104,9 @@ def test_states_without_an_origin() -> None:
         env, frame = make_env(replace(config, backend=one), 3, True), np.zeros((104, 80), np.uint8)
         env.reset(frame)
         env.step(2, frame)
-        header, blob = unpack(env.get_state())
+        header, blob = unpack_state(env.get_state())
         own = header.pop("origin")["own"]
-        old = pack(header, blob[:own])
+        old = pack_state(header, blob[:own])
         assert has_origin(env.get_state()) and not has_origin(old)
         again, same = make_env(replace(config, backend=one), 4, True), np.zeros_like(frame)
         again.set_state(old)
@@ -122,10 +122,10 @@ def test_an_episode_that_leads_elsewhere_is_refused() -> None:
     frame = np.zeros(ours.spec.frame_shape, np.uint8)
     ours.reset(frame)
     ours.step(2, frame)
-    header, blob = unpack(ours.get_state())
+    header, blob = unpack_state(ours.get_state())
     header["origin"]["ram"] ^= 1
     with pytest.raises(RunError, match="leads elsewhere when ale plays it again"):
-        theirs.set_state(pack(header, blob))
+        theirs.set_state(pack_state(header, blob))
     with pytest.raises(ValueError, match="game='pong', this environment has 'breakout'"):
         make_env(env_of(game="breakout", backend="ale"), 0, True).set_state(ours.get_state())
 
@@ -144,9 +144,9 @@ def test_what_cannot_go_on_is_said_in_a_line() -> None:
     check_switch(replace(qbert, backend="ale"), "wait", states)
     with pytest.raises(ConfigError, match="qbert's episodes with reset='cached' are not the same on both backends"):
         check_switch(replace(qbert, backend="ale"), "cached", states)
-    header, blob = unpack(states[0])
-    inner, parts = unpack(blob)
-    old = pack(header, pack({k: v for k, v in inner.items() if k != "origin"}, parts))
+    header, blob = unpack_state(states[0])
+    inner, parts = unpack_state(blob)
+    old = pack_state(header, pack_state({k: v for k, v in inner.items() if k != "origin"}, parts))
     with pytest.raises(ConfigError, match="of an earlier version"):
         check_switch(replace(qbert, backend="ale"), "wait", [*states, old])
 
@@ -157,7 +157,7 @@ def test_an_action_is_a_byte() -> None:
     env.reset(frame)
     sizes = []
     for _ in range(3):
-        sizes.append(len(unpack(env.get_state())[1]))
+        sizes.append(len(unpack_state(env.get_state())[1]))
         for _ in range(50):
             env.step(0, frame)
     assert np.diff(sizes).tolist() == [50, 50]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.presets import on_gorila
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.gorila.driver import Driver

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from accel_rl.config.resolved import fill_in
-from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.gorila.global_replay import GlobalReplay, from_message, tensor_over, to_message
 from accel_rl.gorila.setup import Setup
+from accel_rl.replays.ring import ReplayBatch
 from tests.gorila.random_kills import catch
 from tests.replays.made_up import Simulators
 

@@ -9,6 +9,7 @@ import torch
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.cli.main import main
 from accel_rl.envs.start_points import NOTE
+from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.stored_agents import BestAgent
 from tests.integration.runs import run
 
@@ -36,7 +37,7 @@ def test_training_is_evaluated_from_each_start_and_keeps_the_best(trained):
     assert [f["env_steps"] for f in found] == [200, 400, 600]
     assert all(f["episodes"] == 9 and f["protocol"]["starts_note"] == NOTE for f in found)
     first = max(found, key=lambda f: f["score_mean"])
-    best = BestAgent(trained / "run").load()
+    best = BestAgent(RunFolder(trained / "run")).load()
     assert best["env_steps"] == first["env_steps"] and best["evaluation"]["scores"] == first["scores"]
     checkpoint = load(Checkpoints(trained / "run" / "checkpoints").path(best["env_steps"]))
     kept, saved = (x["learner"]["network"] for x in (best, checkpoint))
@@ -51,13 +52,13 @@ def test_a_resumed_run_keeps_what_an_uninterrupted_one_keeps(trained):
         shutil.rmtree(killed / "checkpoints" / f"{steps:012d}")
     assert not run("resume", killed).returncode
     later = [json.loads(f.read_text()) for f in sorted((killed / "evaluations").iterdir())][1:]
-    assert BestAgent(killed).score == max(f["score_mean"] for f in later)
+    assert BestAgent(RunFolder(killed)).score == max(f["score_mean"] for f in later)
     again = trained / "again"
     shutil.copytree(trained / "run", again)
     for steps in (400, 600):
         shutil.rmtree(again / "checkpoints" / f"{steps:012d}")
     assert not run("resume", again).returncode
-    assert BestAgent(again).load()["env_steps"] == BestAgent(trained / "run").load()["env_steps"]
+    assert BestAgent(RunFolder(again)).load()["env_steps"] == BestAgent(RunFolder(trained / "run")).load()["env_steps"]
 
 
 def test_results_are_saved_where_the_report_finds_them(trained, capsys):
@@ -74,7 +75,7 @@ def test_results_are_saved_where_the_report_finds_them(trained, capsys):
         "saved": "best", "noop": "newest", "random-saved": "random", "random-noop": "random"
     }  # fmt: skip
     assert found["random-noop"]["protocol"]["frame_skip"] == 6
-    assert found["saved"]["env_steps"] == BestAgent(trained / "run").load()["env_steps"]
+    assert found["saved"]["env_steps"] == BestAgent(RunFolder(trained / "run")).load()["env_steps"]
 
 
 def test_the_agent_of_a_run_records_start_points(trained, capsys):

@@ -1,12 +1,19 @@
-"""Two processes on one run folder, links in a run folder, lost rows, and closed descriptors."""
+"""Two processes on one run folder, links in a run folder, moved and removed folders, lost rows, and closed
+descriptors."""
 
 import json
 import re
+import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.train import default_config
+from accel_rl.envs.make import EnvConfig
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import RunError
 from tests.integration.runs import command, progressed, rows, run, start, wait_for
 
 SMALL = (
@@ -44,6 +51,47 @@ def test_a_link_in_a_run_folder_is_refused_before_anything_is_removed(tmp_path):
     (folder / "segments").symlink_to(others)
     line = only_line(run("resume", folder, "--env-steps", 800))
     assert f"{folder / 'segments'} is a link" in line and len(list(others.iterdir())) == 1
+
+
+def test_a_run_whose_folder_is_moved_saves_in_the_new_place_and_ends(tmp_path):
+    folder, moved = tmp_path / "run", tmp_path / "moved"
+    process = start(*SMALL, "--env-steps", 1_000_000, "--run-dir", folder)
+    try:
+        wait_for(lambda: progressed(folder, 1))
+        folder.rename(moved)
+        folder.mkdir()
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    (line,) = err.splitlines()
+    assert process.returncode == 1 and f"{folder} was moved to {moved}" in line, err
+    assert f"accel-rl resume {moved}" in line and not list(folder.iterdir())
+    end = (Checkpoints(moved / "checkpoints").steps()[-1] // 80 + 4) * 80
+    done = run("resume", moved, "--env-steps", end)
+    assert done.returncode == 0, done.stderr
+    assert [int(row["env_steps"]) for row in rows(moved)] == list(range(80, end + 1, 80))
+
+
+def test_a_run_whose_folder_is_removed_ends(open_trainer, tmp_path):
+    default = default_config("a2c")
+    trainer = open_trainer(
+        replace(
+            default,
+            env=EnvConfig(id="CartPole-v1"),
+            env_steps=4_000,
+            sampler=replace(default.sampler, engine="in-process", decorrelation_steps=0),
+            evaluation=replace(default.evaluation, interval=0),
+        )
+    )
+    folder = trainer.run_folder.path
+    trainer._cycle()
+    shutil.rmtree(folder)
+    folder.mkdir()
+    for write in (lambda: trainer._housekeeping(False), trainer.saver.save):
+        with pytest.raises(RunError, match="was removed while the run trained"):
+            write()
+    trainer.run_folder.event("not written")
+    assert not list(folder.iterdir())
 
 
 def test_lost_rows_are_reported_and_abandoned_checkpoints_stay(tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.config.advice import warning
-from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.presets import on_gorila
 from accel_rl.config.train import default_config
 from tests.integration.runs import run
 

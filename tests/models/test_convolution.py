@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 from accel_rl.config.train import default_config
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet
-from accel_rl.models.networks import find_network
+from accel_rl.models.convolution import ConvNet
+from accel_rl.models.networks import A3CNet, DQNNet, find_network
 from accel_rl.runners.learner import build_algorithm
 from accel_rl.system.errors import ConfigError
 

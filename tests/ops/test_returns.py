@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from accel_rl.ops.returns import discounted_return, generalized_advantage
+from accel_rl.ops.returns import discounted_return, generalized_advantage, vtrace
 
 
 def slow_advantage(reward, value, discount, bootstrap, next_value, lambda_, cut):
@@ -56,3 +56,69 @@ def test_return_by_hand():
     got = discounted_return(reward, discount, torch.tensor([8.0]))
     # 4 + .5 * 8; 2 + 0; 1 + .5 * 2
     assert got.flatten().tolist() == [2.0, 2.0, 8.0]
+
+
+def case(seed=0, T=7, B=5):
+    g = torch.Generator().manual_seed(seed)
+    randn = lambda *s: torch.randn(*s, generator=g)  # noqa: E731
+    terminated = torch.rand(T, B, generator=g) < 0.15
+    cut = (torch.rand(T, B, generator=g) < 0.15) & ~terminated
+    value, bootstrap = randn(T, B), randn(B)
+    next_value = torch.cat([value[1:], bootstrap[None]])
+    next_value[cut] = randn(int(cut.sum()))
+    return 0.7 * randn(T, B), randn(T, B), 0.97 * (~terminated).float(), value, next_value, cut
+
+
+def slow_vtrace(log_ratio, reward, discount, value, next_value, cut, lambda_, rho_clip, c_clip):
+    """Espeholt et al. 2018, eq. 1: v_s = V_s + sum over t >= s of (product over s <= i < t of gamma_i c_i) delta_t."""
+    T, B = reward.shape
+    target, advantage = torch.zeros(T, B), torch.zeros(T, B)
+    ratio = log_ratio.exp()
+    for b in range(B):
+        for s in range(T):
+            total, weight = float(value[s, b]), 1.0
+            for t in range(s, T):
+                rho = min(rho_clip, float(ratio[t, b]))
+                total += weight * rho * float(reward[t, b] + discount[t, b] * next_value[t, b] - value[t, b])
+                if cut[t, b]:
+                    break
+                weight *= float(discount[t, b]) * lambda_ * min(c_clip, float(ratio[t, b]))
+            target[s, b] = total
+        for s in range(T):
+            following = float(next_value[s, b]) if s == T - 1 or cut[s, b] else float(target[s + 1, b])
+            rho = min(rho_clip, float(ratio[s, b]))
+            advantage[s, b] = rho * float(reward[s, b] + discount[s, b] * following - value[s, b])
+    return target, advantage
+
+
+@pytest.mark.parametrize("T", [1, 2, 7])
+@pytest.mark.parametrize(("lambda_", "rho_clip", "c_clip"), [(1.0, 1.0, 1.0), (0.9, 1.5, 0.8), (0.5, 100.0, 100.0)])
+def test_vtrace_equals_the_sum(T, lambda_, rho_clip, c_clip):
+    log_ratio, reward, discount, value, next_value, cut = case(T=T)
+    got = vtrace(
+        log_ratio, reward, discount, value, next_value, lambda_=lambda_, rho_clip=rho_clip, c_clip=c_clip, cut=cut
+    )
+    target, advantage = slow_vtrace(log_ratio, reward, discount, value, next_value, cut, lambda_, rho_clip, c_clip)
+    torch.testing.assert_close(got.target, target, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(got.advantage, advantage, atol=1e-5, rtol=1e-5)
+
+
+def test_on_policy_it_is_the_n_step_return():
+    _, reward, discount, value, next_value, cut = case(3)
+    got = vtrace(torch.zeros_like(reward), reward, discount, value, next_value, cut=cut)
+    want = generalized_advantage(reward, value, discount, next_value[-1], next_value, 1.0, cut)
+    torch.testing.assert_close(got.advantage, want, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(got.target, want + value, atol=1e-5, rtol=1e-5)
+
+
+def test_rlax_by_hand():
+    """The two-step example of rlax's and DeepMind's scalable_agent definitions, worked on paper."""
+    ratio = torch.tensor([[2.0], [0.5]])
+    reward, discount = torch.tensor([[1.0], [2.0]]), torch.tensor([[0.9], [0.9]])
+    value, next_value = torch.tensor([[0.5], [1.0]]), torch.tensor([[1.0], [3.0]])
+    got = vtrace(ratio.log(), reward, discount, value, next_value)
+    # rho = (1, .5); delta = (1 + .9 - .5, .5 * (2 + 2.7 - 1)) = (1.4, 1.85)
+    # v_1 = 1 + 1.85 = 2.85;  v_0 = .5 + 1.4 + .9 * 1.85 = 3.565
+    torch.testing.assert_close(got.target, torch.tensor([[3.565], [2.85]]))
+    # rho_0 (1 + .9 * 2.85 - .5) = 3.065;  rho_1 (2 + .9 * 3 - 1) = 1.85
+    torch.testing.assert_close(got.advantage, torch.tensor([[3.065], [1.85]]))

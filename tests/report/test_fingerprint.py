@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.presets import on_gorila
 from accel_rl.config.train import default_config
 from accel_rl.papers import daley, dalton, gorila
 from accel_rl.papers.daley.daley_tables import (

@@ -7,6 +7,7 @@ import torch
 
 from accel_rl.runners import stored_agents as best_agent
 from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.stored_agents import BestAgent, agent_state
 from accel_rl.system.errors import ConfigError, RunError
 
@@ -20,7 +21,7 @@ def state(value: float) -> dict:
 
 
 def test_the_highest_score_stays(tmp_path):
-    best = BestAgent(tmp_path)
+    best = BestAgent(RunFolder(tmp_path))
     assert best.score == -math.inf and best.load() is None
     noted = [best.note(i, of(score), state(score)) for i, score in enumerate((1.0, 5.0, 5.0, math.nan, 2.0))]
     assert noted == [True, True, False, False, False]
@@ -33,15 +34,15 @@ def test_the_highest_score_stays(tmp_path):
 
 
 def test_a_resumed_run_goes_on_from_its_best_of_before(tmp_path):
-    BestAgent(tmp_path).note(2_000, of(5.0), state(5.0))
-    resumed = BestAgent(tmp_path)  # from a checkpoint of 1,000 env steps
+    BestAgent(RunFolder(tmp_path)).note(2_000, of(5.0), state(5.0))
+    resumed = BestAgent(RunFolder(tmp_path))  # from a checkpoint of 1,000 env steps
     assert not resumed.note(1_500, of(4.0), state(4.0))
     assert resumed.note(1_600, of(6.0), state(6.0))
-    assert resumed.load()["env_steps"] == BestAgent(tmp_path).load()["env_steps"] == 1_600
+    assert resumed.load()["env_steps"] == BestAgent(RunFolder(tmp_path)).load()["env_steps"] == 1_600
 
 
 def test_an_interrupted_write_leaves_the_last_one(tmp_path, monkeypatch):
-    best = BestAgent(tmp_path)
+    best = BestAgent(RunFolder(tmp_path))
     best.note(1, of(1.0), state(1.0))
     left = tmp_path / "best" / "checkpoints" / ".writing-1-2"
     left.mkdir()
@@ -49,14 +50,14 @@ def test_an_interrupted_write_leaves_the_last_one(tmp_path, monkeypatch):
         m.setattr("accel_rl.checkpoints.checkpoint.write_synced", lambda *a: (_ for _ in ()).throw(OSError(28, "full")))
         with pytest.raises(RunError, match="full"):
             best.note(2, of(2.0), state(2.0))
-    assert BestAgent(tmp_path).load()["env_steps"] == 1
-    assert BestAgent(tmp_path).note(2, of(2.0), state(2.0)) and not left.exists()
+    assert BestAgent(RunFolder(tmp_path)).load()["env_steps"] == 1
+    assert BestAgent(RunFolder(tmp_path)).note(2, of(2.0), state(2.0)) and not left.exists()
 
 
 def test_a_damaged_file_is_refused(tmp_path):
-    BestAgent(tmp_path).note(1, of(1.0), state(1.0))
+    BestAgent(RunFolder(tmp_path)).note(1, of(1.0), state(1.0))
     (file,) = (tmp_path / "best").rglob("state.safetensors")
     file.write_bytes(file.read_bytes()[:-1] + b"\xff")
     with pytest.raises(ConfigError, match="damaged"):
-        BestAgent(tmp_path).load()
-    assert best_agent.BestAgent(tmp_path / "other").load() is None
+        BestAgent(RunFolder(tmp_path)).load()
+    assert best_agent.BestAgent(RunFolder(tmp_path / "other")).load() is None

@@ -12,8 +12,7 @@ import torch
 
 from accel_rl.algos.algorithm import advance
 from accel_rl.config.resolved import resolve
-from accel_rl.config.secondary import SecondaryConfig
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.train import SecondaryConfig, TrainConfig, default_config
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from accel_rl.config.resolved import resolve
-from accel_rl.config.secondary import SecondaryConfig
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.train import SecondaryConfig, TrainConfig, default_config
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer

@@ -12,9 +12,8 @@ from accel_rl.config.resolved import fill_in, resolve
 from accel_rl.config.train import default_config
 from accel_rl.envs.make import make_spec
 from accel_rl.envs.start_points import NOTE, StartPoints
-from accel_rl.runners.evaluator import Evaluator
+from accel_rl.runners.evaluator import RANDOM_AGENT_FRAMES, Evaluator, at_10_hz, evaluate_random
 from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.random_baseline import FRAMES, at_10_hz, evaluate_random
 from accel_rl.runners.record_starts import KEEP, record, recorded_env
 from accel_rl.system.errors import ConfigError
 from tests.environments import env_of
@@ -95,10 +94,12 @@ def test_random_play_at_10_hz_from_the_same_starts(tmp_path):
     config = config_of(replace(PONG, repeat_action_probability=None), "in-process")
     evaluation = replace(config.evaluation, starts="saved", starts_file=str(file), max_episode_steps=150)
     config = fill_in(replace(config, evaluation=evaluation))
-    limit = 150 * 4 // FRAMES
+    limit = 150 * 4 // RANDOM_AGENT_FRAMES
     assert at_10_hz(config).evaluation_limit == limit and at_10_hz(config).env.frame_skip == 6
     found = evaluate_random(config, RankPlan.resolve(config, device="cpu"), steps=0, seed=1)
-    assert sorted(found.lengths) == sorted(limit - -(-points.frames(i) // FRAMES) for i in range(len(points)))
+    assert sorted(found.lengths) == sorted(
+        limit - -(-points.frames(i) // RANDOM_AGENT_FRAMES) for i in range(len(points))
+    )
     assert found.protocol["frame_skip"] == 6 and found.protocol["starts"] == "saved"
     with pytest.raises(ConfigError, match="CartPole"):
         at_10_hz(replace(config, env=env_of(id="CartPole-v1")))

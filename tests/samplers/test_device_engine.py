@@ -8,8 +8,8 @@ from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.agents.random import RandomAgent
 from accel_rl.emulator.counter import CACHED_STARTS, Counter
 from accel_rl.envs.atari_games import ATARI_57
+from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.envs.state import pack, unpack
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.samplers.device_engine import DeviceEngine, make_device_game
 from accel_rl.samplers.engine import EngineSetup
@@ -186,9 +186,9 @@ def test_foreign_states_are_refused():
     env = counter_env("pong")
     sampler = device_sampler(env)
     state = sampler.state_dict()
-    header, inner = unpack(state["envs"][0])
-    kind, env_bytes = unpack(inner)
-    damaged = pack(header, pack(kind, env_bytes[:376] + bytes([255]) * len(env_bytes[376:])))
+    header, inner = unpack_state(state["envs"][0])
+    kind, env_bytes = unpack_state(inner)
+    damaged = pack_state(header, pack_state(kind, env_bytes[:376] + bytes([255]) * len(env_bytes[376:])))
     for states in (state["envs"][:-1], [b"x", *state["envs"][1:]], [damaged, *state["envs"][1:]]):
         with pytest.raises(ValueError, match="state"):
             device_sampler(env).load_state_dict({**state, "envs": states})

@@ -14,7 +14,7 @@ sweep. The experiments `pong_small` and `pong_small_single` are for two cores.
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.presets import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.papers import daley

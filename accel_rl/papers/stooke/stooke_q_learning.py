@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from accel_rl.config.secondary import SecondaryConfig
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.train import SecondaryConfig, TrainConfig
 from accel_rl.papers.stooke.stooke_settings import Q_LEARNING_GAMES, TEST_GAMES, q_learning, step_size, together
 from accel_rl.sweeps.grid import Level, levels
 

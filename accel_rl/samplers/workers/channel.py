@@ -27,7 +27,7 @@ import numpy as np
 
 from accel_rl.data.shared_memory import Layout
 from accel_rl.samplers.workers.control import Control
-from accel_rl.system.patience import SLICE_S, Patience
+from accel_rl.system.process import SLICE_S, Patience
 
 
 class EventFd:

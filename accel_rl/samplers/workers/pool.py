@@ -18,7 +18,7 @@ from accel_rl.samplers.workers.control import Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.worker_process import History, WorkerLost, WorkerProcess
 from accel_rl.system.errors import RunError
-from accel_rl.system.patience import Patience
+from accel_rl.system.process import Patience
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from accel_rl.agents.random import RandomAgent
+from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import make_spec
-from accel_rl.envs.state import pack, unpack
 from accel_rl.samplers.workers import pool
 from accel_rl.system import events
 from accel_rl.system.errors import RunError
@@ -178,10 +178,10 @@ def test_a_state_that_leads_elsewhere_on_the_other_backend_is_said_in_a_line():
     try:
         sampler.collect(make_agent(ENV))
         state = sampler.state_dict()
-        header, blob = unpack(state["envs"][1])
-        inner, parts = unpack(blob)
+        header, blob = unpack_state(state["envs"][1])
+        inner, parts = unpack_state(blob)
         inner["origin"]["ram"] ^= 1
-        state["envs"][1] = pack(header, pack(inner, parts))
+        state["envs"][1] = pack_state(header, pack_state(inner, parts))
         with pytest.raises(RunError, match="pong's episode 0 leads elsewhere when ale plays it again") as caught:
             other.load_state_dict(state)
         assert "\n" not in str(caught.value)
