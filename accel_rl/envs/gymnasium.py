@@ -13,6 +13,7 @@ from accel_rl.envs.environment import episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.pictures import check_flat, picture_layout
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.exits import no_exit
 from accel_rl.system.imports import import_user_module
 
 
@@ -168,10 +169,8 @@ class GymnasiumEnv:
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
     """Make a Gymnasium environment as `_made` does. Raises ConfigError if the environment's code ends the process."""
-    try:
+    with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
         return _made(id, options)
-    except SystemExit as e:
-        raise ConfigError(f"id={id!r}: its code called sys.exit({e.code!r}) while the environment was made") from e
 
 
 def _made(id: str, options: dict[str, Any]) -> gymnasium.Env:

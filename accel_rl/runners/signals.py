@@ -5,11 +5,11 @@ import signal
 import threading
 from types import FrameType, TracebackType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from accel_rl.system.child import STOP_SIGNALS
 
 
 class StopRequest:
-    """A `StopRequest` is a context manager whose truth value becomes true when the process receives one of `SIGNALS`.
+    """A `StopRequest` is a context manager whose truth value becomes true when the process receives a stop signal.
     Outside the main thread, no signal is caught. SIGHUP is ignored under nohup. A nested StopRequest is true if the
     outer StopRequest is true."""
 
@@ -20,7 +20,7 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
-            for s in SIGNALS:
+            for s in STOP_SIGNALS:
                 if s == signal.SIGHUP and signal.getsignal(s) is signal.SIG_IGN:
                     continue
                 self._before[s] = before = signal.signal(s, self._handle)

@@ -30,6 +30,7 @@ from accel_rl.runners.stored_agents import BestAgent
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import events, hardware, process
 from accel_rl.system.errors import RunError
+from accel_rl.system.exits import no_exit
 
 
 class Trainer:
@@ -139,8 +140,11 @@ class Trainer:
 
     def run(self) -> Result:
         """Train to the last env step, or until SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
-        with events.written(self.run_folder.event, self.reporter.event):
+        with events.written(self.run_folder.event, self.reporter.event), no_exit(self._exited):
             return self._run()
+
+    def _exited(self, call: str) -> RunError:
+        return RunError(f"{self.config.algorithm} on {self.spec.name} ended: {call}")
 
     def _run(self) -> Result:
         try:

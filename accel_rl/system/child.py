@@ -13,11 +13,15 @@ import importlib.util
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 VARIABLE = "ACCEL_RL_IMPORTS"
 """The environment variable `VARIABLE` has the search path and the packages' folders; the child process removes the
@@ -40,6 +44,22 @@ def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[st
     bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
     imports = {"path": [os.path.abspath(folder) for folder in sys.path], "packages": bound}
     return {**variables, VARIABLE: json.dumps(imports)}
+
+
+@contextmanager
+def signals_pending() -> Iterator[None]:
+    """Context manager in which a child process starts with its stop signals blocked, until it calls `accept_signals`.
+    A signal to the whole process group then does not kill a child that has not set its signal handlers."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def accept_signals() -> None:
+    """Let the handlers of the stop signals receive signals, also those that arrived since the process started."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 def linked(folder: str) -> str:

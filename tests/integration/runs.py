@@ -24,10 +24,11 @@ def start(*args: object, **kwargs) -> subprocess.Popen:
     return subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
 
 
-def run_until(rows: int, number: signal.Signals, *args: object) -> subprocess.CompletedProcess:
-    """Run the command; its process gets the signal when metrics.csv has that many rows."""
-    signalled = [sys.executable, "-m", "tests.integration.signal_at_row", str(rows), str(int(number)), *map(str, args)]
-    return subprocess.run(signalled, capture_output=True, text=True, timeout=280)
+def run_until(rows: int, number: signal.Signals, *args: object, group: bool = False) -> subprocess.CompletedProcess:
+    """Run the command; its process, or its process group, gets the signal when metrics.csv has that many rows."""
+    words = map(str, (rows, int(number), "group" if group else "process", *args))
+    signalled = [sys.executable, "-m", "tests.integration.signal_at_row", *words]
+    return subprocess.run(signalled, capture_output=True, text=True, timeout=280, start_new_session=group)
 
 
 def run(*args: object, timeout_s: float = 280, cwd: Any = None, env: Any = None) -> subprocess.CompletedProcess:

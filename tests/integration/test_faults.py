@@ -10,7 +10,9 @@ import psutil
 import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from tests.integration.runs import kill, progressed, rows, run, start, wait_for, workers
+from accel_rl.samplers.workers.channel import EventFd
+from accel_rl.samplers.workers.worker_process import WorkerProcess
+from tests.integration.runs import difference, kill, progressed, rows, run, run_until, start, wait_for, workers
 
 LONG = (
     "train",
@@ -52,19 +54,36 @@ def test_a_killed_worker_is_replaced_and_logged(tmp_path):
     assert process.returncode == 143 and "stopped at" in out
 
 
-# SIGINT: test_ctrl_c_to_the_whole_group_saves_and_ends.
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_to_the_whole_process_group_loses_nothing(tmp_path, number):
-    """As `timeout`, a terminal and batch systems send it."""
+GROUP = {
+    "ppo": ("ppo", "--horizon", 10, "--minibatch", 20),
+    "dqn": ("dqn", "--replay.size", 600, "--replay.start", 100, "--batch-size", 8, "--intensity", 0.5),
+}
+
+
+@pytest.mark.parametrize("name", GROUP)
+def test_a_run_equals_one_whose_process_group_was_stopped(name, tmp_path):
+    """As `timeout`, systemd and batch systems send SIGTERM."""
+    args = (
+        *("train", *GROUP[name], "--env", "CartPole-v1", "--envs", 4, "--workers", 2, "--env-steps", 480),
+        *("--log.interval", 80, "--evaluation.interval", 0, "--decorrelation-steps", 0),
+    )
     folder = tmp_path / "run"
-    process = start(*LONG, "--run-dir", folder, start_new_session=True)
-    try:
-        wait_for(lambda: progressed(folder, 1))
-    finally:
-        os.killpg(process.pid, number)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + number and "stopped at" in out
-    assert not lines_with(folder / "events.log", "was killed") and "takes its place" not in err
+    assert run(*args, "--run-dir", tmp_path / "whole").returncode == 0
+    stopped = run_until(3, signal.SIGTERM, *args, "--run-dir", folder, group=True)
+    assert stopped.returncode == 143 and "stopped at" in stopped.stdout, stopped.stderr
+    assert not lines_with(folder / "events.log", "was killed")
+    assert run("resume", folder).returncode == 0
+    assert not (different := difference(tmp_path / "whole", folder)), "\n".join(different)
+
+
+def test_a_starting_worker_outlives_a_signal_to_its_process_group():
+    """The signal arrives before the worker process has imported its handlers' module."""
+    worker = WorkerProcess.launch(0, EventFd(), set())
+    os.kill(worker.pid, signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        worker.process.wait(1)
+    worker.close()
+    assert worker.process.wait(10) == 0  # The worker ends because its socket is closed.
 
 
 def test_strict_stops_with_an_error(tmp_path):

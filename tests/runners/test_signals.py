@@ -4,18 +4,19 @@ import threading
 
 import pytest
 
-from accel_rl.runners.signals import SIGNALS, StopRequest
+from accel_rl.runners.signals import StopRequest
+from accel_rl.system.child import STOP_SIGNALS
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_asks_for_the_end(number):
-    before = [signal.getsignal(s) for s in SIGNALS]
+    before = [signal.getsignal(s) for s in STOP_SIGNALS]
     with StopRequest() as stop:
         assert not stop and stop.exit_code == 0
         os.kill(os.getpid(), number)
         assert stop and stop.signal == number
     assert stop.exit_code == 128 + number
-    assert [signal.getsignal(s) for s in SIGNALS] == before
+    assert [signal.getsignal(s) for s in STOP_SIGNALS] == before
 
 
 def test_a_second_ctrl_c_does_not_wait():

@@ -129,14 +129,15 @@ def launch(
     os.set_blocking(read, False)
     setup = {**setup, "reply_fd": write, "parent_pid": os.getpid()}
     try:
-        process = subprocess.Popen(
-            child.command("accel_rl.runners.ranks.rank", json.dumps(setup)),
-            pass_fds=(*fds, write),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=child.environment(variables),
-        )
+        with child.signals_pending():
+            process = subprocess.Popen(
+                child.command("accel_rl.runners.ranks.rank", json.dumps(setup)),
+                pass_fds=(*fds, write),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=child.environment(variables),
+            )
     finally:
         os.close(write)
     return LocalRank(setup["rank"], process, read)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.runners.signals import StopRequest
+from accel_rl.system import child
 from accel_rl.system.errors import ConfigError, RunError, show_warning
 from accel_rl.system.process import before_torch, die_with_parent
 
@@ -58,6 +59,7 @@ def main() -> None:
         warnings.showwarning = show_warning
     # Ctrl-C reaches both the rank's process and its parent process.
     with StopRequest():
+        child.accept_signals()
         _reply(setup)
 
 

@@ -19,6 +19,7 @@ from accel_rl.samplers.workers.channel import EventFd, WorkerSide
 from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.stepper import GroupStepper
+from accel_rl.system import child
 from accel_rl.system.errors import ConfigError, RunError, show_warning
 from accel_rl.system.process import die_with_parent
 
@@ -106,8 +107,9 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 def main() -> None:
     # Ctrl-C, or SIGTERM of a batch system, reaches the whole process group, but only the main process reacts. The
     # worker's signal handler is an empty function, which an environment's child processes do not inherit.
-    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for s in child.STOP_SIGNALS:
         signal.signal(s, lambda *_: None)
+    child.accept_signals()
     warnings.showwarning = show_warning
     control = Control(socket.socket(fileno=int(sys.argv[1])))
     try:

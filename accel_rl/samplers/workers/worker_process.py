@@ -35,12 +35,13 @@ class WorkerProcess:
         """Start a process that inherits the event and the given descriptors. The process waits for its set-up
         message."""
         ours, theirs = socket.socketpair()
-        process = subprocess.Popen(
-            child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
-            pass_fds=sorted({theirs.fileno(), *event.fds, *fds}),
-            stdin=subprocess.DEVNULL,
-            env=_environment(),
-        )
+        with child.signals_pending():
+            process = subprocess.Popen(
+                child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
+                pass_fds=sorted({theirs.fileno(), *event.fds, *fds}),
+                stdin=subprocess.DEVNULL,
+                env=_environment(),
+            )
         theirs.close()
         return cls(index, process, Control(ours), event)
 
