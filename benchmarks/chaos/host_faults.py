@@ -47,6 +47,7 @@ def kill_host(t: Trial) -> None:
 
 
 def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, kill: bool = False) -> None:
+    t.tracebacks = True  # torchrun prints one for a rank that fails.
     with network(2, t.rng.randrange(1 << 30)) as net:
         fault(net)
         agents = _start(t, net)

@@ -100,10 +100,10 @@ class TinyAgent:
 class NotedEnvs(SequentialEnv):
     """Environments of a simulated worker, which notes its reads of actions and its writes of observations."""
 
-    def __init__(self, world: World, generations: Counter, setup: WorkerSetup, first: int, seeds: list[int]) -> None:
-        super().__init__([TinyEnv(seed, world.point) for seed in seeds], setup.reset, 0, seeds)
-        self._world, self._first = world, first
-        self._name = ("observations", first, generations[first])
+    def __init__(self, sampling: "Sampling", setup: WorkerSetup, first: int, seeds: list[int]) -> None:
+        super().__init__([TinyEnv(seed, sampling.world.point) for seed in seeds], setup.reset, 0, seeds)
+        self._sampling, self._world, self._first = sampling, sampling.world, first
+        self._name = ("observations", first, sampling.generations[first])
 
     def send(self, action: np.ndarray) -> None:
         self._world.check_read(("actions", self._first))
@@ -111,6 +111,7 @@ class NotedEnvs(SequentialEnv):
 
     def recv(self, out: Step) -> None:
         super().recv(out)
+        self._sampling.stepping.add(self._world.current.name)
         self._world.written(self._name)
 
     def reset_waiting(self, out: Step) -> None:
@@ -130,6 +131,8 @@ class Sampling:
         self.grouping = Grouping(groups * workers * rng.choice((1, 2)), groups, workers)
         self.spins = rng.choice((0, 0, 3))
         self.generations: Counter[int] = Counter()
+        self.stepping: set[str] = set()
+        """Names of the workers that have made a step."""
         self.replaced: set[int] = set()
         """Environments whose worker was killed or frozen."""
         self._faults, self._rate = faults, rng.choice((0.0, 0.002, 0.01))
@@ -149,7 +152,7 @@ class Sampling:
                 for step in self.plan:
                     self._compare(step, next(expected), self._do(sampler, agent, step))
             finally:
-                if not self.world._is_over:
+                if not self.world.is_over:
                     sampler.close()
 
     def _setup(self) -> EngineSetup:
@@ -184,8 +187,17 @@ class Sampling:
         for name, value in expected.items():
             if not np.array_equal(value[:, whole], found[name][:, whole]):
                 raise AssertionError(f"{step}: {name} differs from the serial engine's")
-        if step == "collect" and not np.isfinite(found["reward"]).all():
-            raise AssertionError("a reward was never written")
+        if step == "collect":
+            self._check_transitions(found)
+
+    def _check_transitions(self, x: dict[str, np.ndarray]) -> None:
+        """Check that each valid step, also of a replaced worker, is one that `TinyEnv` makes."""
+        before, after = x["frames"][:-1], x["frames"][1:]
+        goes_on = x["valid"] & ~x["ended"]
+        count = after[..., 1] == before[..., 1] + 1
+        total = (after[..., 0] - before[..., 0] - (x["action"] + 1) * after[..., 1]) % 101 == 0
+        if not (count & total)[goes_on].all():
+            raise AssertionError("collect: a valid step was not made by an environment")
 
     # Data that the actors share
 
@@ -205,7 +217,7 @@ class Sampling:
 
     @contextmanager
     def _simulated(self) -> Iterator[None]:
-        system, world = self.system, self.world
+        system = self.system
 
         def launch(index: int, event: object, fds: set[int]) -> WorkerProcess:
             ours, theirs = socket_pair(system)
@@ -221,7 +233,7 @@ class Sampling:
             return arrays
 
         def batch(setup: WorkerSetup, first: int, seeds: list[int]) -> SequentialEnv:
-            return NotedEnvs(world, self.generations, setup, first, seeds)
+            return NotedEnvs(self, setup, first, seeds)
 
         with ExitStack() as stack:
             for module, name, value in (
@@ -250,8 +262,9 @@ class Sampling:
             self.generations[part.start] += 1
         if self.world.rng.random() < 0.7:
             victim.kill()
-        else:
-            victim.actor.frozen_until = self.world.now + self.world.rng.choice((0.001, 0.1, 1e9))
+        else:  # A worker that hangs for good while it starts ends the run.
+            seconds = self.world.rng.choice((0.001, 0.1, 1e9 if victim.actor.name in self.stepping else 0.1))
+            victim.actor.frozen_until = self.world.now + seconds
 
 
 def run(seed: object, weak: bool = False, faults: int = 2) -> World:

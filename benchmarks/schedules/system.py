@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.system.memory_order import OrderedWords
 from benchmarks.schedules.world import Actor, View, World
 
 READABLE = 1
@@ -33,9 +34,10 @@ class System:
         """Return a new event, or the event of another process that has the descriptors `fds`."""
         return SimulatedEvent(self) if fds is None else self.files[fds[0]]
 
-    def cells(self, array: np.ndarray) -> "Cells":
-        """Return the cells of an array of integers in shared memory."""
-        return Cells(self.world, array.__array_interface__["data"][0])
+    def cells(self, array: np.ndarray) -> "Cells | OrderedWords":
+        """Return the cells of an array of integers in shared memory, as `channel._cells` does."""
+        words = Cells(self.world, array.__array_interface__["data"][0])
+        return OrderedWords(words, self.world.fence) if self.world.weak else words
 
 
 class Cells:

@@ -38,7 +38,7 @@ class Actor:
 
     def __init__(self, world: "World", name: str, function: Callable[[], Any]) -> None:
         self.world, self.name = world, name
-        self.greenlet = greenlet(self._run)
+        self.greenlet = greenlet(self._run, parent=world.hub)
         self.function = function
         self.is_over = self.is_killed = False
         self.frozen_until = 0.0
@@ -83,7 +83,9 @@ class World:
         self.actors: list[Actor] = []
         self.on_point: Callable[[], None] = lambda: None
         """Called at each point, to inject faults."""
-        self._is_over = False
+        self.hub = getcurrent()
+        """The scheduler's greenlet, in which the world was made."""
+        self.is_over = False
         self._stored: dict[Any, list[tuple[Any, View]]] = {}
         # Half of the schedules change the actor often, and half seldom: a rare order needs long runs of one actor.
         self._switch = self.rng.choice((0.5, 0.2, 0.05, 0.02))
@@ -106,12 +108,12 @@ class World:
     def point(self) -> None:
         """Let the scheduler choose which actor continues."""
         self._tick()
-        if self._is_over:
+        if self.is_over:
             raise Ended
         actor = self.current
         if self.rng.random() < self._switch or actor.is_killed or actor.frozen_until > self.now:
-            self._hub.switch()
-            if self._is_over:
+            self.hub.switch()
+            if self.is_over:
                 raise Ended
 
     def block(self, ready: Callable[[], bool], seconds: float | None = None) -> bool:
@@ -120,9 +122,9 @@ class World:
         self._tick()
         actor.ready = ready
         actor.deadline = float("inf") if seconds is None else self.now + seconds
-        self._hub.switch()
+        self.hub.switch()
         actor.ready = None
-        if self._is_over:
+        if self.is_over:
             raise Ended
         return ready()
 
@@ -143,13 +145,12 @@ class World:
 
     def run(self, main: Actor) -> None:
         """Run all actors until `main` is over. Raises the exception of `main`, or Hang."""
-        self._hub = getcurrent()
         try:
             while not main.is_over:
                 actor = self._choose()
                 actor.greenlet.switch()
         finally:
-            self._is_over = True
+            self.is_over = True
             for actor in self.actors:
                 while actor.greenlet:  # It has begun, and is not over.
                     actor.greenlet.throw(Ended)
