@@ -21,7 +21,7 @@ class OptionalBuild(build_ext):
         self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, ext: Pybind11Extension) -> None:
-        if self.compiler.compiler_type == "msvc":  # The compiler MSVC has none of these flags.
+        if self.compiler.compiler_type == "msvc":  # The compiler MSVC does not have the flags.
             ext.extra_compile_args = [flag for flag in ext.extra_compile_args if flag.startswith("/")] + ["/O2"]
             ext.extra_link_args = []
         try:

@@ -12,7 +12,7 @@ DATA = (
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
     "accel_rl/papers/stooke/published.json",
-    # NVRTC compiles this header for the GPU at run time.
+    # At run time, NVRTC compiles the header for the GPU.
     "accel_rl/emulator/core/types.h",
     "accel_rl/emulator/core/fast/tia.h",
     "accel_rl/emulator/device/kernels/kernels.cu",

@@ -10,8 +10,9 @@
     | emulation    random actions, drawn before       inference    a network acts       training    an algorithm learns
     | device       games on the learner's device      workers      games on all CPU cores, by this project's emulator
 
-For each game and number of environments, all loads and engines are measured in turns. Rates are emulated frames (4 per
-env step) per second. The experiment `experiments.dalton:table_3` measures the time to a score of Table 3.
+For each game and number of environments, all loads (emulation, inference, training) and engines are measured in turns.
+Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3` measures the time to
+a score of Table 3.
 
 This project chose the networks, because Dalton & Frosio report 4 million parameters but no layers. Inference uses the
 two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each algorithm's default network,
@@ -145,10 +146,10 @@ class Load:
 
 
 def peak_memory(device: str) -> float | None:
-    """Return the maximum MiB of GPU memory used by tensors since the last call, or None on other devices."""
+    """Return the maximum GPU memory of tensors since the last call, in MiB, or None on other devices."""
     if not device.startswith("cuda"):
         return None
-    torch.cuda.init()  # PyTorch needs an initialized GPU here.
+    torch.cuda.init()  # PyTorch resets the statistics only of an initialized GPU.
     peak = torch.cuda.max_memory_allocated(device) / 2**20
     runtime(device).reset_peak_memory_stats(device)
     return peak
@@ -185,7 +186,7 @@ def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[d
 
 
 def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
-    """Build all loads and engines with one game and number of environments."""
+    """Build all loads and engines with one game and one number of environments."""
     device, folder = resolve_device(o.device), Path(stack.enter_context(tempfile.TemporaryDirectory()))
     variants: dict[str, Measure] = {}
     memory = {}
@@ -198,7 +199,7 @@ def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
 
 
 def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
-    """Measure --by-step, with the rate of the last block of steps as the result."""
+    """Measure the rates of --by-step, with the rate of the last block of steps as the result."""
     blocks: list[list[dict[str, float]]] = []
 
     def play(seconds: float) -> float:

@@ -32,7 +32,7 @@ from benchmarks.harness.peer_envs import AleVector, EnvPool, Peer, Shape
 from benchmarks.harness.program import Benchmark, Build, Case
 
 Act = Callable[[np.ndarray], Any]
-"""A function that steps a batch with actions [envs]."""
+"""`Act` is a function that steps a batch of environments with actions [envs]."""
 VECTOR = "vector"
 STEPS = 16  # The clock is read every 16 steps.
 

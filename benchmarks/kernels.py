@@ -40,7 +40,7 @@ WITH_ALL = "with everything"
 
 
 def no(*_: object) -> None:
-    """Do nothing. This function disables kernels, in place of their check of arguments."""
+    """Do nothing. The function replaces the kernels' check of arguments, and disables the kernels."""
 
 
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -78,7 +78,7 @@ def without(changes: dict[str, Any]) -> ExitStack:
 
 
 def worker(o: Options, workload: str, folder: Path, stack: ExitStack) -> Measure:
-    """Return a function that measures training or acting, warmed up, in env steps/s."""
+    """Return a function that measures env steps/s of training or acting, after a warm-up."""
     if not workload.startswith("acting"):
         training = Training(config_of(workload, o.game), folder)
         stack.callback(training.close)
@@ -113,7 +113,8 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return the table of families by workload, and the families that fulfil the 1.2 x rule."""
+    """Return the table of families of kernels by workload, and the families that make some workload at least 1.2 times
+    as fast."""
     results = result["results"]
     rows = []
     for family in o.families:

@@ -1,10 +1,10 @@
-"""Compares the sampler with other vector environments, in one run. The command is `python -m benchmarks.peers --games
-breakout pong --json OUT`.
+"""Compares this project's sampler with other vector environments, in one run. The command is `python -m
+benchmarks.peers --games breakout pong --json OUT`.
 
 The sampler of accel_rl is compared with ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium's
-AsyncVectorEnv and SB3's SubprocVecEnv, measured in turns. All play the same game with frame skip 4 and pictures of
-104x80, with random actions and with A3C-Net acting (the same weights; eager torch for the peers). Packages that are not
-installed are named and omitted.
+AsyncVectorEnv and SB3's SubprocVecEnv, measured in turns. All vector environments play the same game with frame skip 4
+and pictures of 104x80, with random actions and with actions of A3C-Net (the same weights; eager torch for the peers).
+Packages that are not installed are listed and omitted.
 """
 
 import importlib.util

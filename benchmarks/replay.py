@@ -33,7 +33,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.turns import rate
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
-VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # observations of Parr 2017
+VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # Parr 2017 has observations of this size.
 OURS = "accel_rl"
 KINDS = ("uniform", "prioritized")
 
@@ -43,8 +43,8 @@ class Options(program.Options):
     batch: tuple[int, ...] = (32, 512)
     """Batch sizes."""
     peers: tuple[str, ...] = tuple(PEERS)
-    """Packages whose replays are measured: SB3, Tianshou, cpprb, TorchRL. Packages that are not installed are named and
-    omitted."""
+    """Packages whose replays are measured: SB3, Tianshou, cpprb, TorchRL. Packages that are not installed are listed
+    and omitted."""
     capacity: Count = 40_000
     """Capacity of every replay, in transitions."""
     simulators: Count = 8
@@ -54,7 +54,7 @@ class Options(program.Options):
     seconds: float = 1.0
     """Minimum length of one measurement in seconds."""
     threads: Count = 0
-    """Number of torch threads; 0 means one per usable core."""
+    """Number of torch threads, or 0 for one per usable core."""
 
     TINY: ClassVar[dict[str, Any]] = {"batch": (8,), "capacity": 2_000}
 
@@ -143,7 +143,7 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
             if importlib.util.find_spec(peer.package) is None:
                 raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
             found[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
-        except RuntimeError as e:  # TorchRL's sum trees need a certain release of torch.
+        except RuntimeError as e:  # The sum trees of a TorchRL release need a certain release of torch.
             left_out[name] = " ".join(str(e).split())
             print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
     return found, left_out

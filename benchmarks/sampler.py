@@ -6,7 +6,8 @@
     | sampling          the sampler: workers step, the action server acts
     | bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
-The sampler and its parts are measured in turns. With several values of an option, all combinations are measured.
+The sampler and the parts of the sampler are measured in turns. With several values of an option, all combinations are
+measured.
 
     | python -m benchmarks.sampler --game breakout --json OUT
     | python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
@@ -185,8 +186,8 @@ def one_core(o: Options, stack: ExitStack) -> Case:
 
 
 def first_core() -> tuple[int, ...]:
-    """Return the hyperthreads of the first usable core, the core's own processor first. Prints a line if the core has
-    only one hyperthread."""
+    """Return the hyperthreads of the first usable core, the core's own processor first. If the core has only one
+    hyperthread, a line is printed."""
     core = min(hardware.usable_cores())
     threads = (core, *(t for t in hardware.hyperthreads(core) if t != core))
     if len(threads) == 1:

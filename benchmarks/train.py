@@ -7,10 +7,10 @@
     | update_only        samples/s of updates; each sample is used `uses` times
     | bound              1 / (1/environment_only + 1/inference_only + uses/update_only): the parts in sequence
 
-`ppo` has CleanRL's ppo_atari settings (8 environments x 128, 4 epochs of 4 minibatches). `a2c` has SB3's settings (16
-environments x 5). `dqn` and `c51` have CleanRL's batch of 32 every 4 steps (8 environments x 4, 8 updates). All
-programs use the network of Mnih et al. 2015 and pictures of 84x84. SB3 runs in a separate process. All programs and
-parts are measured in turns.
+`ppo` has the settings of CleanRL's ppo_atari (8 environments x 128 steps, 4 epochs of 4 minibatches). `a2c` has SB3's
+settings (16 environments x 5 steps). `dqn` and `c51` train on a batch of 32 every 4 steps, as in CleanRL (8
+environments x 4 steps, then 8 updates). All programs use the network of Mnih et al. 2015 and pictures of 84x84. SB3
+(Stable-Baselines3) trains in a separate process. All programs and parts are measured in turns.
 
     | python -m benchmarks.train --json OUT [--algorithms dqn c51] [--cleanrl ppo_atari_envpool.py dqn_atari.py ...]
 """
@@ -70,8 +70,8 @@ class Options(program.Options):
     backend: str = "auto"
     """Emulator of accel_rl: auto, ale or emulator."""
     precision: Precision = "float32"
-    """Precision of training and of its parts; SB3 and CleanRL use float32. With float32, training_bfloat16 is also
-    measured."""
+    """Precision of accel_rl's training and of its parts. SB3 and CleanRL use float32. With float32, training_bfloat16
+    is also measured."""
     seconds: float = 10.0
     """Minimum length of one measurement in seconds; whole iterations are measured."""
     sb3: bool = True
@@ -125,7 +125,8 @@ def flops(training: Training) -> float:
     algo.ingest(training.rollout)
     batch = next(iter(algo.batches()))
     with ExitStack() as stack:
-        for name in CONVOLUTIONS:  # The counter of operations does not count compiled convolutions.
+        # Compiled convolutions are disabled, because torch's counter of FLOP does not count them.
+        for name in CONVOLUTIONS:
             stack.enter_context(patch(f"accel_rl.kernels.{name}.supports", lambda *_: False))
         counter = stack.enter_context(FlopCounterMode(display=False))
         algo.loss(batch).total.backward()
@@ -158,7 +159,7 @@ def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
     options = ["--env-id", name, "--total-timesteps", str(steps), *more]
     with tempfile.TemporaryDirectory() as folder:
         command = [o.peer_python, str(script.absolute()), *options]
-        # CleanRL's scripts have different names for the option.
+        # The option has different names in CleanRL's scripts.
         no_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=no_gpu)
     rates = re.findall(r"SPS: (\d+)", done.stdout)

@@ -35,7 +35,7 @@ def make_env():
 
 
 if __name__ == "__main__":
-    # The function is imported from its module, because workers cannot import from __main__.
+    # The function is imported from the example's module, because workers cannot import from __main__.
     from own_environment import make_env as importable
 
     env_steps = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000

@@ -26,12 +26,13 @@ from accel_rl.system.counts import Count
 
 @dataclass(frozen=True)
 class PQNConfig(AlgorithmConfig):
-    """The defaults are those of the authors' code for Atari (purejaxql, pqn_atari.yaml)."""
+    """PQN's default settings are those of Gallici et al.'s code for Atari (purejaxql, pqn_atari.yaml)."""
 
     learning_rate: float = 2.5e-4
     """Learning rate."""
     learning_rate_schedule: str = "constant"
-    """`linear` lets the learning rate decay to zero over the run, and `constant` leaves it unchanged."""
+    """With `linear` the learning rate decays to zero over the run, and with `constant` the learning rate does not
+    change."""
     gamma: float = 0.99
     """Discount per agent step."""
     gae_lambda: float = 0.65
@@ -47,10 +48,10 @@ class PQNConfig(AlgorithmConfig):
     epsilon_evaluation: float = 0.0
     """Epsilon in evaluations."""
     clip_grad_norm: float = 10.0
-    """Maximum L2 norm to which the gradient is clipped; 0 means no clipping."""
+    """L2 norm to which the gradient is clipped. With 0 the gradient is not clipped."""
     reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning; 0 means no clipping. The default is 1 for Atari games,
-    and 0 for other environments."""
+    """Absolute value to which rewards are clipped for learning. With 0 rewards are not clipped. The default is 1 for
+    Atari games, and 0 for other environments."""
     optimizer_eps: float = 1e-8
     """Epsilon of RAdam."""
     network: str = "nature"

@@ -1,1 +1,1 @@
-"""Experiments are functions that return configurations."""
+"""An experiment is a function that returns the configuration of a run."""

@@ -56,8 +56,9 @@ def cartpole_pqn(seed: int = 1) -> TrainConfig:
 
 def pong_rainbow(seed: int = 1) -> TrainConfig:
     """Rainbow reaches a score above 0 on Pong within 90 minutes. Unlike Stooke & Abbeel 2018, pong_rainbow uses the
-    small network of A3C and the learning rate of C51. The run has half the training intensity of Stooke & Abbeel, a
-    fifth of the replay, a shorter random start, and four times as many updates of the target network."""
+    small network of A3C and the learning rate of C51. The experiment pong_rainbow has half the training intensity of
+    Stooke & Abbeel, a fifth of the replay, a shorter random start, and four times as many updates of the target
+    network."""
     algo = {
         "network": "a3c",
         "intensity": 4.0,
@@ -151,7 +152,8 @@ def _cartpole(algorithm: str, env_steps: int, seed: int, sampler: dict[str, Any]
         base,
         env=replace(base.env, id="CartPole-v1"),
         algo=replace(base.algo, **algo),
-        # For CartPole and a small network, processes and threads cost more time than they save.
+        # CartPole runs without worker processes and threads, which would cost more time than they save with a small
+        # network.
         sampler=replace(base.sampler, engine="in-process", **sampler),
         torch_threads=1,
         env_steps=env_steps,

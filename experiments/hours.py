@@ -77,7 +77,7 @@ def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float |
 
 
 def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
-    """Return the hours of all runs on `gpus` of the paper's GPUs, by its printed hours for 50 M env steps. Returns None
+    """Return the hours of all runs on `gpus` of the paper's GPUs, by its printed hours for 50 M env steps. Return None
     if the paper prints no hours for a run. Learners that share one GPU take as long in total as one learner."""
     hours = 0.0
     for m in members:

@@ -43,7 +43,8 @@ CONFINED = {
     "multiprocessing": (),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
-        "accel_rl/gorila/ray_session.py", "accel_rl/system/child.py", "accel_rl/system/hardware.py",
+        "accel_rl/gorila/ray_session.py", "accel_rl/system/child.py", "accel_rl/system/guard.py",
+        "accel_rl/system/hardware.py",
         "accel_rl/sweeps/", "benchmarks/", "experiments/sampling.py",
     ),
     "socket": (

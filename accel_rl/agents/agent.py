@@ -14,7 +14,7 @@ class Agent(Protocol):
     An agent whose parameters another process changes (`runners.pulling_agent`) has two more methods. The method
     `before_act(b)` is called before each `act` for the environments b, and may replace the parameters. Each call of
     `act` runs inside the context manager `acting()`. Parameters must not be replaced while any thread is inside
-    `acting()`. An agent with `before_act` is a wrapper, and its attribute `wrapped` is the agent that acts.
+    `acting()`. An agent with `before_act` wraps another agent, its attribute `wrapped`, which chooses the actions.
 
     The runner sets an agent's attribute `epsilon`, if the agent has one, to the current value of the algorithm's
     schedule `epsilon`.

@@ -52,7 +52,7 @@ class EpsilonGreedyAgent:
         if isinstance(value, Tensor):
             old.copy_(value)  # Epsilon is copied in place, because a captured inference step reads epsilon's address.
         else:
-            old.fill_(value)  # The fill is queued on the GPU, so the host does not wait.
+            old.fill_(value)  # Filling epsilon is queued on the GPU, so the host does not wait.
 
     @property
     def needs_obs(self) -> bool:

@@ -1,4 +1,4 @@
-"""This module has the agent with a stochastic policy over discrete actions and a value estimate."""
+"""An actor-critic agent samples discrete actions from its policy, and estimates the values of states."""
 
 from typing import Any
 

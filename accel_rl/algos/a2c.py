@@ -13,17 +13,17 @@ from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 
 @dataclass(frozen=True)
 class A2CConfig(PolicyGradientConfig):
-    """The defaults are those of Stooke & Abbeel 2018, section 5.3, and of their published code (learning rate 7e-4 at
-    16 x 5 samples)."""
+    """A2C's default settings are those of Stooke & Abbeel 2018, section 5.3, and of their published code (learning rate
+    7e-4 at 16 x 5 samples)."""
 
     learning_rate_scaling: Literal["sqrt", "linear", "none"] = "sqrt"
-    """Scaling of the learning rate with the batch size. `sqrt` scales the learning rate by the square root of the batch
-    size (section 5.3). `linear` scales the learning rate by the batch size (Clemente et al. 2017). `none` does not
-    scale the learning rate."""
+    """Scaling of the learning rate with the batch size. With `sqrt` the learning rate is multiplied by the square root
+    of the batch size (section 5.3), with `linear` by the batch size (Clemente et al. 2017), and with `none` the
+    learning rate is not scaled."""
     warmup: float = 0.0
     """Fraction of the run over which the learning rate rises linearly from --algo.learning-rate to its scaled value.
     Goyal et al. 2017 (section 2.2) warm up for 5 of 90 epochs. Stooke & Abbeel (section 5.3) found no effect of the
-    warmup. 0 means no warmup."""
+    warmup. With 0 there is no warmup."""
     reference_batch: int = 80
     """Batch size, in samples, at which the learning rate is not scaled (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3

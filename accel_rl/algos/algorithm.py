@@ -21,8 +21,8 @@ class Schedules:
     """The current values of schedules are attributes: `now.learning_rate`, `now.clip` and every other name of
     `Algorithm.schedules`.
 
-    Three further attributes of an algorithm describe the run. `progress` is the fraction of the run that was done when
-    the cycle began. `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the
+    Three attributes of an algorithm's schedules describe the run. `progress` is the fraction of the run that was done
+    when the cycle began. `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the
     number of env steps of the newest rollout.
     """
 
@@ -96,8 +96,8 @@ class Loss:
     """A `Loss` has the loss of an update and metrics of the update. A metric is a number, or a scalar tensor [] until a
     row of metrics is written.
 
-    `error` [N] is the error of each sample of a replay batch, from which its new priority is computed. `samples` [] is
-    the number of samples in the mean `total`. The number of samples can differ between ranks that share a batch.
+    `error` [N] is the error of each sample of a replay batch, from which its new priority is computed. The loss `total`
+    is a mean over `samples` [] samples. The number of samples can differ between ranks that share a batch.
     """
 
     total: Tensor
@@ -111,9 +111,9 @@ class Algorithm(ABC):
     and runs.
 
     A subclass sets `Config`, a dataclass, and `sampling`, the environments and horizon of its paper. With horizon None,
-    `Config.horizon` computes the horizon. A subclass implements the abstract methods. `now` contains the current values
-    of the algorithm's schedules. A loss reads only its batch, the networks, `now` and `config`, because a GPU captures
-    the loss once and then replays it (`accel_rl.speed`).
+    `Config.horizon` computes the horizon. A subclass implements the abstract methods. The algorithm's attribute `now`
+    contains the current values of its schedules. A loss reads only its batch, the networks, `now` and `config`, because
+    a GPU captures the loss once and then replays it (`accel_rl.speed`).
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -146,9 +146,9 @@ class Algorithm(ABC):
 
     @abstractmethod
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        """Return all numbers that change over the run, by name, including `learning_rate`. The returned numbers become
-        attributes of `now` once per phase. A number named `epsilon` is also set as the agent's epsilon. `progress` and
-        `env_steps` are explained in `Schedules`."""
+        """Return all numbers that change over the run, by name, including `learning_rate`. Before each optimisation
+        phase, the numbers that `schedules` returns become attributes of `now`. A number named `epsilon` is also set as
+        the agent's epsilon. The class `Schedules` explains `progress` and `env_steps`."""
 
     def begin(self) -> None:  # noqa: B027  optional
         """Allocate the algorithm's memory, such as a replay. The runner calls `begin` before the first rollout, or
@@ -174,7 +174,7 @@ class Algorithm(ABC):
         are updated in `ingest`, not in `after_update`."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a resumed run, except parameters, optimizer state and `now`."""
+        """Return the algorithm's state for checkpoints, without parameters, optimizer state and `now`."""
         return {"agent": self.agent.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -17,8 +17,8 @@ from accel_rl.replays.ring import ReplayBatch
 
 @dataclass(frozen=True)
 class C51Config(DQNConfig):
-    """The defaults are those of Bellemare et al. 2017, as Stooke & Abbeel 2018 train C51. The learning rates of Stooke
-    & Abbeel are 2.5e-4 at a batch size of 32, and 4.2e-4 at batch sizes from 256 to 2,048."""
+    """C51's default settings are those of Bellemare et al. 2017, as Stooke & Abbeel 2018 train C51. The learning rates
+    of Stooke & Abbeel are 2.5e-4 at a batch size of 32, and 4.2e-4 at batch sizes from 256 to 2,048."""
 
     atoms: int = 51
     """Number of atoms of the return distribution, called Z (Bellemare et al. 2017: 51)."""

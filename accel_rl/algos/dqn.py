@@ -24,8 +24,8 @@ from accel_rl.system.counts import Count
 
 @dataclass(frozen=True)
 class DQNConfig(ReplayAlgorithmConfig):
-    """The defaults are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators. The learning
-    rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024."""
+    """DQN's default settings are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators. The
+    learning rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024."""
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: Count = 32
@@ -52,12 +52,12 @@ class DQNConfig(ReplayAlgorithmConfig):
     al. 2018)."""
     huber: float = 1.0
     """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond (Mnih et al.
-    2015: 1). 0 means a squared loss."""
+    2015: 1). With 0 the loss is the squared error."""
     reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. 0 means that rewards are not
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
     clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
     clip_grad_norm: float = 0.0
-    """L2 norm to which the gradient is clipped. 0 means no clipping."""
+    """L2 norm to which the gradient is clipped. With 0 the gradient is not clipped."""
     target_interval: Count = 10_000
     """Env steps between updates of the target network (Stooke & Abbeel's code: 10,000)."""
     target_unit: Literal["env-steps", "updates"] = "env-steps"
@@ -87,8 +87,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     optimizer_eps: float = 1e-6
     """Epsilon of the optimizer (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
     hidden: Count = 0
-    """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). 0 means the
-    network's default."""
+    """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0 the number of
+    units is the network's default."""
     network: str = "dqn"
     """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
     three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
@@ -102,8 +102,8 @@ class DQNConfig(ReplayAlgorithmConfig):
         return self.optimizer
 
     def usual_loss(self) -> float:
-        """Return the loss for an error of twice the largest clipped reward. Such an error occurs when a point is won
-        where losing is expected."""
+        """Return the loss for an error of twice the largest clipped reward. A point that is won where losing is
+        expected causes an error of twice the clipped reward."""
         error = torch.tensor(2 * (self.reward_clip or 0.0))
         return float(huber(error, self.huber)) / self.batch_size
 

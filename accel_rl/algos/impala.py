@@ -18,10 +18,11 @@ from accel_rl.ops.returns import vtrace
 
 @dataclass(frozen=True)
 class IMPALAConfig(A2CConfig):
-    """The defaults are those of Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update every step).
+    """IMPALA's default settings are those of Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update
+    every step).
 
-    --horizon corresponds to SPU (steps per update) in Dalton & Frosio 2020. Dalton & Frosio report neither network nor
-    learning rate, so this project uses those of A2C.
+    The setting --horizon corresponds to SPU (steps per update) in Dalton & Frosio 2020. Dalton & Frosio report neither
+    network nor learning rate, so this project uses those of A2C.
     """
 
     window: int = 5
@@ -54,11 +55,14 @@ class IMPALAConfig(A2CConfig):
 
 
 class IMPALA(A2C):
-    """IMPALA makes one update per rollout, on the last steps of one group of environments. Older policies sampled part
-    of the window's steps. With one batch and a window of the rollout's length, IMPALA equals A2C."""
+    """IMPALA makes one update per rollout, on the last steps of one group of environments. Older policies have
+    sampled a part of the steps on which IMPALA trains. With one batch and a window of the rollout's length, IMPALA
+    equals A2C."""
 
     Config = IMPALAConfig
-    on_policy = False  # The loss recomputes values, and V-trace corrects for the policy that sampled.
+    on_policy = (
+        False  # IMPALA's loss recomputes values, and V-trace corrects for the older policy that sampled the rollout.
+    )
     sampling = {"envs": 120, "horizon": 1}  # noqa: RUF012  Dalton & Frosio 2020, Table 3
 
     def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):

@@ -12,7 +12,7 @@ from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 
 @dataclass(frozen=True)
 class Minibatches:
-    """Draws each valid cell of a rollout once per epoch.
+    """Draws each valid sample (step t of environment b) of a rollout once per epoch.
 
     `size` is the number of samples of one minibatch, summed over the ranks that share the minibatch. If `size` does not
     divide the rollout, the minibatches are smaller than `size` and of nearly equal size. All ranks make the same number

@@ -1,4 +1,4 @@
-"""This module has the base class of algorithms that compute advantages and batches from whole rollouts."""
+"""The base class of algorithms that compute advantages and batches from whole rollouts."""
 
 import math
 from collections.abc import Iterator
@@ -42,9 +42,10 @@ class PolicyGradientConfig(AlgorithmConfig):
     entropy_coefficient: float = 0.01
     """Weight of the policy's entropy, in nats (Mnih et al. 2016: 0.01)."""
     clip_grad_norm: float = 0.5
-    """L2 norm to which the gradient of all parameters is clipped (Stooke & Abbeel's code: 0.5). 0 means no clipping."""
+    """L2 norm to which the gradient of all parameters is clipped (Stooke & Abbeel's code: 0.5). With 0 the gradient is
+    not clipped."""
     reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. 0 means that rewards are not
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
     clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
     optimizer_eps: float = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
@@ -56,8 +57,8 @@ class PolicyGradientConfig(AlgorithmConfig):
     layer_norm: LayerNorm = "none"
     """Position of the layer norm: before or after each activation of the network's body."""
     lstm: int = 0
-    """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). 0 means no
-    LSTM."""
+    """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). With 0 the
+    network has no LSTM."""
 
     def check(self) -> None:
         find_network(self.network)
@@ -82,8 +83,8 @@ class PolicyBatch:
     None if all samples are valid.
 
     `recorded` contains the values that the agent recorded while acting, by name, each [N]. For a recurrent agent the
-    samples are whole sequences, [T * n] time-major. In invalid cells, numbers that are not finite become zero. The
-    actions of invalid cells must be valid actions.
+    samples are whole sequences, [T * n] time-major. In invalid samples, numbers that are not finite become zero. An
+    invalid sample must have a valid action.
     """
 
     obs: Tensor
@@ -109,8 +110,8 @@ class PolicyBatch:
 class PolicyGradient(Algorithm):
     """Computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses define the loss.
 
-    The agent must record its `value` and have a method `value(obs, memory)`. The settings can be of any class with the
-    fields learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip.
+    The agent must record its `value` and have a method `value(obs, memory)`. The algorithm's `config` can be of any
+    class with the fields learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = PolicyGradientConfig
@@ -138,11 +139,12 @@ class PolicyGradient(Algorithm):
         value = rollout.recorded["value"]
         # The bootstrap is the value V(s_T) of the last observation [B].
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))
-        if valid is not None:  # A cell before an invalid cell has a discount of 0, but 0 x NaN would be NaN.
+        if valid is not None:  # The discount of a step before an invalid step is 0, but 0 x NaN would be NaN.
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
         self._cut_values = self._values_at_time_limits(rollout)
         self.advantage = self.advantages(rollout, value, bootstrap)
-        self.target = self.advantage + value  # The target is a return, whether or not the advantage is normalized.
+        # The value target is a return, whether or not the advantage is normalized.
+        self.target = self.advantage + value
 
     def batches(self) -> Iterator[PolicyBatch]:
         yield self.batch()

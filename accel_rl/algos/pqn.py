@@ -23,8 +23,8 @@ from accel_rl.optim.optimizers import AdamName, make_optimizer
 
 @dataclass(frozen=True)
 class PQNConfig(AlgorithmConfig):
-    """The defaults are those of the authors' code for Atari (purejaxql, pqn_atari.yaml), except for the values in the
-    table below. With the changed values, PQN reaches a score of 18 on Pong sooner on two CPU cores.
+    """PQN's default settings are those of Gallici et al.'s code for Atari (purejaxql, pqn_atari.yaml), except for the
+    values in the table below. On two CPU cores, PQN reaches a score of 18 on Pong sooner with this project's values.
 
     | | Gallici et al.'s code | here |
     |---|---|---|
@@ -36,7 +36,7 @@ class PQNConfig(AlgorithmConfig):
     | network | nature | a3c |
     | layer_norm | before | after |
 
-    The preset `pqn2024` has the authors' settings.
+    The preset `pqn2024` has the settings of Gallici et al. 2024.
     """
 
     learning_rate: float = 1e-3
@@ -61,12 +61,12 @@ class PQNConfig(AlgorithmConfig):
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0 all
     environments use the same epsilon (Gallici et al. 2024)."""
     epsilon_evaluation: float = 0.01
-    """Epsilon in evaluations (Gallici et al.'s code: 0). With 0, an agent may repeat the same actions for the rest of
-    an episode, for example on Breakout."""
+    """Epsilon in evaluations (Gallici et al.'s code: 0). If epsilon is 0 in an evaluation, the agent may repeat the
+    same actions for the rest of an episode, for example on Breakout."""
     clip_grad_norm: float = 10.0
-    """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). 0 means no clipping."""
+    """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). With 0 the gradient is not clipped."""
     reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. 0 means that rewards are not
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
     clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
     optimizer: AdamName = "radam"
     """Optimizer of the parameters (Gallici et al.'s code: RAdam)."""
@@ -82,7 +82,8 @@ class PQNConfig(AlgorithmConfig):
     default learning rate, norms before the activations learn Pong sooner, but do not learn Breakout. Without layer
     norms, Q-learning without a target network can diverge."""
     lstm: int = 0
-    """Number of units of an LSTM between the network's body and the head of action values. 0 means no LSTM."""
+    """Number of units of an LSTM between the network's body and the head of action values. With 0 the network has no
+    LSTM."""
 
     def check(self) -> None:
         find_network(self.network)

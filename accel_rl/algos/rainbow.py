@@ -13,8 +13,8 @@ class RainbowConfig(C51Config):
     """epsilon-Rainbow is C51 with double and dueling networks, prioritized replay and 3-step returns. --noisy gives the
     full Rainbow.
 
-    The defaults are those of Hessel et al. 2018, table 1, as Stooke & Abbeel 2018 train Rainbow, with the same values
-    at all batch sizes.
+    The default settings are those of Hessel et al. 2018, table 1, as Stooke & Abbeel 2018 train Rainbow, with the same
+    values at all batch sizes.
     """
 
     replay: ReplayConfig = field(default_factory=lambda: ReplayConfig(start=20_000, prioritized=True))
@@ -31,7 +31,7 @@ class RainbowConfig(C51Config):
     dueling: bool = True
     """A dueling network has separate streams for the state value and the action advantages (Wang et al. 2016)."""
     clip_grad_norm: float = 10.0
-    """L2 norm to which the gradient is clipped (Wang et al. 2016: 10). 0 means no clipping."""
+    """L2 norm to which the gradient is clipped (Wang et al. 2016: 10). With 0 the gradient is not clipped."""
     target_interval: Count = 8_000
     """Env steps between updates of the target network (Hessel et al. 2018: 32,000 frames)."""
     epsilon_steps: Count = 62_500

@@ -35,8 +35,8 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     epsilon_unit: Literal["env-steps", "updates"]
 
     def check_sampling(self, T: int, B: int) -> None:
-        # A full replay must contain a batch, and an environment's ring a rollout, a stack of four frames and n more
-        # steps.
+        # A full replay must contain a batch.
+        # Each environment's part of the replay must contain a rollout, a stack of four frames and n more steps.
         rows = -(-self.replay.size // B)
         require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
         if rows < T + self.n_step + 8:
@@ -130,8 +130,8 @@ class ReplayAlgorithm(Algorithm):
         return agent
 
     def phase(self) -> Iterator[None]:
-        """Yield before each update of the phase, and count the update as made. A phase ends when the target network is
-        copied."""
+        """Yield before each update of an optimisation phase, and count the update as made. An optimisation phase ends
+        when the target network is copied."""
         for _ in range(self.target_network.before_updates(self.run_updates, self.budget.due())):
             self.budget.spend()
             yield

@@ -1,5 +1,4 @@
-"""Models are uploaded to a model hub (huggingface_hub) or downloaded from it. Instead of the hub, a local folder can be
-used."""
+"""Models are uploaded to a model hub (huggingface_hub) or downloaded from it. A local folder can replace the hub."""
 
 import importlib
 import importlib.util
@@ -19,7 +18,7 @@ def _hub() -> Any:
 
 
 def is_folder(place: str) -> bool:
-    """Return whether `place` is a local folder (which begins with / . or ~), and not the name of a model on the hub."""
+    """Return whether `place` is a local folder, which begins with / . or ~, and not the name of a model on the hub."""
     return place.startswith(("/", ".", "~"))
 
 
@@ -45,7 +44,7 @@ def push(model: Path, place: str, private: bool = False) -> str:
         api = hub.HfApi()
         api.create_repo(place, private=private, exist_ok=True)
         return str(api.upload_folder(repo_id=place, folder_path=str(model), commit_message="accel_rl"))
-    except Exception as e:  # The hub's errors have no common class.
+    except Exception as e:  # All exceptions are caught, because the hub's errors have no common class.
         raise RunError(f"the hub did not take {place}: {_one_line(e)}") from e
 
 

@@ -16,7 +16,7 @@ from accel_rl.config.types import plain
 from accel_rl.system.errors import ConfigError
 
 What = str | type[Algorithm] | AlgorithmConfig | TrainConfig
-"""An algorithm is given by its name, its class or its settings; or all settings of a run are given."""
+"""An algorithm is given by its name, its class or its settings, or all settings of a run are given."""
 
 
 def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str, Any]) -> TrainConfig:

@@ -25,8 +25,8 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.output import open_standard_descriptors, steady_output
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
-"""Maps each value of --cluster to a module with the functions `check` and `launch`. No other module imports
-accel_rl.gorila, which this dict names."""
+"""Maps each value of --cluster to a module with the functions `check` and `launch`. accel_rl.gorila is imported only
+through this dict."""
 
 
 def cluster_of(config: Resolved) -> Any:
@@ -35,7 +35,8 @@ def cluster_of(config: Resolved) -> Any:
 
 
 def checked(given: TrainConfig) -> Resolved:
-    """Resolve the settings of a run. Raises ConfigError for impossible settings. Cores and GPUs are checked later."""
+    """Resolve the settings of a run. Raises ConfigError for impossible settings. The plan of the run checks cores and
+    GPUs later."""
     config = resolve(given)
     if config.log.tensorboard:
         check_tensorboard()
@@ -64,7 +65,7 @@ def _check_network(config: Resolved) -> None:
             build_algorithm(rank_config(config, 0), config.spec, "meta")
     except ConfigError:
         raise
-    except Exception:  # The run itself raises the network's error later.
+    except Exception:  # An error of the network is ignored here, because the run raises the error later.
         return
 
 
@@ -84,8 +85,8 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
 
 
 def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
-    """Start a run in a new folder and train to its end. Raises ConfigError or RunError. `path` is the run's new folder;
-    None means the default name."""
+    """Start a run in a new folder and train to its end. Raises ConfigError or RunError. `path` is the run's new folder,
+    or None for the default name."""
     if path is not None:
         RunFolder.check_new(path)
     config = checked(given)

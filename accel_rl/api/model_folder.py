@@ -24,7 +24,7 @@ from accel_rl.system.errors import ConfigError, nearest
 FORMAT = "accel_rl model 2"
 SUITE_PREFIX = "suite/"  # The trained agents of the project have names suite/ALGORITHM-GAME.
 SUITE = Path(__file__).parents[2] / "experiments" / "models"
-_AGENT = "agent/"  # prefix of the agent's tensors
+_AGENT = "agent/"  # The names of the agent's tensors begin with `_AGENT`.
 
 
 def check_new(path: Path, flag: str = "") -> None:
@@ -44,13 +44,13 @@ class ModelFolder:
     def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any], float16: bool = False) -> None:
         """Write a network into the model's folder. `about` has env_steps and the evaluation. `agent` is the agent's
         `state_dict()`, of numbers and tensors. With `float16`, float32 tensors of the network are rounded to float16.
-        `load` converts float16 to float32."""
+        `ModelFolder.load` converts float16 numbers to float32."""
         network = {name: x.detach().cpu().clone() for name, x in network_state(model).items()}
         rounded = [name for name, x in network.items() if float16 and x.dtype == torch.float32]
         network |= {name: network[name].half() for name in rounded}
         others = {_AGENT + name: x.detach().cpu().clone() for name, x in agent.items() if isinstance(x, Tensor)}
         tensors = network | others
-        data = tensor_file.save(tensors, {"format": "pt"})  # metadata for model hubs
+        data = tensor_file.save(tensors, {"format": "pt"})  # Model hubs read the format from the metadata.
         (self.path / "model.safetensors").write_bytes(data)
         numbers = {name: x for name, x in agent.items() if not isinstance(x, Tensor)}
         values = {"format": FORMAT, **about, "rounded": rounded, "agent": numbers}

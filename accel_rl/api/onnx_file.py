@@ -17,7 +17,7 @@ from accel_rl.system.errors import ConfigError
 
 class Preferences(nn.Module):
     """`Preferences` computes a number for each action from obs [N, ...], as [N, A]: the logits of a policy, or action
-    values. The greedy action has the largest number."""
+    values. The greedy action is the action with the largest number."""
 
     def __init__(self, agent: Agent):
         super().__init__()
@@ -47,7 +47,7 @@ def write(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file
     network = Preferences(agent).eval()
     device = next(agent.model.parameters()).device
     example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # hides warnings about unused operators
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # The log level hides warnings about unused operators.
     with torch.no_grad(), native.left_out(), warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
             network,

@@ -128,9 +128,9 @@ class ExportOptions:
 
 
 def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
-    """Build options from keywords. Options of a group have short names, such as `backend` for --env.backend. Whole
-    numbers may be floats (1e6) or numpy's numbers. Raises ConfigError, with a message of one line, for an unknown name
-    or a wrong value."""
+    """Build options from keywords. Options of a group have short names as keywords, such as `backend` for
+    --env.backend. Whole numbers may be given as floats (1e6) or numpy's numbers. Raises ConfigError, with a message of
+    one line, for an unknown name or a wrong value."""
     paths = {name.replace("-", "_"): flag[2:].replace("-", "_") for flag, name in flags_of(cls).items()}
     result: Any = cls()
     for name, value in values.items():

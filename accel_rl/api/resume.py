@@ -21,7 +21,7 @@ from accel_rl.system.errors import ConfigError
 
 
 def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result:
-    """Continue a run in its folder and files. `begun` has the settings with which the run began. Raises ConfigError or
+    """Continue a run in its folder and files. The run began with the settings `begun`. Raises ConfigError or
     RunError."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
@@ -74,7 +74,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
     if changes.env_steps is not None:
         if changes.env_steps < 1:
             raise ConfigError(f"--env-steps {changes.env_steps}: must be at least 1")
-        # The intervals of the run do not change.
+        # A longer run keeps the intervals of its evaluations, checkpoints and rows.
         config = dataclasses.replace(
             config,
             env_steps=changes.env_steps,

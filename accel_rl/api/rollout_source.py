@@ -33,7 +33,7 @@ def make_sampler(
             obs = rollout.observations(0)        # [32, 4, 104, 80] uint8
 
     `policy` is "random", an agent, a run or its folder (the run's newest agent acts), or None (the untrained network of
-    `what` acts). `what`, `env` and `values` are the arguments of `train`. Raises ConfigError.
+    `what` acts). The arguments `what`, `env` and `values` are those of `train`. Raises ConfigError.
     """
     config = checked(settings(what, env, values))
     if config.distributed.several or config.cluster != "none":

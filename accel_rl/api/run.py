@@ -58,8 +58,8 @@ def raise_if_stopped(result: Result) -> None:
 
 
 class Run:
-    """A `Run` reads and continues the training run in a folder. Files are read at each access, so a run can be
-    inspected while it trains."""
+    """A `Run` reads and continues the training run in a folder. The run's files are read at each access, so a run can
+    be inspected while it trains."""
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None):
         """`path` is the folder of a run or of a model, or a trained agent of the suite, such as suite/ppo-breakout.
@@ -126,8 +126,8 @@ class Run:
 
     def export(self, out: str | os.PathLike[str], **options: Any) -> "Run":
         """Write the newest network as a model that other programs can load, and return the model. `out` is the model's
-        new folder. `options` are those of `accel-rl export`: checkpoint, best, onnx. A model can be evaluated and
-        watched, and its `agent` can act, but a model cannot be resumed. Raises ConfigError or RunError."""
+        new folder. `options` are those of `accel-rl export`: checkpoint, best, onnx. An exported model can be evaluated
+        and watched, and its `agent` can act, but a model cannot be resumed. Raises ConfigError or RunError."""
         chosen = from_keywords(ExportOptions, {"out": str(out), **options})
         return Run(export(*RunFolder.open(self.path), chosen)[0])
 

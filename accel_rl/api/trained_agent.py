@@ -40,7 +40,7 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
 
 
 def read_agent(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Read a checkpoint as `read_state` does, or an exported model if the folder contains a model."""
+    """Read the checkpoint of a run as `read_state` does, or read an exported model if the folder contains a model."""
     if not chosen and ModelFolder(run.path).is_there:
         return ModelFolder(run.path).load()
     return read_state(run, chosen, best)
@@ -59,7 +59,7 @@ def trained_agent(
     placement.
 
     `chosen` is a checkpoint folder, or "" for the newest checkpoint. `best` selects the network with the best
-    evaluation instead. For `device` and `backend` see the function `acting_config`. Raises ConfigError if the run has
+    evaluation instead. The function `acting_config` explains `device` and `backend`. Raises ConfigError if the run has
     no checkpoint.
     """
     config = acting_config(config, device, backend)

@@ -23,7 +23,7 @@ class TrainedPolicy:
         self._dtype: torch.dtype = getattr(torch, spec.frame_dtype)
         self._device = next((p.device for p in agent.model.parameters()), torch.device("cpu"))
         self._random = torch.Generator().manual_seed(seed)
-        self._state: Tensor | None = None  # state of an LSTM [N, Z]
+        self._state: Tensor | None = None  # `_state` is the state of an LSTM [N, Z].
 
     def reset(self) -> None:
         """Reset the state of an LSTM, because new episodes begin."""

@@ -78,8 +78,8 @@ class Checkpoints:
         return final
 
     def set_aside(self, env_steps: int) -> list[int]:
-        """Move the checkpoints after `env_steps` to a folder abandoned-1, abandoned-2 ..., and return their env steps,
-        because the run continues from `env_steps`."""
+        """Move all checkpoints later than `env_steps` to a folder abandoned-1, abandoned-2 ..., because the run
+        continues from `env_steps`. Return the env steps of the moved checkpoints."""
         later = [steps for steps in self.steps() if steps > env_steps]
         if later:
             folder = self.folder.parent / f"{_ABANDONED}{len(list(self._abandoned())) + 1}"
@@ -89,7 +89,7 @@ class Checkpoints:
         return later
 
     def _abandoned(self) -> Iterator[Path]:
-        """Return the folders that `set_aside` has made."""
+        """Return the folders of checkpoints that `set_aside` has moved."""
         return self.folder.parent.glob(f"{_ABANDONED}*")
 
     def _collect(self) -> None:

@@ -22,7 +22,7 @@ class SegmentStore:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._known: dict[str, str] = {}  # Maps each segment file on disk to its sha256 checksum.
+        self._known: dict[str, str] = {}  # Maps the name of each segment on disk to the segment's sha256.
         self._used: dict[str, str] = {}
 
     def begin(self) -> None:
@@ -51,7 +51,7 @@ class SegmentStore:
             sync_folder(self.folder)
 
     def named(self) -> dict[str, Any]:
-        """Return the manifest entry of the segments put since `begin`."""
+        """Return the manifest entry that lists the segments of the current checkpoint."""
         return {"segments": [self._path(*item).name for item in self._used.items()]} if self._used else {}
 
     def get(self, name: str, checksum: str) -> Segment:
@@ -71,7 +71,7 @@ class SegmentStore:
 
     def keep_only(self, held: Iterable[str]) -> None:
         """Remove all segment files other than `held`, and the temporary files of an interrupted write. Links are not
-        followed, and files that are not the run's are not removed."""
+        followed, and a file that does not have the name of a segment is not removed."""
         held = set(held)
         for path in self.folder.iterdir() if self.folder.is_dir() and not self.folder.is_symlink() else ():
             if path.name not in held and _FILE.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode):

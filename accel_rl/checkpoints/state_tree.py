@@ -26,7 +26,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
     tensors: dict[str, Tensor] = {}
 
     def ref(kind: str, path: str, tensor: Tensor) -> dict[str, Any]:
-        path = f"{len(tensors)}{path}"  # Names are numbered, because a key may contain a slash.
+        path = f"{len(tensors)}{path}"  # A number makes the name unique, as keys may contain slashes.
         tensors[path] = tensor.detach().cpu().contiguous().clone()
         return {_REF: [kind, path]}
 
@@ -39,7 +39,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
         if isinstance(node, np.ndarray):
             return ref("array", path, torch.from_numpy(node.copy(order="C")))
         if isinstance(node, bytes):
-            # Some readers refuse an empty tensor, so the length is stored first.
+            # The length is stored before the bytes, because some readers of safetensors refuse an empty tensor.
             return ref(
                 "bytes", path, torch.frombuffer(bytearray(len(node).to_bytes(8, "little") + node), dtype=torch.uint8)
             )

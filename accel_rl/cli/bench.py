@@ -24,7 +24,7 @@ class BenchOptions:
     envs_per_worker: Count = 16
     """Number of environments of each worker process."""
     workers: Count = 0
-    """Number of worker processes; 0 means one per usable core."""
+    """Number of worker processes, or 0 for one per usable core."""
     horizon: Count = 20
     """Number of steps of each environment in a rollout."""
     agents: tuple[str, ...] = (RANDOM, "a2c")
@@ -58,7 +58,7 @@ def measured(agent: str, o: BenchOptions, workers: int) -> float:
     }
     what, policy = ("a2c", "random") if agent == RANDOM else (agent, None)
     with make_sampler(what, policy=policy, device=o.device, **values) as sampler:
-        sampler.collect()  # The first call starts the worker processes.
+        sampler.collect()  # The first call of `collect` starts the worker processes.
         return rate(sampler, o.seconds)
 
 

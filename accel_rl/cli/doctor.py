@@ -156,7 +156,7 @@ def _memory(say: Say, wrong: list[str]) -> None:
 
 
 def _closing(wrong: int, warnings: int) -> str:
-    """Return "nothing is wrong", or the numbers of problems and warnings, such as "1 wrong, 2 warnings"."""
+    """Return the text "nothing is wrong", or the numbers of problems and warnings, such as "1 wrong, 2 warnings"."""
     counts = [f"{wrong} wrong"] * bool(wrong) + [counted(warnings, "warning")] * bool(warnings)
     return ", ".join(counts) or "nothing is wrong"
 

@@ -30,7 +30,7 @@ MAIN = {
     "--distributed.ranks": "--ranks",
     "--wandb": "--wandb",
 }
-"""Options that the help describes first, in their short form."""
+"""The options that the help describes first, in their short form."""
 
 
 def main(argv: list[str]) -> int:
@@ -80,7 +80,7 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Start a run in a new folder, train to its end, and return the exit code. Raises ConfigError or RunError."""
-    # Help and errors do not wait for the import of the training code.
+    # The training code is imported here, so that help and errors do not wait for the import.
     from accel_rl.api.launch import begin
 
     return reported(*begin(config, path))

@@ -25,10 +25,10 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
     """Return the settings that evaluations, videos and acting need (network, environment, protocol and evaluation), and
     defaults for all other settings.
 
-    Therefore settings for the training machine, such as GPUs or a cluster, do not prevent an evaluation elsewhere.
-    `device` and `backend` override the run's values. If `device` or `backend` is "", the run's value is used if this
-    machine has it, and otherwise a value of this machine, which is logged. Raises ConfigError, with a message of one
-    line.
+    Settings for the training machine, such as GPUs or a cluster, therefore do not prevent an evaluation on another
+    machine. `device` and `backend` override the run's values. If `device` or `backend` is "", the run's value is used
+    if this machine has it, and otherwise a value of this machine, which is logged. Raises ConfigError, with a message
+    of one line.
     """
     env = played_by(config.env, backend) if backend else _playable(config.env)
     gpus = config.distributed.named_gpus

@@ -15,8 +15,8 @@ Test = Callable[[Resolved], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """A `Condition` says that some settings have an effect only if `holds(config)` is true. Settings have full names; a
-    name that ends with a point means a group."""
+    """A `Condition` means that some settings have an effect only if `holds(config)` is true. A condition names settings
+    by full names, and groups of settings by names that end with a point."""
 
     names: tuple[str, ...]
     holds: Test
@@ -38,7 +38,8 @@ def _explores_by_epsilon(config: Resolved) -> bool:
     return not getattr(config.algo, "noisy", False)
 
 
-ANYWHERE = ("stack", "max_evaluation_steps")  # These Atari settings also apply to Gymnasium environments.
+# These Atari settings also affect Gymnasium environments.
+ANYWHERE = ("stack", "max_evaluation_steps")
 CONDITIONS = (
     Condition(
         (

@@ -77,7 +77,7 @@ def _one_line(boxed: str) -> str:
             continue
         if line:
             kept.append(line)
-    text = " ".join(dict.fromkeys(kept))  # The title of the box can repeat its text.
+    text = " ".join(dict.fromkeys(kept))  # The title of tyro's box may repeat the text of the box.
     return (
         text.replace("Unrecognized options Unrecognized options", "unrecognized options") or "the arguments do not fit"
     )

@@ -68,7 +68,7 @@ def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
     version = values.get("format", 1)
     if type(version) is not int or not 1 <= version <= FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads formats 1 to {FORMAT}")
-    for name in ("algorithm", "env", "algo"):  # The types of these settings are checked first.
+    for name in ("algorithm", "env", "algo"):  # The types of these three settings are checked before all others.
         if name in values and not isinstance(values[name], str if name == "algorithm" else Mapping):
             kind = "a text" if name == "algorithm" else "a group of settings"
             raise ConfigError(f"--{name} {values[name]!r}: must be {kind}")
@@ -104,8 +104,8 @@ def read_file(folder: Path) -> dict[str, Any]:
 
 
 def _section(values: dict[str, Any], name: str) -> tuple[dict[str, Any] | None, str]:
-    """Return (the section of config.json that contains a setting, the setting's name in it), or None without such a
-    section."""
+    """Return (section of config.json that contains a setting, name of the setting in the section), or None without such
+    a section."""
     section, _, last = name.rpartition(".")
     result = values.get(section) if section else values
     return (result if isinstance(result, dict) else None), last

@@ -70,7 +70,7 @@ def full_name(config: TrainConfig, name: str) -> str:
     """Return a setting's full name, such as env.game for game. Raises a ConfigError with similar names for an unknown
     setting."""
     flags = flags_of(TrainConfig, config)
-    del flags["--algorithm"]  # The algorithm itself cannot be changed.
+    del flags["--algorithm"]  # The setting `algorithm` cannot be changed.
     return complete(["--" + name], flags)[0][2:].replace("-", "_")
 
 

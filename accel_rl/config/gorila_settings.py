@@ -20,17 +20,16 @@ class ParameterServerConfig:
     """Number of shards among which the parameters are divided (Nair et al. 2015, section 5.1: 31)."""
     max_delay: OptionalCount = None
     """Maximum age of a push, counted in other pushes to the shard. A shard discards older pushes (section 4.2 states no
-    number). The default is (1 + in-flight) x learners, which is the age of a gradient among equally fast learners, plus
-    the number of learners or 100, whichever is larger. With 0 a shard applies only gradients that were computed at its
-    current parameters."""
+    number). The default is (1 + in-flight) x learners, the age of a gradient among equally fast learners, plus
+    max(learners, 100). With 0 a shard applies only gradients that were computed at its current parameters."""
     in_flight: Count = 1
     """Maximum number of unanswered pushes at the end of an update, 0 to 2. With 0 each update waits for the shards'
     answers and pulls the new parameters. With 1 or 2, answers and parameters are applied when they arrive."""
     outlier_deviations: float = 0.0
     """Number of running standard deviations by which a |loss| of Q-learning must exceed the running mean to be an
-    outlier, whose gradient is discarded (section 4.2: several). The excess must also be larger than one clipped reward
-    can cause. With --cluster gorila the default is 5 for dqn, c51 and rainbow. 0 means that no gradient is discarded as
-    an outlier."""
+    outlier, whose gradient is discarded (section 4.2: several). An outlier must also exceed the mean by more than one
+    clipped reward can cause. With --cluster gorila the default is 5 for dqn, c51 and rainbow. With 0 no gradient is
+    discarded as an outlier."""
     push_updates: Count = 1
     """With --update async, a machine pushes once its ranks have made this number of updates since the last push. The
     push contains all updates since the last push. Before a push, the machine waits for the answers to its last push."""
@@ -53,7 +52,7 @@ class ParameterServerConfig:
             ("shards", self.shards >= 1, "at least 1"),
             ("max_delay", self.delay_limit >= 0, "0 or more"),
             ("in_flight", 0 <= self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
-            # Unanswered pushes make a learner's gradients older.
+            # Unanswered pushes increase the age of a learner's gradients.
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
             ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
             ("push_updates", self.push_updates >= 1, "at least 1"),
@@ -80,7 +79,7 @@ class GorilaConfig(ParameterServerConfig):
     updates: OptionalCount = None
     """End the run after this many updates of the parameters, instead of after --env-steps of all bundles together."""
     min_bundles: Count = 1
-    """Minimum number of bundles; the run ends if fewer are running for --gorila.timeout-s seconds."""
+    """Minimum number of bundles. The run ends if fewer bundles are running for --gorila.timeout-s seconds."""
     snapshot_updates: Count = 1_000
     """Number of updates of the parameters between two snapshots of the shards. A lost shard continues from its last
     snapshot."""

@@ -1,5 +1,5 @@
-"""The help of the command line describes the main options, and lists other options briefly; --help-all describes
-all."""
+"""The help of the command line describes the main options, and lists other options briefly. --help-all describes all
+options."""
 
 import re
 import shutil
@@ -48,8 +48,8 @@ class Option:
 @dataclass(frozen=True)
 class Help:
     """`Help` arranges the options in a command's help text. `main` maps the flags that are described first to their
-    short form. `modes` maps omitted groups of options to the condition under which they have an effect. Without main
-    flags, all options are described."""
+    short form. `modes` maps omitted groups of options to the condition under which they have an effect. If `main` is
+    empty, all options are described."""
 
     main: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)

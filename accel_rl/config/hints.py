@@ -7,8 +7,8 @@ INTENSITY = "how often each transition is used on average: batch size / env step
 ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
 RUN = "accel-rl train always shows progress"
 
-# Maps each flag of another library to (flag of this project, its meaning), of which the error message suggests the
-# first flag that the algorithm has. Without a corresponding flag, only the meaning is printed.
+# Maps each flag of another library to pairs (flag of this project, its meaning).
+# An error message suggests the first of the flags that the algorithm has, or prints only a meaning.
 HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "lr": (("--algo.learning-rate", ""),),
     "anneal-lr": (("--algo.learning-rate-schedule", "constant or linear"),),

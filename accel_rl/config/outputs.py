@@ -13,17 +13,17 @@ class EvaluationConfig:
     begins is played to its end and counted, so that short episodes are not favoured."""
 
     interval: Count = 1_000_000
-    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0 means that
-    a run has no evaluations."""
+    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. With 0 a run
+    has no evaluations."""
     steps: Count = 125_000
     """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). An evaluation has at most
     an eighth of the env steps of --evaluation.interval, or of a shorter run."""
     episodes: Count = 0
-    """Number of episodes of one evaluation, instead of --evaluation.steps. 0 means that --evaluation.steps is used."""
+    """Number of episodes of one evaluation, instead of --evaluation.steps. With 0 the length is --evaluation.steps."""
     max_episode_steps: Count = 27_000
-    """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter limit of
-    the environment takes precedence. A shorter limit of the protocol takes precedence unless --evaluation.starts is
-    saved."""
+    """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter time
+    limit of the environment takes precedence. A shorter time limit of the protocol takes precedence unless
+    --evaluation.starts is saved."""
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
     starts: Literal["noop", "saved"] = "noop"
@@ -61,7 +61,7 @@ class CheckpointConfig:
     """Env steps between checkpoints. The default is a twentieth of the run, within 5,000 to 100,000. With 0 the only
     checkpoint is at the end of the run."""
     keep: Count = 3
-    """Number of checkpoints to keep; older checkpoints are deleted."""
+    """Number of checkpoints to keep. Older checkpoints are deleted."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 0:

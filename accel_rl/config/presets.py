@@ -30,8 +30,8 @@ _CLEANRL_Q: Settings = {
     "algo.network": "nature",
     "algo.replay.size": 1_000_000,
     "algo.replay.start": 80_000,
-    # In the source, exploration's epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. In this project, epsilon
-    # falls from the first update on.
+    # CleanRL's exploration epsilon falls from 1 at step 0 to 0.01 at step 1,000,000.
+    # This project's exploration epsilon falls from the first update on.
     "algo.epsilon": 1 - 0.99 * 0.08,
     "algo.epsilon_final": 0.01,
     "algo.epsilon_steps": 920_000,
@@ -91,7 +91,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_CLEANRL_Q,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.01,  # As in the source, the optimizer's epsilon is divided by the batch size.
+                "algo.optimizer_eps": 0.01,  # As in CleanRL, epsilon is divided by the batch size.
                 "algo.target_interval": 10_000,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -107,7 +107,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epochs": 4,
                 "algo.epsilon_final": 0.01,
                 "algo.exploration": 0.1,
-                # The source clips the norm at 10, with a loss without the factor 1/2.
+                # CleanRL clips the norm at 10, with a loss without the factor 1/2.
                 "algo.clip_grad_norm": 5.0,
                 "algo.optimizer": "radam",
                 "algo.optimizer_eps": 1e-8,
@@ -153,8 +153,8 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.target_interval": 1_000,
                 "algo.huber": 1.0,
                 "algo.clip_grad_norm": 10.0,
-                # In the source, exploration's epsilon falls from 1 at step 0 to 0.01 at step 1,000,000. In this
-                # project, epsilon falls from the first update on.
+                # The source's exploration epsilon falls from 1 at step 0 to 0.01 at step 1,000,000.
+                # This project's exploration epsilon falls from the first update on.
                 "algo.epsilon": 1 - 0.99 * 0.1,
                 "algo.epsilon_final": 0.01,
                 "algo.epsilon_steps": 900_000,
@@ -303,9 +303,9 @@ def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
 
     An algorithm's default settings are replaced by those of Nair et al. 2015. The replaced settings are the interval of
     the target network (section 5.1), the guard against outliers (section 4.2, only for Q-learning with clipped
-    rewards), and for DQN the network (section 5.1). The optimizer stays RMSProp, because the paper does not report the
-    learning rate of its AdaGrad, and this project has not searched for one. If the settings come from an experiment,
-    they are not replaced. `is_atari` is true if rewards are clipped by default.
+    rewards), and for DQN the network (section 5.1). The optimizer stays RMSProp, because Nair et al. 2015 do not report
+    the learning rate of AdaGrad, and this project has not searched for a learning rate. The settings of an experiment
+    are not replaced. `is_atari` is true if rewards are clipped by default.
     """
     algo, gorila = config.algo, config.gorila
     if isinstance(algo, ReplayAlgorithmConfig):

@@ -19,9 +19,9 @@ ALGORITHMS = {
     "rainbow": "accel_rl.algos.rainbow:Rainbow",
 }
 PAPERS = "accel_rl.papers"
-"""Package of the papers' experiments, in which `stooke:figure_3` is found as accel_rl.papers.stooke."""
+"""The package `PAPERS` has the papers' experiments: `stooke:figure_3` is in accel_rl.papers.stooke."""
 PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
-"""Packages in which the module of an experiment is searched."""
+"""The module of an experiment is searched in the packages `PAPER_PREFIXES`."""
 
 
 def find_algorithm(name: str) -> type[Algorithm]:

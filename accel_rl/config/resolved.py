@@ -64,13 +64,14 @@ class Resolved(TrainConfig):
 
     @property
     def spec(self) -> EnvSpec:
-        """Return the spec of the training environment. The first call creates an environment. Raises ConfigError."""
+        """Return the spec of the training environment. The first call of `spec` creates an environment. Raises
+        ConfigError."""
         return make_spec(self.env, training=True, reset=self.sampler.reset)
 
 
 def resolve(config: TrainConfig) -> Resolved:
     """Check settings, and compute the settings that follow from other settings. Raises ConfigError, with a message of
-    one line, for impossible settings. All checks that need no other process are made."""
+    one line, for impossible settings. `resolve` makes all checks that need no other process."""
     config.check()
     resolved = fill_in(config)
     check_modes(resolved)
@@ -94,7 +95,7 @@ def fill_in(config: TrainConfig) -> Resolved:
     ConfigError."""
     randomness = "counter" if config.sampler.on_device else "sequence"
     file = config.evaluation.starts_file
-    if file:  # Other processes may have another current folder.
+    if file:  # Paths are made absolute, because other processes may have another current folder.
         file = str(Path(file).expanduser().absolute())
     chosen: dict[str, Any] = {
         "env": resolve_env(config.env, randomness),

@@ -44,7 +44,8 @@ class SamplerConfig(NamesEngine):
     emulated on the learner's GPU (Dalton & Frosio 2020), or slowly on a CPU. `module:Class` is a user's engine."""
     capture: bool = True
     """Capture the operations of inference once, and replay them without Python (on a GPU, as a CUDA graph). Only the
-    inference of built-in agents and network modules is captured; otherwise events.log contains the reason."""
+    inference of built-in agents and network modules is captured. If inference is not captured, events.log contains the
+    reason."""
     timeout_s: float = 60.0
     """Seconds after which a worker process that does not answer is replaced."""
 

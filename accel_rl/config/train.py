@@ -24,14 +24,14 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """`SecondaryConfig` has the settings of a second learner, for Q-learning. A second learner never acts. It starts
-    with the first learner's parameters, and learns from the same replay at the same training intensity (Stooke &
-    Abbeel, section 5.4.2)."""
+    """`SecondaryConfig` has the settings of a second learner, for Q-learning. A second learner never acts. The second
+    learner starts with the first learner's parameters, and learns from the same replay at the same training intensity
+    (Stooke & Abbeel, section 5.4.2)."""
 
     batch: Count = 0
-    """Batch size of the second learner, in transitions. 0 means that the run has no second learner."""
+    """Batch size of the second learner, in transitions. With 0 the run has no second learner."""
     rate: float = 0.0
-    """Learning rate of the second learner. 0 means the first learner's rate."""
+    """Learning rate of the second learner, or 0 for the first learner's rate."""
 
     def check(self, algo: AlgorithmConfig) -> None:
         if self.batch < 0:
@@ -58,7 +58,8 @@ class TrainConfig:
     gorila: GorilaConfig = field(default_factory=GorilaConfig)
     preset: str = ""
     """Preset with the defaults of another project or paper for its algorithms: cleanrl, sb3, dopamine, stooke2018,
-    mnih2015 or pqn2024. Other options override the preset. Without a preset, this project's own defaults apply."""
+    mnih2015 or pqn2024. Other options override the preset's values. Without a preset, this project's own defaults
+    apply."""
     env_steps: Count = 1_500_000
     """Length of the run in env steps. An env step is an agent step, with 4 emulated frames in Atari."""
     seed: Count = 0
@@ -95,7 +96,7 @@ class TrainConfig:
     strict: bool = False
     """End the run (exit code 1) if a worker process dies, instead of replacing the worker."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
-    """Mode of Weights & Biases. The run continues if the service does not answer."""
+    """Mode of Weights & Biases. The run continues if Weights & Biases does not answer."""
     wandb_project: str = "accel_rl"
     """Weights & Biases project of the run."""
 
@@ -123,8 +124,8 @@ class TrainConfig:
 
     @property
     def evaluation_limit(self) -> int:
-        """Return the time limit of an evaluation episode, in agent steps. The protocol's own limit (5 minutes for
-        mnih2015) does not apply to saved start points (Nair et al. 2015, section 5.2)."""
+        """Return the time limit of an evaluation episode, in agent steps. The protocol's time limit (5 minutes for
+        mnih2015) does not apply to episodes from saved start points (Nair et al. 2015, section 5.2)."""
         own = self.env.max_evaluation_steps
         if own is None and self.env.game and self.evaluation.starts == "noop":
             own = self.env.rules().max_evaluation_steps
@@ -171,7 +172,7 @@ class TrainConfig:
         return config
 
     def checkpoint_interval(self) -> int:
-        """Return the resolved number of env steps between checkpoints. 0 means a single checkpoint at the end."""
+        """Return the resolved number of env steps between checkpoints, or 0 for a single checkpoint at the end."""
         if self.checkpoint.interval is not None:
             return self.checkpoint.interval
         return min(max(self.env_steps // 20, 5_000), 100_000)
@@ -212,8 +213,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:
-    """Build settings from the values of a file. `version` is the file's format. Names of missing settings are appended
-    to `missing`."""
+    """Build settings from the values of a file. `version` is the file's format version. Names of missing settings are
+    appended to `missing`."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}

@@ -128,8 +128,8 @@ class Rollout:
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
-        """Return the recurrent state of the environments `b` at step t = 0, for T steps (None means all), or at t =
-        T."""
+        """Return the recurrent state of the environments `b` for T steps (None means all steps) from step t, which must
+        be 0 or the rollout's end."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None

@@ -24,7 +24,7 @@ class Step:
     from the final frame. `ended` [n] bool is true if the episode has ended by game over or time limit, and a reset is
     due. `valid` [n] bool is false if the environment was not stepped, while it waited for its reset. `info` [n,
     info_bytes] uint8 has numbers of the episode (envs/episode_info.py), written only where `ended` is true; Atari games
-    report none.
+    report no numbers.
     """
 
     frame: np.ndarray
@@ -54,7 +54,7 @@ class Step:
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """`TENSORS` lists the arrays that a `Rollout` has as tensors."""
-# values of cells that were never written, for tests
+# Cells that were never written have the sentinel values, which tests detect.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
 

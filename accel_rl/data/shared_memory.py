@@ -1,8 +1,8 @@
 """The arrays of this module are page-aligned, and private to one process or shared by several processes through an
 anonymous file.
 
-A memfd has no name in /dev/shm, so no file remains after a crash, and the size of /dev/shm is no limit. The system
-allocates a page when the page is first written, so an unused array occupies only address space.
+A memfd has no name in /dev/shm, so no file remains after a crash, and the size of /dev/shm does not limit the arrays.
+The system allocates a page when the page is first written, so an unused array occupies only address space.
 """
 
 import math
@@ -40,7 +40,7 @@ def _anonymous_file(size: int) -> int:
 
 
 def _boot() -> str:
-    """Return an identity of this machine since its boot."""
+    """Return an identifier of this machine's current boot."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as f:
             return f.read().strip()

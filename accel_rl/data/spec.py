@@ -1,4 +1,4 @@
-"""An environment's specification has its shapes and names."""
+"""An environment's specification describes its observations, actions and rules."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -28,7 +28,7 @@ class RolloutWindow:
         self.T = T
         self.device = torch.device(device)
         self._pieces: deque[dict[str, Tensor]] = deque()
-        # frames [1, B, ...], age [1, B] and recurrent state after the last step
+        # `_tail` has the frames [1, B, ...], age [1, B] and recurrent state after the last step.
         self._tail: dict[str, Any] = {}
         self._stack = 1
         self._staging: Staging | None = None
@@ -49,7 +49,7 @@ class RolloutWindow:
         if not self._pieces:
             piece["before"] = rollout.frames[: S - 1].clone()
         self._pieces.append(piece)
-        # Stacks at the first step include S - 1 earlier frames.
+        # The stack of frames at the window's first step includes S - 1 earlier frames.
         while (len(self._pieces) - 1) * self.T >= self.N + S - 1:
             self._pieces.popleft()
         self._stack = S
@@ -102,14 +102,16 @@ class RolloutWindow:
         return Rollout(**arrays, **{**flags, "valid": valid}, stack=self._stack)
 
     def _final_frames(self, pieces: list[dict[str, Tensor]], b: slice) -> Tensor:
-        """Return the final frames [N, n, *frame_shape], allocated only where some episode was cut."""
+        """Return the final frames [N, n, *frame_shape] of the window. If no episode was cut, the frames need no
+        memory."""
         like = self._tail["frames"]
         lo, hi, _ = b.indices(like.shape[1])
         if not any(p["cut"].shape[1] for p in pieces):
             return like.new_zeros(1).expand(self.N, hi - lo, *like.shape[2:])
         frames = like.new_zeros(self.N, hi - lo, *like.shape[2:])
         for k, p in enumerate(pieces):
-            for (t, e), frame in zip(p["cut"].T.tolist(), p["cut_frames"], strict=True):  # Few episodes were cut.
+            # The loop is short, because time limits cut few episodes.
+            for (t, e), frame in zip(p["cut"].T.tolist(), p["cut_frames"], strict=True):
                 if lo <= e < hi:
                     frames[k * self.T + t, e - lo] = frame
         return frames

@@ -20,7 +20,8 @@ WIDE = 1 << 16  # A layer with WIDE parameters or more may be reduced during the
 
 
 class GradientMean(Protocol):
-    """A `GradientMean` averages the gradients of all ranks: `CollectiveMean`, or `SharedMemoryMean` on one machine."""
+    """A `GradientMean` averages the gradients of all ranks. The implementations are `CollectiveMean`, and
+    `SharedMemoryMean` for one machine."""
 
     communicator: Collective
 
@@ -29,7 +30,7 @@ class GradientMean(Protocol):
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         """Average the gradients and the loss [] over all ranks, and clip the mean gradient in `flat.grad`. Return
-        (gradient norm before clipping [], mean loss []). `reduce` does not synchronise a GPU."""
+        (gradient norm before clipping [], mean loss []). The call does not wait for a GPU."""
 
 
 class AllReduce(GradientSync):
@@ -38,7 +39,8 @@ class AllReduce(GradientSync):
     metrics."""
 
     def __init__(self, guarded: GuardedStep, mean: GradientMean, check_interval: int = 100):
-        """`check_interval` is the number of updates between two comparisons of the parameters; 0 means never."""
+        """`check_interval` is the number of updates between two comparisons of the parameters, or 0 for no
+        comparisons."""
         super().__init__(guarded)
         self.times["sync_s"] = 0.0
         self.mean, self.check_interval = mean, check_interval
@@ -105,7 +107,7 @@ class CollectiveMean:
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         message = self._flat.message
-        # Unlike an assignment, a CUDA graph can capture copy_.
+        # A CUDA graph can capture `copy_`, but not an assignment.
         message[-1].copy_(loss * samples)
         if isinstance(samples, Tensor):
             message[-2].copy_(samples)
@@ -125,15 +127,16 @@ class CollectiveMean:
 
 def _wide(flat: FlatParameters) -> str | None:
     """Return the name of the tensor that has more than half of all parameters and at least WIDE parameters, or None if
-    there is none. Returns None on a GPU, where collectives take no time of a core."""
+    there is none. On a GPU, return None, because collectives then take no time of a core."""
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
     n = len(flat.data[flat.slices[name]])
     return name if flat.data.device.type == "cpu" and n >= WIDE and 2 * n > len(flat.data) else None
 
 
 def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, with_untrained: bool = False) -> None:
-    """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical. `updates` is the
-    number of updates made. With `with_untrained`, frozen parameters and buffers are also compared."""
+    """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical. The error message
+    contains `updates`, the number of updates made. With `with_untrained`, frozen parameters and buffers are also
+    compared."""
     tensors = (flat.data, *(flat.untrained() if with_untrained else ()))
     digests = communicator.gather([digest(x) for x in tensors])
     if any(d != digests[0] for d in digests):

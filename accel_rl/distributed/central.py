@@ -32,7 +32,7 @@ def chunks(size: int, k: int) -> list[slice]:
 
 @dataclass(slots=True)
 class _Copy:
-    tensors: dict[str, Tensor]  # Views of the shared memory, including "parameters"
+    tensors: dict[str, Tensor]  # `tensors` has views of the shared memory, including "parameters".
     numbers: dict[str, np.ndarray]  # [1] float64 each
     check: np.ndarray  # [1] uint64
 
@@ -91,7 +91,8 @@ class Central:
 
     @contextmanager
     def held(self, k: int, timeout_s: float) -> Iterator[None]:
-        """Context manager that holds the lock of chunk k. Raises RunError if the lock is not free after timeout_s."""
+        """Return a context manager that holds the lock of chunk k. Raises RunError if the lock is not free after
+        timeout_s."""
         self.locks.acquire(k, timeout_s)
         try:
             yield

@@ -41,21 +41,21 @@ class ChunkTransfer:
         self._staging = Staging(self._device)
         self._is_finite = page_locked_zeros((1,), torch.bool, self._runtime)
         locked = PageLocked(central.tensors(), self._runtime)
-        weakref.finalize(self, locked.close).atexit = False  # The system frees the memory at exit.
+        weakref.finalize(self, locked.close).atexit = False  # At the exit of the process, the system frees the memory.
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
         """Copy the central chunk k to the GPU. The caller must hold the chunk's lock. Later operations on the current
         CUDA stream wait for the copy.
 
         With `is_held`, the caller holds the lock until `push` returns, and the GPU reads the central parameters
-        directly. Otherwise the host first copies the chunk, which other ranks may overwrite.
+        directly. Without `is_held`, the host first copies the chunk, because other ranks may overwrite the chunk.
         """
         there, values = self._central.read(k)
         here, sources = self._here[k], {PARAMETERS: there} if parameters else {}
         if state:
             sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
         now = self._runtime.current_stream(self._device)
-        # Queued operations still read the older values of the chunk.
+        # A new tensor is made, because queued operations still read the chunk's older values.
         self._stream.wait_stream(now)
         with self._runtime.stream(self._stream):
             for name, source in sources.items():
@@ -72,8 +72,8 @@ class ChunkTransfer:
         """Write the GPU's chunk k to the central parameters. The caller must hold the chunk's lock, and the GPU's chunk
         must be newer than the central chunk.
 
-        `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that it is written. The
-        result is true if chunk k was written.
+        `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that the chunk is written.
+        The result is true if chunk k was written.
         """
         spare = self._central.spare(k)
         self._stream.wait_stream(self._runtime.current_stream(self._device))

@@ -17,8 +17,8 @@ from accel_rl.system.errors import RunError
 
 
 class Watch:
-    """A `Watch` reports which of the processes {rank: pid} have ended. A pidfd also works for processes that are not
-    children, and never means a later process of the same pid."""
+    """A `Watch` reports which of the processes {rank: pid} have ended. Linux allows a pidfd of a process that is not a
+    child, and a pidfd never refers to a later process with the same pid."""
 
     def __init__(self, pids: dict[int, int]):
         self._poll = select.poll()
@@ -29,7 +29,7 @@ class Watch:
                 fd = os.pidfd_open(pid)
             except ProcessLookupError:
                 self._gone.add(rank)
-            except OSError:  # Without pidfds, a lost rank is detected by timeout.
+            except OSError:  # On a system without pidfds, a lost rank is detected only by a timeout.
                 continue
             else:
                 self._ranks[fd] = rank
@@ -57,8 +57,8 @@ class Collective:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
         self.store = store
-        self.watch = Watch({})  # other ranks' processes on this machine
-        # Pending operations hold the process group's connections open.
+        self.watch = Watch({})  # The processes of the other ranks on this machine
+        # The pending operations are dropped, because they hold the process group's connections open.
         self._works: list[Any] = []
 
     @property
@@ -85,7 +85,7 @@ class Collective:
         return self.all_reduce_sum(numbers).tolist()
 
     def updates(self, own: int) -> int:
-        """Return `own`, because all ranks make every update together."""
+        """Return `own`, because synchronous ranks make every update together."""
         return own
 
     def gather(self, x: Any) -> list[Any]:
@@ -112,8 +112,8 @@ class Collective:
         return x
 
     def failed(self, what: str, why: str) -> RunError:
-        """Return the error of a failed collective operation, which names the ranks that have ended or hang. To find
-        these, every healthy rank sets a key in the process group's store."""
+        """Return the error of a failed collective operation, which names the ranks that have ended or hang. Each
+        healthy rank sets a key in the process group's store, and a rank without a key hangs."""
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
     def _missing(self) -> str:
@@ -122,7 +122,7 @@ class Collective:
         deadline = time.monotonic() + SETTLE_S
         try:
             self.store.set(f"well/{self.rank}", "1")
-            leave()  # Closed connections let waiting ranks notice the failure.
+            leave()  # The connections are closed, so that waiting ranks notice the failure.
             while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
                 others = [r for r in others if not self.store.check([f"well/{r}"])]
                 time.sleep(0.02)
@@ -141,5 +141,5 @@ class _Named:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            traceback.clear_frames(trace)  # Stack frames hold the group's connections open.
+            traceback.clear_frames(trace)  # Stack frames of the traceback hold the group's connections open.
             raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error

@@ -39,8 +39,8 @@ class Communicator(Protocol):
         """Return the numbers n of all ranks, in the order of ranks, without waiting for a GPU."""
 
     def updates(self, own: int) -> int:
-        """Return the number of parameter updates that schedules count. The rank's own learner has made `own`
-        updates."""
+        """Return the number of parameter updates that schedules count. The argument `own` is the number of updates that
+        this rank's learner has made."""
 
 
 class SingleProcess:

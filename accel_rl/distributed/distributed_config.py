@@ -35,7 +35,8 @@ class DistributedConfig:
     pull_steps: Count = 64
     """Agent steps between two pulls of the central parameters during sampling (async; section 5.3: 64)."""
     hash_interval: Count = 100
-    """Number of updates between two bitwise comparisons of the ranks' parameters; 0 means never (all-reduce)."""
+    """Number of updates between two bitwise comparisons of the ranks' parameters, with --update all-reduce. With 0 the
+    parameters are not compared."""
     max_restarts: Count = 0
     """Maximum number of restarts from the checkpoint after a rank was killed (all-reduce). With async, a killed rank is
     always replaced, while the other ranks continue."""

@@ -74,8 +74,8 @@ class GuardedStep:
         self.knows_on_gpu = not flat.data.is_cpu  # On a GPU, the host does not know which updates are skipped.
 
     def __call__(self, learning_rate: Rate, loss: Tensor) -> Tensor:
-        """Clip the gradient, and make one update. `loss` [] is the minimised loss. Return the gradient's norm before
-        clipping, []."""
+        """Clip the gradient, and make one update. The argument `loss` [] is the minimised loss. Return the gradient's
+        norm before clipping, []."""
         norm = clip_by_norm_(self.flat.grad, self.max_norm)
         self.of_clipped(learning_rate, norm + loss)
         return norm

@@ -36,16 +36,16 @@ class LockedChunks(GradientSync):
         rank: int = 0,
     ):
         """`build_optimizer(n)` builds an optimizer of n parameters, and is called for each chunk. The parameters have
-        `k` chunks. Ranks begin with different chunks, according to `rank`."""
+        `k` chunks. The ranks begin with different chunks, so rank `rank` begins at chunk `rank` modulo `k`."""
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(GuardedStep(flat, EachChunk(self), max_norm))
         self.times |= {"sync_s": 0.0, "lock_wait_s": 0.0}
-        self._transfer: ChunkTransfer | None = None  # for learners on a GPU
+        self._transfer: ChunkTransfer | None = None  # The transfer of chunks, for a learner on a GPU
         self._rank, self._first = rank, rank % len(self.parts)
         # During the warmup, only rank 0 makes updates.
         self.warmup_updates = 0
-        self._parameters = [-1] * len(self.parts)  # version of each chunk's parameters
+        self._parameters = [-1] * len(self.parts)  # The version of each chunk that the learner has
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # Counts the pulls of the parameters.
 
@@ -56,8 +56,8 @@ class LockedChunks(GradientSync):
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
-        """Connect to the central parameters. With `publish`, write this rank's parameters to the central parameters;
-        otherwise pull the central parameters."""
+        """Connect to the central parameters. With `publish`, write this rank's parameters to the central parameters.
+        Without `publish`, pull the central parameters."""
         self.central = central
         if not self.flat.data.is_cpu:
             self._transfer = ChunkTransfer(central, self.flat.data, self.parts, self.optimizers)

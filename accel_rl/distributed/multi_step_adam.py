@@ -27,8 +27,8 @@ class MultiStepAdam(LockedChunks):
         m, ~m <- beta_1^n ~m + (1 - beta_1) a_g
         v, ~v <- beta_2^n ~v + (1 - beta_2) a_g2
 
-    The step count of the chunk grows by n. In appendix A, epsilon is added to the root without bias correction
-    (--algo.optimizer adam-epsilon-hat).
+    The step count of the chunk's optimizer grows by n. In appendix A, epsilon is added to the root without bias
+    correction (--algo.optimizer adam-epsilon-hat).
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class MultiStepAdam(LockedChunks):
         super().__init__(flat, build_optimizer, max_norm, k, rank)
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
-        self._steps = [0 for _ in self.parts]  # step count of each chunk's optimizer
-        self.guarded.knows_on_gpu = False  # The host waits for each update, to know its success.
+        self._steps = [0 for _ in self.parts]  # `_steps` has the step count of each chunk's optimizer.
+        self.guarded.knows_on_gpu = False  # The host waits to know whether a GPU's update was skipped.
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def connect(self, central: Central, publish: bool) -> None:
@@ -82,7 +82,7 @@ class MultiStepAdam(LockedChunks):
         return True
 
     def step_chunks(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        if not self._n:  # Local updates begin from the central parameters.
+        if not self._n:  # The next local updates begin at the central parameters that were pulled.
             for k in range(len(self.parts)):
                 if self.central.version(k) != self._states[k]:
                     with self.central.held(k, LOCK_S):
@@ -110,7 +110,7 @@ class MultiStepAdam(LockedChunks):
         for k in self._free():
             part, optimizer = self.parts[k], self.optimizers[k]
             assert isinstance(optimizer, Adam)
-            # Local updates have changed the chunk.
+            # After local updates, the chunk differs from the central chunk.
             self._parameters[k] = self._states[k] = -1
             self._read_parameters(k, is_held=True)
             self._read_state(k, is_held=True)

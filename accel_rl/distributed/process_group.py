@@ -11,7 +11,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# Imported before any process group exists, because the module would hold the group alive.
+# The module is imported before any process group exists, because it would hold an existing group alive.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
@@ -51,8 +51,8 @@ def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
 
 def choose_interface(host: str, one_machine: bool) -> None:
     """Let gloo use the network interface through which this machine reaches a host, unless GLOO_SOCKET_IFNAME is set.
-    (By default, gloo often uses a loopback address.) `host` is a name or address that all ranks can reach
-    (MASTER_ADDR). `one_machine` means that all ranks are on this machine."""
+    By default, gloo often uses a loopback address, which other machines cannot reach. `host` is a name or address that
+    all ranks can reach (MASTER_ADDR). `one_machine` means that all ranks are on this machine."""
     if "GLOO_SOCKET_IFNAME" in os.environ:
         return
     name = _interface_to(host)
@@ -89,8 +89,8 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
-    """Context manager that forms torch's default process group. Raises RunError if not all ranks join the process
-    group."""
+    """Return a context manager that forms torch's default process group. Raises RunError if not all ranks join the
+    process group."""
     Device(device).use()  # NCCL uses the current GPU for barriers and for sending objects.
     try:
         dist.init_process_group(
@@ -114,12 +114,12 @@ def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
     if rank:
         store.set(f"parted/{rank}", "1")
         return
-    with suppress(RuntimeError):  # A rank that is lost at the very end does not harm the run.
+    with suppress(RuntimeError):  # A rank that is lost after its last update does not harm the run.
         store.wait([f"parted/{r}" for r in range(1, size)], timedelta(seconds=timeout_s))
 
 
 def leave() -> None:
-    """Close the rank's connections to other ranks. Later collective operations fail. With NCCL, the connections stay
-    open, because NCCL would wait for unfinished operations."""
+    """Close the rank's connections to other ranks. Later collective operations of this rank fail. With NCCL, the
+    connections stay open, because NCCL would wait for unfinished operations."""
     if dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()

@@ -48,14 +48,14 @@ class RobustLocks:
             raise OSError(code, name)
 
     def try_acquire(self, i: int) -> bool:
-        """Try to acquire lock i, and return whether it was acquired. The lock of a dead owner can be acquired."""
+        """Try to acquire lock i, and return whether the lock was acquired. A lock whose owner died can be acquired."""
         return self._taken(i, self._libc.pthread_mutex_trylock(self._at[i]))
 
     def acquire(self, i: int, timeout_s: float) -> None:
         """Acquire lock i. Raises RunError if a living owner holds the lock for longer than timeout_s."""
         left = timeout_s
         while True:
-            wait = min(1.0, left)  # Waits are short, because the realtime clock may jump.
+            wait = min(1.0, left)  # A lock is waited for in short intervals, because the realtime clock may jump.
             until = time.time_ns() + int(wait * 1e9)
             limit = _Timespec(until // 10**9, until % 10**9)
             if self._taken(i, self._libc.pthread_mutex_timedlock(self._at[i], ctypes.byref(limit))):
@@ -67,7 +67,7 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if code == errno.EOWNERDEAD:  # The guarded data are consistent even after an owner's death.
+        if code == errno.EOWNERDEAD:  # Chunks are consistent even after the death of a lock's owner.
             self._call("pthread_mutex_consistent", self._at[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

@@ -49,7 +49,7 @@ class SharedMemoryMean:
         self._parts, self._sum = torch.from_numpy(self._memory["parts"]), torch.from_numpy(self._memory["sum"])
         shares = chunks(n - 2, R)
         self._share = shares[communicator.rank] if communicator.rank < len(shares) else slice(0, 0)
-        # backward writes gradients into shared memory
+        # The backward pass writes gradients into shared memory.
         flat.place_gradient(self._parts[communicator.rank])
 
     def backward(self, loss: Tensor, samples: Tensor | float) -> None:

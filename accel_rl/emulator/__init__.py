@@ -1,5 +1,5 @@
 """For the games in benchmarks/results/emulator_trace.md, this Atari 2600 emulator computes exactly what ale-py 0.12.1
-computes. The emulator is compiled if a C++ compiler is found."""
+computes. Installing accel_rl compiles the emulator if there is a C++ compiler."""
 
 from typing import TYPE_CHECKING, Any
 

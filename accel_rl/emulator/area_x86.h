@@ -14,8 +14,8 @@ namespace accel {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
-// A table has the weights of 84 areas, padded by 12 areas of weight zero.
-// An area has the word of its first pixel, and the weights of its three pixels.
+// Along one axis, 84 areas have weights, padded by 12 areas of weight zero.
+// For each area, the table has the word of the first pixel, and the weights of three pixels.
 struct AreaWords {
     u16 first[96], weight[3][96];
 };
@@ -62,8 +62,8 @@ __attribute__((target("avx512bw,avx512vl"))) inline void area_line_avx512(const 
     halfway[1] = halves[2];
 }
 
-// Each four areas have the byte offsets of their first two pixels from the first area's pixels.
-// Each pair of pixels has its two weights.
+// For every four areas, the table has the byte offsets of their first two pixels from the first area's pixels.
+// For each pair of pixels, the table has two weights.
 struct AreaPairs {
     u8 bytes[24][16];
     u16 weight[2][24][8];

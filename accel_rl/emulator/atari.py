@@ -93,7 +93,7 @@ class AtariEmulator:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = rom_path(game).read_bytes() if rom is None else rom
         self._emulator: EmulatorCore = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
-        # ale-py loads a game with its defaults, then sets the switches, then resets.
+        # ale-py loads a game with default switches, then sets the switches, and then resets the game.
         if mode is not None:
             self._emulator.set_steps(steps(game, mode))
         if difficulty is not None:

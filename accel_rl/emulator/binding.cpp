@@ -27,7 +27,7 @@ Clause clause_of(const py::list& source) {
     return c;
 }
 
-// Sets the steps of a reset: (action, switches, frames, gap, sticks, clause, moving byte).
+// Sets the steps of a reset, as tuples (action, switches, frames, gap, sticks, clause, moving byte).
 void set_steps(Game& g, const py::list& steps) {
     if (steps.size() > MOST_STEPS) throw std::invalid_argument("a reset has more than " + std::to_string(MOST_STEPS) + " steps");
     for (auto item : steps) {
@@ -188,7 +188,7 @@ u8* observation_at(const AtariEnvCore& a, Bytes& out) {
 
 // Steps each environment. A negative action skips the environment, with reward 0, no flags and a frame of zeros.
 // The array `draws` [n, frame_skip] float64 has the numbers for sticky actions, or is None.
-// The other arrays are those of `data.Step`.
+// The arrays `out` of a step are those of `data.Step`.
 void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions,
                     const std::optional<Doubles>& draws, Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated,
                     Flags& ended) {

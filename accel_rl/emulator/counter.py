@@ -16,7 +16,7 @@ from accel_rl.system.errors import ConfigError
 
 MOST_NOOPS = 100  # On a GPU, start states take 75 x 9 KB for each number of no-ops.
 CACHED_STARTS = 30  # Dalton & Frosio 2020 use "a cache of random initial states (30 by default)" (section 3).
-CACHE_SEED = 2020  # All runs use the same cached start states.
+CACHE_SEED = 2020  # The constant seed gives all runs the same cached start states.
 
 
 def check_noops(noop_max: int) -> None:

@@ -38,9 +38,9 @@ class Emulator {
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
     }
-    Emulator(const Emulator&) = delete;  // The caller must first call load().
+    Emulator(const Emulator&) = delete;  // The caller of a new emulator must first call load().
 
-    // Powers on as ale-py does, with 60 frames to detect the TV format, then a reset in the default mode and difficulty.
+    // Powers the console on as ale-py does: 60 frames to detect the TV format, then a reset in the default mode.
     void load() {
         const Steps chosen = steps_of(game_);
         const u8 difficulty = snap_.difficulty;
@@ -214,7 +214,7 @@ class Emulator {
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
     FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr}; }
 
-    // Runs one frame by the fast core.
+    // Runs one frame of the game by the fast core.
     // A picture that is not requested stays `late`, and the state before its frame is stored.
     // A late frame is emulated again if its picture is read, or is partly visible under a short frame.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
@@ -326,7 +326,7 @@ class Emulator {
     bool draws_ = true, fast_ = true;
 
   protected:
-    bool keeps_ = true;  // If true, every picture is drawn immediately instead of on demand.
+    bool keeps_ = true;  // With `keeps_`, every picture is drawn immediately instead of on demand.
 };
 
 }  // namespace accel

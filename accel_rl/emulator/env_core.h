@@ -11,14 +11,14 @@
 
 namespace accel {
 
-// Observations that are not made of gray pictures: the colour bytes by a palette, or the console's RAM.
+// Other observations than gray pictures are the colour bytes by a palette, or the console's RAM.
 enum class RawObservation : u8 { NONE, PICTURE, RAM };
 
 class AtariEnvCore : public Emulator {
   public:
     AtariEnvCore(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
         : Emulator(rom, kind, game, 0, 0.0f), rules_(rules) {
-        keeps_ = false;  // The pictures of a reset's frames are rarely shown, and drawn on demand.
+        keeps_ = false;  // The pictures of a reset's frames are rarely needed, so they are drawn on demand.
         std::memcpy(luminance_, luminance, sizeof luminance_);
         for (i32 y = 0; y < game.height; y++) wanted_[y] = row_counts(rules.observation, y, game.height);
     }
@@ -46,7 +46,7 @@ class AtariEnvCore : public Emulator {
 
     // Runs the frames of an agent step and writes the step's observation.
     // The array `draws` has frame_skip numbers in [0, 1) for sticky actions, or is null.
-    // If `pooled`, the observation is the maximum of the last two frames, else the last frame.
+    // With `pooled`, the observation is the maximum of the last two frames, and otherwise the last frame.
     // A lost life (one_life) or `most` frames end the agent step early.
     struct Frames {
         double reward;

@@ -4,7 +4,7 @@
     core.reset()                               # resets the console; begin(frame) starts an episode
     step_env_cores([core], codes, None, out)   # codes [n] int32 of the 18 actions, below 0: skipped; out: data.Step
 
-One call steps several games.
+One call of the core steps several games.
 """
 
 from typing import Protocol

@@ -47,7 +47,8 @@ OPTIONS: dict[str, Any] = {
     "use_inter_area_resize": True,
     "zero_discount_on_life_loss": False,
 }
-ONLY = {"use_inter_area_resize": True, "zero_discount_on_life_loss": False}  # Options with one possible value.
+# Some options of EnvPool have only one supported value.
+ONLY = {"use_inter_area_resize": True, "zero_discount_on_life_loss": False}
 ENV_TYPES = ("gymnasium", "gym")
 
 
@@ -108,7 +109,7 @@ class EnvPool:
         self.spec = Spec(SimpleNamespace(**c), self.observation_space, self.action_space)
         self.num_envs = n
         self._lives = LostLives(self._envs, count=c["episodic_life"], press_fire=c["use_fire_reset"])
-        self._over = np.ones(n, bool)  # Games that begin at their next step
+        self._over = np.ones(n, bool)  # The games that begin at their next step
         self._elapsed = np.zeros(n, np.int32)
         self._seed: int | None = int(c["seed"])
         self._ids = self.all_env_ids
@@ -131,7 +132,7 @@ class EnvPool:
         """Begin all games, whose first observations recv() returns in batches."""
         self._over[:] = True
         self._first = self._envs.reset(seed=self._seed)
-        self._seed = None  # The seed is used for one reset.
+        self._seed = None  # A seed determines only the next reset.
 
     def step(self, action: np.ndarray, env_id: np.ndarray | None = None) -> tuple[Any, ...]:
         """Send actions to the environments, and wait for the results of one batch."""
@@ -139,8 +140,8 @@ class EnvPool:
         return self.recv()
 
     def send(self, action: np.ndarray, env_id: np.ndarray | None = None) -> None:
-        """Send actions [batch_size] for the environments `env_id`, by default the environments of the last recv() in
-        the same order."""
+        """Send actions [batch_size] for the environments `env_id`, by default the The environments that the last recv()
+        returned in the same order."""
         action = np.array(action)
         if env_id is not None:
             given = np.asarray(env_id)

@@ -13,10 +13,10 @@ The end of a game is described by a list of clauses. A clause holds if all of it
 ...]]` hold.
 
 `start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
-how a mode is chosen. To choose a mode, the inputs `[action, switches, frames, gap, sticks]` of `before` are played,
-then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte `at` is
-the mode's number plus one of `values`, or until the mode's clause in `until` holds. Some games choose the mode in a
-`menu` instead. After the mode is chosen, the inputs of `after` are played.
+how a mode of the game is chosen. To choose a mode, the inputs `[action, switches, frames, gap, sticks]` of `before` are
+played, then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte
+`at` is the mode's number plus one of `values`, or until the mode's clause in `until` holds. Other games choose the mode
+in a `menu`. After the mode is chosen, the inputs of `after` are played.
 """
 
 import functools
@@ -143,7 +143,7 @@ def difficulties(game: str) -> list[int]:
 
 
 def check_switches(game: str, mode: int | None, difficulty: int | None) -> None:
-    """Raise ConfigError for a mode or a difficulty that the game does not have. None means the default."""
+    """Raise ConfigError for a mode or a difficulty that the game does not have. None means the game's default."""
     for switch, value, allowed in (("mode", mode, modes(game)), ("difficulty", difficulty, difficulties(game))):
         if value is not None and (isinstance(value, bool) or value not in allowed):
             raise ConfigError(f"{switch} {value!r} of {game}; allowed are {allowed}")
@@ -181,7 +181,7 @@ def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
     """Return the inputs for a menu with one yes/no line per bit of the mode: down to the line, then left for no, right
     for yes."""
     down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
-    chosen = [down]  # The agent itself leaves the title screen.
+    chosen = [down]  # In some games, the agent itself leaves the title screen.
     for line, bit in enumerate(rule["bits"]):
         yes = mode >> line & 1
         accepted = [v for v in range(256) if bool(v & bit) == bool(yes)]

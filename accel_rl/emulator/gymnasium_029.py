@@ -2,8 +2,9 @@
 
     envs = make("breakout", 8, seed=1)      # instead of gym.vector.SyncVectorEnv([make_env(...) for i in range(8)])
 
-Episodes are reset in the step that ends them. Then `infos["final_observation"]` has the last observation, and at game
-over `infos["final_info"]` has `episode`, with the unclipped score `r` and the length `l` in agent steps.
+An ended episode is reset within its last step, after which `infos["final_observation"]` has the episode's last
+observation. At game over, `infos["final_info"]` has `episode`, with the unclipped score `r` and the length `l` in agent
+steps.
 """
 
 from typing import Any

@@ -6,7 +6,7 @@ its colour.
 
 import numpy as np
 
-# Each row is one hue, from dark to bright.
+# Each row of the palette is one hue, from dark to bright.
 _NTSC = (
     "000000 4a4a4a 6f6f6f 8e8e8e aaaaaa c0c0c0 d6d6d6 ececec "
     "484800 69690f 86861d a2a22a bbbb35 d2d240 e8e84a fcfc54 "
@@ -61,4 +61,4 @@ GRAY = _gray(RGB)  # [256]
 PAL_RGB = _rgb(_PAL)
 PAL_RGB[1::2] = _gray(PAL_RGB)[::2, None]
 PAL_GRAY = _gray(PAL_RGB)
-PAL_GRAY[1::2] = [*PAL_RGB[2::2, 2], 0]  # ale-py 0.12.1 uses the blue of the next colour here.
+PAL_GRAY[1::2] = [*PAL_RGB[2::2, 2], 0]  # As the gray of odd bytes, ale-py uses the blue of the next colour.

@@ -74,7 +74,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         self._starts_by_fire = FIRE in self.envs.action_codes
         self._lives = np.zeros(n_envs, np.int32)
         self._points = np.zeros(n_envs)
-        self._games: dict[int, dict[str, float | int]] = {}  # statistics of the games that ended in this step
+        self._games: dict[int, dict[str, float | int]] = {}  # The statistics of games that ended in the current step
         self._start = time.perf_counter()
 
     def seed(self, seed: int | None = None) -> list[int | None]:
@@ -83,7 +83,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
 
     def reset(self) -> np.ndarray:
         obs, info = self.envs.reset(seed=self._seed)
-        self._seed = None  # A seed is used for one reset only.
+        self._seed = None  # A seed determines only the next reset.
         self._points[:] = 0
         self._lives = info["lives"].copy()
         everyone = np.ones(self.num_envs, bool)
@@ -112,7 +112,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         return obs, self._reward(points), done, infos
 
     def get_images(self) -> list[np.ndarray]:
-        """Return the screens, for SB3's render() and VecVideoRecorder. The option render_mode="rgb_array" is needed."""
+        """Return the screens, for SB3's render() and VecVideoRecorder. Rendering needs the option
+        render_mode="rgb_array"."""
         return list(self.envs.render() or ())
 
     def close(self) -> None:
@@ -128,8 +129,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         raise NotImplementedError("the games of one VectorEnv are no Python objects")
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """Return True for Monitor, because `infos` have Monitor's `episode`. SB3's evaluate_policy calls this
-        method."""
+        """Return True for SB3's Monitor, because `infos` have Monitor's `episode`. SB3's evaluate_policy calls
+        `env_is_wrapped`."""
         return [wrapper_class is Monitor for _ in self._indices(indices)]
 
     def _reward(self, points: np.ndarray) -> np.ndarray:

@@ -51,7 +51,8 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
         return bytes([include_rng]) + self._envs.clone_states()[0]
 
     def restore_state(self, state: bytes) -> None:
-        """Continue from a state. Raises ValueError for a state that does not fit."""
+        """Continue from a state of `clone_state`. Raises ValueError for a state of another game or with another
+        observation."""
         self._envs.restore_states([state[1:]], include_rng=state[:1] == b"\x01")
 
     def close(self) -> None:

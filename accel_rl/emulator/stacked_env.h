@@ -3,7 +3,7 @@
 // | step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //
 // The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception at the end of an episode.
-// At the end of an episode AtariVectorEnv shows older screens, and StackedEnv shows the last screen.
+// At the end of an episode, AtariVectorEnv observes older screens, and StackedEnv observes the last screen.
 #pragma once
 #include "env_core.h"
 
@@ -30,7 +30,7 @@ class StackedEnv {
     StackedEnv(AtariEnvCore& core, const StackedEnvRules& rules)
         : core_(core), rules_(rules), size_(core.observation_bytes()), ring_(rules.stack * size_) {}
 
-    // If `seed` is below 0, the random streams continue.
+    // With a negative `seed`, the random streams continue.
     void reset(long long seed) {
         if (seed >= 0) {
             random_seed(noops_, u32(seed));
@@ -72,7 +72,7 @@ class StackedEnv {
         out.append(reinterpret_cast<const char*>(ring_.data()), ring_.size());
         return out + core_.save();
     }
-    // If not `randoms`, the streams of sticky actions and no-ops continue instead of those of the state.
+    // Without `randoms`, the current streams of sticky actions and no-ops continue, not those of the saved state.
     void restore(const std::string& bytes, bool randoms) {
         Saved saved;
         if (bytes.size() < sizeof saved + ring_.size()) throw std::invalid_argument("the state is cut off");

@@ -21,7 +21,7 @@ AVX2 __m256i of(const Mask& m) { return _mm256_loadu_si256(reinterpret_cast<cons
 AVX2 void keep(Mask& m, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(m.w), v); }
 
 // Places pixels from x (0-159) on. A shift count below 0 or above 63 shifts all bits out.
-// Pixels after the line's end wrap to its start.
+// Pixels past the end of the line wrap to the start of the line.
 AVX2 __m256i placed_wide(u64 pixels, u32 x) {
     const __m256i v = _mm256_set1_epi64x(static_cast<long long>(pixels)), at = _mm256_set1_epi64x(x);
     const __m256i starts = _mm256_setr_epi64x(0, 64, 128, 192), past = _mm256_setr_epi64x(160, 224, 288, 352);
@@ -103,7 +103,7 @@ __attribute__((target("avx512bw,avx512vl"))) inline void stretch_avx512(FastTia&
         __m512i v = _mm512_mask_mov_epi8(back, paint.zero.w[i], c0);
         v = _mm512_mask_mov_epi8(v, paint.one.w[i], c1);
         v = _mm512_mask_mov_epi8(v, paint.two.w[i], c2);
-        _mm512_mask_storeu_epi8(line + 64 * i, paint.span.w[i], v);  // Word 2 has 32 pixels.
+        _mm512_mask_storeu_epi8(line + 64 * i, paint.span.w[i], v);  // The third word of a line has only 32 pixels.
     }
 }
 

@@ -5,8 +5,8 @@
 // If a batch contains all environments, each environment writes its stack directly into the batch's array.
 // For smaller batches, recv copies each stack into the batch's array.
 //
-// No call waits for ever. A wait polls the caller's signals, and ends with an exception if the vector is stopped.
-// A forked child has none of the threads, so that all calls but stop() fail in the child.
+// A waiting call polls the caller's signals, and throws an exception if the vector environment is stopped.
+// A forked child process has none of the threads, so that all calls but stop() fail in the child.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -41,7 +41,7 @@ struct Task {
 
 class Vector {
   public:
-    // A new Vector has no threads, see add_thread.
+    // A new Vector has no threads; add_thread() starts a thread.
     // In a forked child, a Vector of the parent must not be destroyed, because its locks and threads are unusable.
     Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size)
         : batch_size_(batch_size), fork_count_(fork_count), playing_(env_cores.size()) {
@@ -59,7 +59,7 @@ class Vector {
         threads_.emplace_back([this] { work(); });
     }
 
-    // Stops the threads, and drops queued tasks. Waiting calls of other threads end.
+    // Stops the threads, drops queued tasks, and ends the waiting calls of other threads.
     void stop() {
         if (forked()) return;
         std::vector<std::thread> threads;
@@ -96,7 +96,7 @@ class Vector {
     }
 
     // Waits for a batch and returns the batch's environments. `poll` is called during a long wait, and may throw.
-    // A batch of all environments is in their order, and includes environments without a task.
+    // A batch of all environments has the order of the environments, and includes environments without a task.
     template <class Poll>
     std::vector<u32> recv(Poll poll) {
         check_process();
@@ -152,7 +152,7 @@ class Vector {
         waits_ = true;
         while (!arrived_.wait_for(guard, POLL, [&] { return stopped_ || ready(); })) {
             guard.unlock();
-            const Unlocked unlocked{guard};  // The lock is held again if `poll` throws.
+            const Unlocked unlocked{guard};  // If `poll` throws an exception, the lock is held again.
             poll();
         }
         if (stopped_) throw Closed("this VectorEnv was closed by another thread");
@@ -197,7 +197,7 @@ class Vector {
     std::deque<u32> done_;
     size_t busy_ = 0;
     std::exception_ptr error_;
-    std::vector<bool> playing_;  // The environments with a task that is queued or runs.
+    std::vector<bool> playing_;  // The set has the environments with a task that is queued or running.
     bool stopped_ = false, waits_ = false;
 };
 

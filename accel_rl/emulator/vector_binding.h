@@ -29,7 +29,7 @@ class PythonVector {
     void add_thread() { vector_.add_thread(); }
 
     // Resets the environments `which` [n] by `seeds` [n], where a negative number means no seed.
-    // `obs` is the array for a batch of all environments, or None.
+    // The argument `obs` is the array for a batch of all environments, or None.
     void reset(const Ints& which, const Longs& seeds, std::optional<Bytes> obs) {
         if (seeds.size() != which.size()) throw std::invalid_argument("seeds and environments differ in number");
         std::vector<Task> tasks;
@@ -81,7 +81,7 @@ class PythonVector {
     }
 
     // Writes final observations and numbers of the last batch's ended episodes, and sets `ended` [n] for them.
-    // Rows of environments whose episode did not end are unchanged.
+    // The rows of environments whose episode did not end are unchanged.
     void final(Bytes& obs, Ints& numbers, Flags& ended) {
         const size_t n = batch_.size();
         check(obs, n);
@@ -172,7 +172,7 @@ class PythonVector {
         vector_.send(tasks);
     }
 
-    const py::list env_cores_;  // This list holds references to the environments.
+    const py::list env_cores_;  // The list holds references to the environments, so that they are not freed.
     std::unique_ptr<Vector> owned_;
     Vector& vector_;
     std::vector<u32> batch_;

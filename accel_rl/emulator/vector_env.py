@@ -69,9 +69,9 @@ class VectorEnv(GymnasiumVectorEnv):
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
         if device is None:
             self = super().__new__(cls)
-            self._arguments = (game, num_envs, options)  # The arguments of copies.
+            self._arguments = (game, num_envs, options)  # The arguments with which a copy is created.
             return self
-        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # The import loads torch.
+        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # The imported module imports torch.
 
         return DeviceVectorEnv(game, num_envs, device=device, **options)
 
@@ -190,8 +190,8 @@ class VectorEnv(GymnasiumVectorEnv):
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
         self._obs: np.ndarray | None = None  # The environments write observations into `_obs`.
-        self._last: np.ndarray | None = None  # environments of the last recv()
-        self._new = np.full(num_envs, True)  # environments without a seed so far
+        self._last: np.ndarray | None = None  # The environments that the last recv() returned
+        self._new = np.full(num_envs, True)  # The environments that have not had a seed yet
         self._pending = False
 
     def reset(
@@ -222,9 +222,9 @@ class VectorEnv(GymnasiumVectorEnv):
         return self.recv()
 
     def send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None) -> None:
-        """Send actions [batch_size] for the environments of the last recv(), without waiting. With `indices`, send
-        actions [len(indices)] for the environments `indices`; other environments return their last observation with
-        reward 0."""
+        """Send actions [batch_size] for the The environments that the last recv() returned, without waiting. With
+        `indices`, send actions [len(indices)] for the environments `indices`; other environments return their last
+        observation with reward 0."""
         actions = np.asarray(actions)
         if self._last is None:
             raise error.ResetNeeded("send() before reset()")
@@ -237,7 +237,7 @@ class VectorEnv(GymnasiumVectorEnv):
             raise ValueError(f"actions from {actions.min()} to {actions.max()}: must be 0 to {len(self._codes) - 1}")
         if self._pending:
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        self._pending = True  # Set immediately, so that another thread's send() is refused.
+        self._pending = True  # The flag is set immediately, so that another thread's send() is refused.
         try:
             if self.autoreset_mode is AutoresetMode.DISABLED:
                 waiting = ids[np.array(self._core.waiting())[ids]].tolist()
@@ -260,7 +260,7 @@ class VectorEnv(GymnasiumVectorEnv):
         reward, numbers = np.empty(n, np.int32), np.empty((len(INFO), n), np.int32)
         terminated, truncated = np.empty(n, bool), np.empty(n, bool)
         finished = self._core.recv(None if self._whole else obs, reward, terminated, truncated, numbers)
-        self._pending = False  # recv() can be repeated after Ctrl-C.
+        self._pending = False  # After Ctrl-C, recv() can be called again.
         self._last = numbers[0].copy()
         info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
         if finished:
@@ -394,8 +394,8 @@ def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
 
 @contextlib.contextmanager
 def _running_on(core: int) -> Iterator[None]:
-    """Context manager in which the calling thread, and every thread that it starts, run on a core; -1 means any
-    core."""
+    """Return a context manager in which the calling thread, and every thread that it starts, run on a core; -1 means
+    any core."""
     if core < 0:
         yield
         return

@@ -64,7 +64,7 @@ class AtariEnv:
         )
         self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
         self._pools = any(frames > 1 for _, frames in self.presses[False])
-        self._held = 0  # action of the last emulated frame, for sticky actions
+        self._held = 0  # The action of the last emulated frame, which a sticky action repeats
         self._actions = bytearray()
         self._last = self._preprocess.last
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
@@ -80,7 +80,7 @@ class AtariEnv:
         assert rom is not None
         ale.loadROM(rom)
         self._set_switches()
-        # Looking up methods once makes steps faster.
+        # Looking up ale-py's methods only once makes steps faster.
         self._over = ale.game_over
         self._screen = ale.getScreen
         self._count = ale.lives
@@ -218,8 +218,8 @@ class AtariEnv:
         return pack_origin(header, self.save_console(), self, self.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. A state of this project's emulator is restored by replaying its episode. `screen_rgb` is
-        correct only from the next step on."""
+        """Restore a state. A state that this project's emulator saved is restored by replaying the state's episode.
+        After `set_state`, `screen_rgb` is correct only from the next step on."""
         if is_foreign(state, "ale"):
             return replay(self, state)
         header, blob, codes = unpack_origin(state, self, kind="atari", game=self.game, ale_py=ALE_PY)

@@ -24,8 +24,8 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# ale-py 0.12.1 does not restore the games in INEXACT_RESTORE exactly from some states. These games were found by
-# restoring 40 states in each of the 104 games.
+# ale-py 0.12.1 restores some states of the games in INEXACT_RESTORE inexactly.
+# Restores of 40 states in each of the 104 games found the games in INEXACT_RESTORE.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # ATARI_49 lists the games of Mnih et al. 2015, Extended Data Table 2.

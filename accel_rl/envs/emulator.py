@@ -1,4 +1,5 @@
-"""Plays Atari games on this project's emulator with the rules of ale.py. A single call steps a batch of emulated games.
+"""Plays Atari games on this project's emulator with the rules of ale.py. A single call of the compiled core steps a
+batch of games.
 
     | ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
     | EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
@@ -29,8 +30,8 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 class EmulatorEnv:
-    """`EmulatorEnv` is an environment around one game of the emulator. It has the arguments and the episodes of
-    `AtariEnv`.
+    """`EmulatorEnv` is an environment around one game of the emulator. `EmulatorEnv` has the arguments and the episodes
+    of `AtariEnv`.
 
     With `counter`, random numbers are functions of seed, episode and step (see emulator/counter.py), as on a GPU.
     Raises ConfigError if the game is not emulated, or if the emulator is not compiled.
@@ -217,7 +218,7 @@ class EmulatorEnv:
         terminated = bool(out.terminated[0])
         truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
-            self.press_after_life(out, 0)  # The result is that of the last button press.
+            self.press_after_life(out, 0)  # The results of the step are those of the last automatic button press.
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 
@@ -239,7 +240,7 @@ class EmulatorEnv:
         return pack_origin(header, core.save(), self, core.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. A state of ale-py is restored by replaying its episode."""
+        """Restore a state. A state that ale-py saved is restored by replaying the state's episode."""
         if self.counter is not None:
             self._set_counter_state(CounterState.from_bytes(unpack_state(state, kind="counter", game=self.game)[1]))
             return
@@ -282,7 +283,8 @@ def _playing(env: Env) -> EmulatorEnv:
 
 
 class EmulatorBatch(SequentialEnv):
-    """`EmulatorBatch` steps all of its `EmulatorEnv`s (or `ReservedEnv`s over `EmulatorEnv`s) in one call."""
+    """`EmulatorBatch` steps all of its environments (`EmulatorEnv`, or `ReservedEnv` over `EmulatorEnv`) in one
+    call."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:

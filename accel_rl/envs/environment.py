@@ -55,7 +55,8 @@ class BatchEnv(Protocol):
         """Send actions [n] (any integer dtype)."""
 
     def recv(self, out: Step) -> None:
-        """Write the results of the step into `out`. Ended episodes are reset according to --sampler.reset."""
+        """Write the results of the step into `out`. Environments whose episode ended are reset according to
+        --sampler.reset."""
 
     def reset_waiting(self, out: Step) -> None:
         """Reset environments while the learner optimises. With --sampler.reset wait, these are the waiting

@@ -17,7 +17,7 @@ LEFT_OUT = "episode/left_out"
 
 def episode_info(info: Any) -> dict[str, float]:
     """Return the numbers in a Gymnasium `info`, and the score in `info["episode"]`. Arrays, texts and Gymnasium's own
-    keys are omitted. The result is empty if `info` is not a dict."""
+    keys are omitted. If `info` is not a dict, return {}."""
     if not isinstance(info, dict):
         return {}
     result = {str(name): _number(x) for name, x in info.items() if "." not in str(name)}

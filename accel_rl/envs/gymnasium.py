@@ -50,7 +50,7 @@ class GymnasiumEnv:
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
         self._actions: list[int] = []
-        self.is_lost = False  # The restored state is wrong, so the episode is truncated.
+        self.is_lost = False  # If the restored state is wrong, the episode is truncated.
         self.episode_info: dict[str, float] = {}
         own_limit = _time_limit(env)
         self.spec = EnvSpec(
@@ -164,11 +164,12 @@ class GymnasiumEnv:
         elif self._flatten:
             observation = gymnasium.spaces.flatten(self._space, observation)
         np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
-        np.copyto(self._newest, frame)  # The newest frame verifies a restored state.
+        np.copyto(self._newest, frame)  # The saved newest frame verifies a restored state.
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
-    """Make a Gymnasium environment as `_made` does. Raises ConfigError if the environment's code ends the process."""
+    """Make a Gymnasium environment from its id or a user's function. Raises ConfigError if the environment's code ends
+    the process."""
     with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
         return _made(id, options)
 

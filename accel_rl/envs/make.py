@@ -1,6 +1,7 @@
 """Builds environments from a configuration."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -14,6 +15,7 @@ from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.envs.starts import StartOrder
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.guard import children_killed
 from accel_rl.system.hardware import say_once
 
 BACKENDS = ("auto", "ale", "emulator")
@@ -22,7 +24,7 @@ RANDOMNESS = ("auto", "sequence", "counter")
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """`EnvConfig` has the settings of the environment. A setting of None means the protocol's value."""
+    """`EnvConfig` has the settings of the environment. A setting that is None has the protocol's value."""
 
     game: str = ""
     """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given."""
@@ -115,7 +117,7 @@ class ResolvedEnv(EnvConfig):
 
     def check(self) -> None:
         """Raise ConfigError, with a message of one line, if no environment can be created with the given settings."""
-        _inspected(self, True, False)  # The result is cached for `make_spec`.
+        _inspected(self, True, False)  # The spec is cached, so that `make_spec` creates no second environment.
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
@@ -160,7 +162,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
             return EmulatorEnv(config.game, rules, seed, training, cached, config.is_counter)
         if config.is_counter:
             raise ConfigError("randomness=counter: only with backend=emulator")
-        # Importing ale-py and OpenCV takes time.
+        # ale-py and OpenCV are imported only when needed, because the imports take time.
         from accel_rl.envs.ale import AtariEnv
 
         return AtariEnv(config.game, rules, seed, training, cached)
@@ -181,8 +183,8 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
-    """Return the environment's settings on another backend; "" means the environment's own backend. Raises ConfigError
-    if the backend cannot play the environment."""
+    """Return the environment's settings with another backend, or unchanged if `backend` is "". Raises ConfigError if
+    the backend cannot play the environment."""
     if not backend:
         return config
     env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
@@ -224,11 +226,12 @@ def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
     return unclean_reset(config.game, "swap")
 
 
-# One environment is created for the checks, the plan and the run.
+# The cache lets the checks, the plan and the run create only one environment.
 @lru_cache(maxsize=256)
 def _inspected(config: ResolvedEnv, training: bool, cached: bool) -> EnvSpec:
-    env = make_env(config, seed=0, training=training, cached=cached)
-    env.close()
+    with children_killed() if config.id else nullcontext():
+        env = make_env(config, seed=0, training=training, cached=cached)
+        env.close()
     return env.spec
 
 
@@ -241,7 +244,7 @@ def make_batch(
     starts: StartOrder | None = None,
 ) -> SequentialEnv:
     """Create one environment per seed; the environments are stepped one after another. Raises ConfigError. With
-    `starts`, Atari episodes begin at saved start points. Other arguments are explained in SequentialEnv."""
+    `starts`, Atari episodes begin at saved start points. The class SequentialEnv explains the other arguments."""
     envs: list[Any] = [make_env(config, seed, training, reset == "cached") for seed in seeds]
     if starts is not None:
         assert config.game and reset == "immediate" and not decorrelation_steps

@@ -21,7 +21,7 @@ from accel_rl.system.errors import RunError
 
 RAM = 128  # The Atari 2600 has 128 bytes of RAM.
 KINDS = {"emulator": "emulator", "ale": "atari"}  # Each backend writes its name into its saved states.
-STRIDE = 16  # The state of a console is cached after every 16 resets.
+STRIDE = 16  # The console's state is cached after every 16 resets.
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Origin:
         self.before, self.ram = self.resets, ram
 
     def forget(self) -> None:
-        """Mark the origin as unknown, because the console's state cannot be reached by resets."""
+        """Mark the origin of the episode as unknown, because resets cannot reproduce the console's state."""
         self.resets = self.before = None
 
     def count(self) -> None:
@@ -64,7 +64,7 @@ class Replayable(Protocol):
         """Return the actions of the episode, as numbers of the 18 joystick actions."""
 
     def load(self) -> None:
-        """Restore the console and the origin to their state when the environment was created."""
+        """Restore the console, and the `Origin` of its episode, to their state when the environment was created."""
 
     def reset_console(self) -> None: ...
 
@@ -99,7 +99,7 @@ def pack_origin(header: dict[str, Any], own: bytes, env: Replayable, codes: byte
 
 
 def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[str, Any], bytes, bytes]:
-    """Return (header, the backend's bytes, action codes) of a state of the same backend, and set the environment's
+    """Unpack a state of the same backend into (header, the backend's bytes, action codes), and set the environment's
     origin from the state."""
     header, blob = unpack_state(state, **expected)
     result = header.get("origin")
@@ -135,12 +135,12 @@ def replay(env: Replayable, state: bytes) -> None:
         raise RunError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
 
 
-# Maps (backend, game, switches) to the consoles after 0, 16, 32 .. resets.
+# Maps (backend, game, switches) to the states of the console after 0, 16, 32 .. resets.
 _walked: dict[tuple[Any, ...], list[Any]] = {}
 
 
 def _walk(env: Replayable, resets: int) -> None:
-    """Bring a console to its state after a number of resets, from a cached state if possible."""
+    """Bring a console to its state after `resets` resets, from a cached state if possible."""
     rules = env.spec.protocol
     kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])
     while len(kept) <= resets // STRIDE:

@@ -20,7 +20,7 @@ class PictureLayout:
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
-        """Return [H, W], or [C, H, W] with several channels."""
+        """Return the shape of a frame, [H, W], or [C, H, W] with several channels."""
         if self.channel_axis is None:
             return self.shape
         channels = self.shape[self.channel_axis]
@@ -37,7 +37,7 @@ class PictureLayout:
 
 def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
     """Return the layout of a picture space, uint8 [H, W], [H, W, C] or [C, H, W], or None for other spaces. The
-    channels are the last or the first axis, whichever is smaller."""
+    channels of a picture are the last or the first axis, whichever is smaller."""
     if not isinstance(space, gymnasium.spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
         return None
     if len(space.shape) == 2:

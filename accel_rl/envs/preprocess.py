@@ -1,6 +1,7 @@
 """Preprocessing computes an observation from the screens of an agent step's last two frames.
 
-The luminance is looked up here, because ale-py returns a screen as palette indices 16 times faster than as grayscale.
+Preprocessing converts palette indices to luminance, because ale-py returns palette indices 16 times faster than gray
+screens.
 """
 
 import sys
@@ -29,7 +30,7 @@ class Preprocessor(Protocol):
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
     """Create the preprocessor for frames of `kind` (`protocols.FRAMES`) and screens of the given size. Sets OpenCV to
     one thread in this process."""
-    cv2.setNumThreads(1)  # An environment uses one core.
+    cv2.setNumThreads(1)  # OpenCV uses one thread, because each environment has only one core.
     if kind == "104x80":
         return Subsample(rows, columns)
     # A screen of 210 rows loses its first and last row, and is then halved by the mean of 2x2 pixels (rounded up).
@@ -39,14 +40,14 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
 
 class Subsample:
     """`Subsample` computes frames of 104x80 from rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018,
-    section 5.1). From a screen with another number of rows, 104 evenly spaced rows are used."""
+    section 5.1). If a screen has another number of rows than 210, 104 evenly spaced rows are used."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
         self._table = luminance(rows)
         self._small = np.zeros((2, 104, 80), np.uint8)
-        # Two neighbouring pixels are read as one little-endian number, whose low byte is the left pixel. Casting the
-        # numbers to uint8 is twice as fast as a strided copy.
+        # Two neighbouring pixels are read as one little-endian number, whose low byte is the left pixel.
+        # Casting the pairs of pixels to uint8 is twice as fast as a strided copy.
         assert sys.byteorder == "little" and columns == 160
         pairs = self.screens.view(np.uint16)
         self._rows = None if rows == 210 else 1 + np.arange(104) * (rows - 2) // 104
@@ -84,7 +85,7 @@ class Area:
     def _resize(self, frame: np.ndarray) -> None:
         if frame.flags.c_contiguous:
             cv2.resize(self._cropped, self._size, frame, interpolation=cv2.INTER_AREA)
-        else:  # OpenCV cannot write into a non-contiguous array.
+        else:  # The area is copied, because OpenCV cannot write into a non-contiguous array.
             np.copyto(frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA))
 
     def last(self, frame: np.ndarray) -> None:

@@ -26,12 +26,12 @@ class Protocol:
     repeat_action_probability: float = 0.0  # The probability of a sticky action is between 0 and 1 for each frame.
     noop_min: int = 0  # A reset is followed by noop_min to noop_max emulated no-op frames (uniform), each 0-1000.
     noop_max: int = 30
-    fire_reset: str = "none"  # The method `presses` explains the values.
-    life_loss_ends_return: bool = True  # In training, a lost life ends the return.
+    fire_reset: str = "none"  # The method `presses` explains the values of `fire_reset`.
+    life_loss_ends_return: bool = True  # If true, a lost life ends the return in training.
     max_episode_steps: int = 27_000  # An episode is truncated after `max_episode_steps` agent steps in training.
     max_evaluation_steps: int = 27_000  # An evaluation episode is truncated after `max_evaluation_steps` agent steps.
     full_action_set: bool = False  # If true, the agent has all 18 joystick actions.
-    frame: str = "104x80"  # A value of FRAMES
+    frame: str = "104x80"  # `frame` is one of FRAMES.
     stack: int = 4  # An observation consists of the newest 1-32 frames.
     mode: int | None = None  # The mode None means the game's default.
     difficulty: int | None = None  # The difficulty None means the game's default.
@@ -86,20 +86,18 @@ class Protocol:
 PROTOCOLS = {
     p.name: p
     for p in (
-        # The protocol stooke2018 is from Stooke & Abbeel 2018, arXiv:1803.02811, section 5. Screens are halved to
-        # 104x80, and episodes have at most 27,000 steps (30 minutes). Other rules are those of Mnih et al. 2015.
+        # The protocol stooke2018 is from Stooke & Abbeel 2018, arXiv:1803.02811, section 5.
+        # In stooke2018, screens are halved to 104x80, and other rules are those of Mnih et al. 2015.
         Protocol(name="stooke2018"),
-        # The protocol mnih2015 is from Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1. In mnih2015,
-        # the frame skip is 4, 4 frames of 84x84 are stacked, at most 30 no-ops follow a reset, and a lost life ends the
-        # return in training. An evaluation's episode lasts 5 minutes = 18,000 frames = 4,500 steps. Mnih et al. state
-        # no time limit for training; later papers use 27,000 steps (30 minutes).
+        # The protocol mnih2015 is from Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
+        # In mnih2015, four frames of 84x84 are stacked, and an evaluation's episode has at most 5 minutes.
+        # Mnih et al. state no time limit for training; later papers use 27,000 steps (30 minutes).
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
         # Nair et al. 2015, arXiv:1507.04296, section 5, follow Mnih et al. 2015.
         # Episodes from human starts end after 30 minutes (--evaluation.starts saved).
         Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
-        # The protocol machado2018 is from Machado et al. 2018, JAIR 61, section 5. In machado2018, actions are sticky
-        # with probability 0.25, all 18 actions are used, and the frame skip is 5. No no-ops follow a reset, lives are
-        # ignored, and an episode has at most 18,000 frames (5 minutes).
+        # The protocol machado2018 is from Machado et al. 2018, JAIR 61, section 5.
+        # In machado2018, actions are sticky, all 18 actions are used, and lives are ignored.
         Protocol(
             name="machado2018",
             frame="84x84",
@@ -111,9 +109,8 @@ PROTOCOLS = {
             max_episode_steps=3_600,
             max_evaluation_steps=3_600,
         ),
-        # The protocol dopamine2018 is from Castro et al. 2018, arXiv:1812.06110 (Dopamine's atari_lib.py). In
-        # dopamine2018, actions are sticky with probability 0.25, and the game's minimal action set is used. No no-ops
-        # follow a reset, lives are ignored, and an episode has at most 108,000 frames.
+        # The protocol dopamine2018 is from Castro et al. 2018, arXiv:1812.06110 (Dopamine's atari_lib.py).
+        # In dopamine2018, actions are sticky, and lives are ignored.
         Protocol(
             name="dopamine2018",
             frame="84x84",
@@ -121,19 +118,15 @@ PROTOCOLS = {
             noop_max=0,
             life_loss_ends_return=False,
         ),
-        # The protocol impala2018 is from Espeholt et al. 2018, arXiv:1802.01561, appendix. In impala2018, at most 30
-        # no-ops follow a reset, a lost life ends the return, and an episode has at most 108,000 frames.
+        # The protocol impala2018 is from Espeholt et al. 2018, arXiv:1802.01561, appendix.
         Protocol(name="impala2018", frame="84x84"),
-        # The protocol dqn_zoo2020 is from Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py. In dqn_zoo2020, 1 to 30
-        # no-ops follow a reset, a lost life has discount 0, and an episode has at most 108,000 frames.
+        # The protocol dqn_zoo2020 is from Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py.
         Protocol(name="dqn_zoo2020", frame="84x84", noop_min=1),
         # The protocol cleanrl2022 is from CleanRL's ppo_atari.py (Huang et al. 2022), with OpenAI baselines' wrappers.
-        # In cleanrl2022, 1 to 30 no-ops follow a reset, FIRE is pressed after a reset and a lost life, and an episode
-        # has at most 108,000 frames.
+        # In cleanrl2022, FIRE is pressed after a reset and after a lost life.
         Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
-        # The protocol cleanba2023 is from Cleanba on EnvPool (Huang et al. 2023). In cleanba2023, actions are sticky
-        # (probability 0.25), all 18 actions are used, lives are ignored, and an episode has at most 27,000 steps. FIRE
-        # is pressed after a reset.
+        # The protocol cleanba2023 is from Cleanba on EnvPool (Huang et al. 2023).
+        # In cleanba2023, actions are sticky, lives are ignored, and FIRE is pressed after a reset.
         Protocol(
             name="cleanba2023",
             frame="84x84",

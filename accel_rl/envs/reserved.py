@@ -12,14 +12,15 @@ class ReservedEnv:
 
     A reset switches to the reserve, and `refill` later resets the other instance (with --sampler.reset swap, while the
     learner optimises). If an episode ends before `refill` was called, an ordinary reset follows, which `late_resets`
-    counts. Both instances would play the same episodes, except in games whose reset does not clear all state.
+    counts. The two instances of a `ReservedEnv` would play the same episodes, except in games whose reset does not
+    clear all state.
     """
 
     def __init__(self, playing: Env, reserve: Env) -> None:
         self.spec: EnvSpec = playing.spec
         self.late_resets = 0
         self._playing, self._reserve = playing, reserve
-        # `_first_frame` is the first frame of the reserve environment.
+        # `_first_frame` is the first frame of the reserve environment's episode.
         self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         self._ready = False
         self._episode = 0
@@ -73,7 +74,7 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # A reserve that was not restored exactly is reset again.
+        # A reserve environment that was not restored exactly is reset again.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]
         self.late_resets = header["late_resets"]

@@ -32,9 +32,9 @@ class SequentialEnv:
     environment is reset within the same step, whose `frame` is the new episode's first frame. With "wait", the
     environment is reset at the next `reset_waiting`, and skipped until then (`valid` False, all other values zero).
     With "swap", a reserve environment (`ReservedEnv`) begins the next episode. With "cached", a stored start state is
-    restored within the same step. `make.make_batch` creates the environments that each mode needs. Given the same
-    actions, an environment's k-th episode is the same in `immediate`, `wait` and `swap`, except in the games of
-    `unclean_resets` with `swap`.
+    restored within the same step. The function `make.make_batch` creates the environments that each value of `reset`
+    needs. Given the same actions, an environment's k-th episode is the same in `immediate`, `wait` and `swap`, except
+    in the games of `unclean_resets` with `swap`.
 
     An action below 0 skips an environment for one step. After `reset`, each environment first plays 0 to
     decorrelation_steps random actions, drawn from `seeds` (Stooke & Abbeel 2018, section 5.3). Raises ConfigError.
@@ -76,7 +76,7 @@ class SequentialEnv:
                         env.reset(frame)
         for reserved in self._reserved:
             reserved.refill()
-            reserved.late_resets = 0  # Resets before the first rollout are not counted.
+            reserved.late_resets = 0  # `late_resets` does not count resets before the first rollout.
         self._age[:] = 0
         self._waiting[:] = self._any_waiting = False
         out.age[:] = 0
@@ -126,7 +126,7 @@ class SequentialEnv:
                 _SKIPPED if skip else step(a, frame)
                 for skip, step, a, frame in zip(skipped.tolist(), steps, action.tolist(), out.frame, strict=True)
             ]
-            out.frame[skipped] = 0  # The frames of skipped environments are old.
+            out.frame[skipped] = 0  # The frames of skipped environments are cleared, because they are old.
         out.reward[:], out.terminated[:], out.truncated[:], out.ended[:] = zip(*results, strict=True)
 
     def reset_waiting(self, out: Step) -> None:

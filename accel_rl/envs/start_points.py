@@ -24,8 +24,8 @@ NOTE = "our start points, not the paper's: those are not public"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A `Point` is a moment of a recorded game. The moment follows `steps` recorded steps. `ram` is the CRC-32 of the
-    console's RAM at the moment."""
+    """A `Point` is a moment of a recorded game. The moment is after `steps` steps of the recorded game. `ram` is the
+    CRC-32 of the console's RAM at the moment."""
 
     game: int
     steps: int
@@ -75,7 +75,7 @@ class StartPoints:
             )
 
     def label(self) -> dict[str, Any]:
-        """Return the entries about start points that are recorded with a score."""
+        """Return the description of the start points that is recorded with a score."""
         result = {"starts": "saved", "starts_policy": self.policy, "starts_sha256": self.checksum[:12]}
         return {**result, "starts_note": NOTE}
 

@@ -62,7 +62,8 @@ _consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # Maps (backend, che
 
 def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
     """Return {start point: console's state one recorded step before it} of a recorded game, which is played once per
-    process. The state is one step earlier, because after a restore ale-py draws the screen only with the next frame."""
+    process. The state is that of one step earlier, because after a restore ale-py draws the screen only with the next
+    frame."""
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:
         wanted = {p.steps - 1: i for i, p in enumerate(points.points) if p.game == game}

@@ -33,8 +33,8 @@ from accel_rl.system.errors import ConfigError, RunError
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1  # The driver polls every process every LOOK_S seconds.
-# The driver waits at most ANSWER_S seconds for an answer of one process. Members end if the driver does not call the
-# board for 30 s.
+# The driver waits at most ANSWER_S seconds for an answer of one process.
+# Cluster members end if the driver does not call the board for 30 s.
 ANSWER_S = 10.0
 END_S = 120.0  # Members have `END_S` seconds to finish a training cycle and write a checkpoint.
 
@@ -43,7 +43,7 @@ class Driver:
     """Starts and supervises the shards, the board, the members and the evaluator until the run ends."""
 
     def __init__(self, ray: Any, config: Resolved, run: RunFolder, state: dict[str, Any] | None = None):
-        """`state` is the state of the checkpoint from which the run continues."""
+        """The run continues from the checkpoint's state `state`."""
         self.config = config
         self.run_folder = run
         g = config.gorila
@@ -73,7 +73,7 @@ class Driver:
         self.evaluation: Evaluation | None = None
         self.best = BestAgent(run)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # Since `_short_since`, too few bundles are running.
+        self._short_since: float | None = None  # `_short_since` is the time since which too few bundles are running.
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
         at = self.at
@@ -217,7 +217,7 @@ class Driver:
         self.at.logged_at = self.at.env_steps
 
     def _end_members(self) -> None:
-        """Ask the members to end, and wait until their processes have ended."""
+        """Request that the members end, and wait until their processes have ended."""
         deadline = time.monotonic() + END_S
         while not self.members.ended:
             self._turn(ending=True)
@@ -265,7 +265,8 @@ class Driver:
 
 
 STALE_SHARE = 0.05
-"""The run logs a warning if more than this share of gradient pushes are discarded because of their age."""
+"""A warning is logged if more than the share `STALE_SHARE` of all gradient pushes are discarded because of their
+age."""
 FEWEST_PUSHES = 1_000
 
 
@@ -308,8 +309,8 @@ class PushReport:
         return row
 
     def stale(self, limit: int) -> str:
-        """Return a warning, once, if more than STALE_SHARE of all pushes so far were too old, and otherwise "". `limit`
-        is the maximum age of a push."""
+        """Return a warning, once, if more than STALE_SHARE of all pushes so far were too old, and otherwise "". The
+        argument `limit` is the maximum age of a push."""
         pushes = self._last.accepted + self._last.stale
         if self._said or pushes < FEWEST_PUSHES or self._last.stale <= STALE_SHARE * pushes:
             return ""

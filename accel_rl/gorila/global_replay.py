@@ -129,7 +129,7 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # Pairs of (batch size, pending call)
+        self._drawn: deque[tuple[int, Any]] = deque()  # `_drawn` has pairs (batch size, pending call).
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:

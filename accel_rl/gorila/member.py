@@ -55,8 +55,8 @@ class Member:
         return Place.here(load_ray())
 
     def run(self, slot: int, slots: int) -> int:
-        """Train until the run ends, and return the run's number of env steps. `slot` and `slots` are explained in
-        `member_config`."""
+        """Train until the run ends, and return the run's number of env steps. The function `member_config` explains
+        `slot` and `slots`."""
         warnings.simplefilter("ignore")  # Only the driver prints warnings about settings.
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
@@ -167,8 +167,7 @@ class MemberExchange(Exchange):
         self.sync.connect(self._transport, publish=False)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
-        """Return the agent with new parameters: a rollout first pulls the server's parameters (Nair et al. 2015,
-        algorithm 1)."""
+        """Pull the server's parameters before a rollout (Nair et al. 2015, algorithm 1), and return the agent."""
         if self.sync.refreshed == self._refreshed:
             self.sync.pull_now()
         self._refreshed = self.sync.refreshed
@@ -186,7 +185,7 @@ class MemberClock(Clock):
         self._config = config
         self._line = line
         self._env_steps = 0  # The member's process has taken `_env_steps` env steps.
-        # Counts of the member's earlier processes
+        # The counts of the member's earlier processes
         self._earlier = Work()
         if state is not None:
             sync = state["learner"]["gradient_sync"]
@@ -235,7 +234,7 @@ class MemberBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which a member writes a checkpoint, after reporting its counts to the board."""
+        """Return a context manager in which a member writes a checkpoint, after reporting its counts to the board."""
         if not self._line.lost:
             self._line.ask(*self._clock.last)
         yield
@@ -251,8 +250,8 @@ def member_context(
     replay: Callable[[Algorithm], RemoteReplay] | None = None,
 ) -> RankContext:
     """Return the rank context of a member. The driver, and not a member, evaluates and displays progress. `rank` is the
-    number of the member, which determines its seeds. `state` is explained in `MemberClock`, and `transport` and
-    `replay` in `MemberExchange`."""
+    number of the member, which determines its seeds. The class `MemberClock` explains `state`, and the class
+    `MemberExchange` explains `transport` and `replay`."""
     exchange = MemberExchange(rank, config, transport, replay)
     clock = MemberClock(exchange, config, line, state)
     return RankContext(clock, exchange, MemberBarrier(clock, line), rank, role != "learner", role != "actor")
@@ -299,8 +298,8 @@ class BundleRanks:
         self._look()
 
     def run(self) -> int:
-        """Run all ranks of the bundle to their end, and return the env steps of the run. Raises the error of a failed
-        rank."""
+        """Run all ranks of the bundle to their end, and return the env steps of the run. If a rank fails, raise the
+        rank's error."""
         with self._group as group:
             env_steps = group.train(self._look).env_steps
             self._uplink.flush()

@@ -38,13 +38,13 @@ class Seat:
     role: Role
     life: int
     actor: Any = None
-    placing: Any = None  # Pending request to place the member's process on a node
+    placing: Any = None  # The pending request to place the member's process on a node
     place: Place | None = None
     slot: int = 0
-    running: Any = None  # Pending Ray call in which the member trains
-    done_at_start: int = 0  # Env steps plus updates when the process began
-    failed_starts: int = 0  # Consecutive processes without an env step or update
-    # Start time of a dead member's next process
+    running: Any = None  # The pending Ray call in which the member trains
+    done_at_start: int = 0  # The member's env steps plus updates when its current process began
+    failed_starts: int = 0  # The number of consecutive processes without an env step or update
+    # The time at which a dead member's next process starts
     starts_at: float | None = None
     ended: bool = False
 
@@ -76,7 +76,7 @@ class Members:
         self.replaced = 0
         # `_done` counts the run's env steps and updates.
         self._failed_starts, self._done = 0, 0
-        self._done_at = time.monotonic()  # time of the run's last progress
+        self._done_at = time.monotonic()  # The time of the run's last progress
         self._slots: dict[str, int] = {}  # Maps each machine to its number of members.
         for seat in self.seats:
             self._start(seat)
@@ -292,8 +292,8 @@ class RemoteEvaluator:
         self._setup = setup
         self._seed = seed
         self._actor: Any = None
-        self._asked: tuple[int, int] | None = None  # (env_steps, steps) of the requested evaluation
-        self._call: Any = None  # Pending Ray call that plays the evaluation
+        self._asked: tuple[int, int] | None = None  # The requested evaluation, as (env_steps, steps)
+        self._call: Any = None  # The pending Ray call that plays the evaluation
         self._starts_at = 0.0
         self._deaths = Deaths()
         self.replaced = 0

@@ -141,9 +141,9 @@ class RayStarter:
 class RankState:
     """`RankState` has the exit code of a rank's process, and the process's output since the last poll."""
 
-    code: int | None  # The process's exit code is negative for a signal.
+    code: int | None  # The exit code of a process that a signal ended is negative.
     output: bytes
-    ending: str  # one line about the end of the rank's process
+    ending: str  # One line of text about the end of the rank's process
     reply: dict[str, Any] = field(default_factory=dict)
 
 

@@ -68,7 +68,7 @@ def connected(address: str, cores: Sequence[int]) -> AbstractContextManager[Any]
 
 @contextmanager
 def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[Any]:
-    """Context manager that starts Ray, yields the module ray, and then stops Ray and removes its files.
+    """Return a context manager that starts Ray, yields the module ray, and then stops Ray and removes its files.
 
     All of Ray's ports listen on loopback, and every call needs a random token, which this process and Ray's own
     processes have in their environment. `cpus` is the number of cores that Ray may assign. `object_store_bytes` is the
@@ -119,7 +119,7 @@ def check_address(address: str) -> None:
 
 @contextmanager
 def cluster_ray(address: str) -> Iterator[Any]:
-    """Context manager that connects to a running Ray cluster, yields the module ray, and then disconnects.
+    """Return a context manager that connects to a running Ray cluster, yields the module ray, and then disconnects.
 
     `address` is "auto", or "HOST:PORT" of the head node. When this process disconnects, its actors end; the Ray cluster
     keeps running. If the Ray cluster requires a token for calls, Ray reads the token from RAY_AUTH_MODE and
@@ -222,7 +222,7 @@ KILL_S = 20.0  # Killed processes must end within KILL_S seconds.
 
 @contextmanager
 def marked(folder: str) -> Iterator[None]:
-    """Context manager in which Ray's new processes belong to the session of a folder, and import this copy of
+    """Return a context manager in which Ray's new processes belong to the session of a folder, and import this copy of
     accel_rl."""
     kept = {name: os.environ.get(name) for name in (MARK, "PYTHONPATH")}
     os.environ[MARK] = folder
@@ -238,8 +238,8 @@ def marked(folder: str) -> Iterator[None]:
 
 @contextmanager
 def watched(folder: str) -> Iterator[None]:
-    """Context manager with a watcher process, which ends the Ray session and removes its folder after the `with` block
-    or the death of this process."""
+    """Return a context manager with a watcher process, which ends the Ray session and removes its folder after the
+    `with` block or the death of this process."""
     read, write = os.pipe()
     try:
         process = subprocess.Popen(
@@ -400,8 +400,8 @@ class LocalCluster:
 
 @contextmanager
 def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
-    """Context manager that starts a cluster of several nodes on loopback, yields the cluster, and ends all nodes
-    afterwards. `cpus` and `object_store_bytes` (see `local_ray`) apply to each node."""
+    """Return a context manager that starts a cluster of several nodes on loopback, yields the cluster, and ends all
+    nodes afterwards. `cpus` and `object_store_bytes` (see `local_ray`) apply to each node."""
     with session(cpus, object_store_bytes) as (ray, folder):
         cluster = LocalCluster(ray, folder, cpus, object_store_bytes)
         try:

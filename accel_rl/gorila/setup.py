@@ -1,4 +1,4 @@
-"""This module has what all processes of a cluster run need: names, places, reading parameters, and counting deaths."""
+"""All processes of a cluster run share these settings and classes."""
 
 import os
 import sys
@@ -100,7 +100,7 @@ class Reader(Exchange):
     sync: ShardedSync
 
     def __init__(self, name: str, config: GorilaConfig, saves_shards: bool = False):
-        """`name` is the name by which the shards know this process. `saves_shards` is explained in `ShardedSync`."""
+        """`name` is the name by which the shards know this process. The class `ShardedSync` explains `saves_shards`."""
         self._name = name
         self._config = config
         self._saves_shards = saves_shards

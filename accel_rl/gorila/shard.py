@@ -80,7 +80,7 @@ class Pulled:
     """A `Pulled` is a shard's answer to a pull of parameters."""
 
     version: Version
-    parameters: Tensor | None  # [n] on the host; None if the learner has the newest version
+    parameters: Tensor | None  # The parameters [n] on the host, or None if the learner has the newest version
     optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, if requested
 
 
@@ -119,8 +119,8 @@ _NAMES: dict[Answer | None, str] = {
 
 @dataclass(slots=True)
 class PushCounts:
-    """`PushCounts` has the number of a learner's pushes for each answer of the shards. An update is one push to each
-    shard."""
+    """`PushCounts` has the number of a learner's pushes for each answer of the shards. One update of a learner consists
+    of a push to each shard."""
 
     accepted: int = 0
     stale: int = 0

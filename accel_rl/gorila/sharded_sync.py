@@ -51,9 +51,9 @@ class ShardedSync(GradientSync):
         rewards: Callable[[], Tensor | None] = lambda: None,
     ):
         """`build_optimizer(n)` builds a shard's optimizer of n parameters. `learner` is the name by which the shards
-        know the learner's pushes. With `saves_shards`, the learner's checkpoints contain the state of the shards.
-        `usual_loss` is explained in `OutlierGuard`. `rewards` returns the rewards [N] of the current batch, or None,
-        for counts of the discarded batches."""
+        know the learner's pushes. With `saves_shards`, the learner's checkpoints contain the state of the shards. The
+        class `OutlierGuard` explains `usual_loss`. `rewards` returns the rewards [N] of the current batch, or None, for
+        counts of the discarded batches."""
         # The parameter server's shards step the optimizer.
         self.flat = flat
         self.max_norm = max_norm
@@ -62,12 +62,12 @@ class ShardedSync(GradientSync):
         self.parts = chunks(len(flat.data), config.shards)
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
         self._versions: list[Version | None] = [None] * len(self.parts)
-        self._sequence = 0  # sequence number of the learner's last push
-        # Pulls are numbered; `_taken` has each shard's last pull that returned parameters. `_in_flight` has a (push,
-        # pull) per shard for each unanswered update.
+        self._sequence = 0  # The sequence number of the learner's last push
+        # Pulls are numbered, and `_taken` has the number of each shard's last pull that returned parameters.
+        # `_in_flight` has, for each unanswered update, a pair (push, pull) per shard.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
-        # loaded snapshots that the shards have not received yet
+        # The loaded snapshots that the shards have not received yet
         self._snapshots: list[Snapshot] | None = None
         self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
         self.skips = SkippedUpdates(torch.device("cpu"))
@@ -210,7 +210,7 @@ class ShardedSync(GradientSync):
         return self.state_of([self._calls.ask(shard, "snapshot") for shard in shards])
 
     def state_of(self, snapshots: list[Snapshot]) -> dict[str, Any]:
-        """Return the state of the learner and of the shards, of which `snapshots` has one snapshot each, or none."""
+        """Return the state of the learner and of the shards. `snapshots` has one snapshot per shard, or is empty."""
         shards = from_snapshots(snapshots) if snapshots else {"parameters": self.flat.data}
         return {
             **shards,

@@ -13,7 +13,8 @@ Method = Literal["join", "push", "pull", "status", "snapshot", "restore"]
 
 
 class ShardUnavailable(RunError):
-    """Raised if a shard did not answer a call in time, or has ended. The shard may have executed the call."""
+    """`ShardUnavailable` is raised if a shard did not answer a call in time, or has ended. A shard may have executed a
+    call that it did not answer."""
 
 
 class Future(Protocol):
@@ -76,9 +77,8 @@ class ShardCalls:
 
     def __init__(self, transport: Transport, timeout_s: float):
         self.transport, self._timeout_s = transport, timeout_s
-        self._silent_since: list[float | None] = [
-            None
-        ] * transport.shards  # time of each silent shard's first lost call
+        # The time of each silent shard's first lost call
+        self._silent_since: list[float | None] = [None] * transport.shards
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
         """Call a shard without waiting for the answer."""

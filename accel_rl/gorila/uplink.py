@@ -27,7 +27,7 @@ class _Piece(NamedTuple):
 
     chunk: int
     shard: int
-    whole: slice  # slice of the parameter vector
+    whole: slice  # The slice of the parameter vector
     in_chunk: slice
 
 
@@ -37,7 +37,7 @@ class _State:
     def __init__(self, size: int, names: list[str], pieces: int):
         # The vectors [P] are the parameters and the optimizer's state.
         self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}
-        self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # scalars of the optimizer's state
+        self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # The scalars of the optimizer's state
 
     def point(self, i: int, piece: _Piece) -> Point:
         state: dict[str, Any] = {name: x[piece.whole] for name, x in self.vectors.items()}
@@ -82,11 +82,11 @@ class Uplink:
         self._slices = chunks(size, config.shards)
         self._pieces = list(_pieces(central.parts, self._slices))
         self._base, self._taken, self._pulled = (_State(size, list(decay), len(self._pieces)) for _ in range(3))
-        self._base_updates = [0] * len(central.parts)  # number of updates of each chunk's base
+        self._base_updates = [0] * len(central.parts)  # The number of updates in the base of each chunk
         self._taken_updates = [0] * len(central.parts)
-        self._versions: list[Version] = []  # version of each shard's base
-        self._sequence = 0  # sequence number of the last push
-        self._sent: list[tuple[Future, Future]] | None = None  # (push, pull) per shard; None without an unanswered push
+        self._versions: list[Version] = []  # The version of the base of each shard
+        self._sequence = 0  # The sequence number of the last push
+        self._sent: list[tuple[Future, Future]] | None = None  # Each shard's pending (push, pull), or None
         self.counts = PushCounts()
         self.bytes_moved = 0
 
@@ -155,7 +155,7 @@ class Uplink:
         for shard, (push, pull) in enumerate(sent):
             answer = self._calls.answer(shard, push)
             self.counts.note(answer)
-            keeps.append(answer != "not finite")  # Updates that are not finite must not be added again.
+            keeps.append(answer != "not finite")  # Updates that are not finite are dropped for ever.
             pulled.append(self._calls.answer(shard, pull) or self._calls.ask(shard, "pull", None, True))
         self._note_pulled(pulled)
         for k in range(len(self._central.parts)):

@@ -50,7 +50,7 @@ def _conv2d_by_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, paddi
     return F.conv2d(x, weight, bias, stride, padding)
 
 
-BLOCK = 4  # edge of a block, in pixels
+BLOCK = 4  # A block has BLOCK x BLOCK pixels.
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:

@@ -87,9 +87,8 @@ class _ConvBF16(torch.autograd.Function):
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
 
 
-_last: dict[
-    int, tuple[Tensor, tuple[Tensor, Tensor]]
-] = {}  # Maps the address of a weight to its cached, repacked copies.
+# Maps the address of a weight to its cached, repacked copies.
+_last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}
 
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
@@ -99,10 +98,10 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
     kept = _last.get(weight.data_ptr())
     if kept is not None and torch.equal(kept[0], weight):
         return kept[1]
-    # There are fewer weights than pixels to divide by 255.
+    # The weights are divided by 255 instead of the pixels, because there are fewer weights than pixels.
     numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
     packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
-    if len(_last) >= 32:  # Old entries may belong to networks that no longer exist.
+    if len(_last) >= 32:  # The oldest cached weight is removed, because its network may no longer exist.
         _last.clear()
     _last[weight.data_ptr()] = weight.detach().clone(), packed
     return packed
@@ -117,7 +116,7 @@ class _Order:
     """`forward` indexes the weight in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of a product's right
     operand."""
     back: Tensor
-    """`back` indexes the transposed weight of each tap. It is empty for byte inputs, which have no gradient."""
+    """`back` indexes the transposed weight of each tap. `back` is empty for byte inputs, which have no gradient."""
     gradient: Tensor
     """`gradient` has the position of each weight's gradient in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
     inner]."""

@@ -53,7 +53,7 @@ class _ConvF32(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight, out = ctx.saved_tensors
         C, H, W, D, _, _, _ = ctx.geometry
-        # makes no copy if the next layer is channels-last
+        # The conversion makes no copy if the next layer is channels-last.
         grad = grad.permute(0, 2, 3, 1).contiguous()
         d_x = torch.empty(len(x), H, W, C) if ctx.needs_input_grad[0] else None
         d_weight, d_bias = torch.empty(weight.shape), torch.empty(D)

@@ -76,7 +76,7 @@ class _ConvU8(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         obs, out = ctx.saved_tensors
         _, stack, _, _, channels = ctx.size
-        # makes no copy if the next layer is channels-last
+        # The conversion makes no copy if the next layer is channels-last.
         grad = grad.permute(0, 2, 3, 1).contiguous()
         d_weight, d_bias = grad.new_empty(channels, stack, KERNEL, KERNEL), grad.new_empty(channels)
         tensors = obs, obs.stride(0), grad, out, d_weight, d_bias

@@ -74,7 +74,7 @@ def _gather(stacks: FrameStacks) -> Tensor:
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
-    lags = torch.arange(S, device=frames.device)  # The oldest frame has lag 0.
+    lags = torch.arange(S, device=frames.device)  # The lag of the oldest frame of a stack is 0.
     before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
     words = _words(frames)
     if words is None:
@@ -100,7 +100,7 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
 
-# Every rollout needs the same indices.
+# The indices are cached, because every rollout needs the same indices.
 @functools.lru_cache(1024)
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the indices (t, b), [T * n] each, of the first T steps of environments start .. stop - 1."""

@@ -10,16 +10,16 @@ from torch.autograd.function import once_differentiable
 from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
-MAX_ROWS = 64  # maximum batch size of src/nn/linear_small_batch.h
+MAX_ROWS = 64  # The kernel linear_small_batch.h computes at most MAX_ROWS rows.
 MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, a CPU library is as fast.
 
 
 def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
     """Compute the product of x [N, F] and the transpose of weight [G, F], plus bias [G], as [N, G].
 
-    Each output row is bitwise identical for any batch size and number of threads. Return None without computing, except
-    if N is at most 64, F a large multiple of 16, all tensors are contiguous float32 on a CPU with AVX-512, and no
-    gradient is required.
+    Each output row is bitwise identical for any batch size and number of threads. The kernel needs N of at most 64, F
+    as a large multiple of 16, contiguous float32 tensors on a CPU with AVX-512, and no gradient; in other cases, return
+    None.
     """
     if len(x) > MAX_ROWS or x.shape[1] < MIN_COLUMNS or x.shape[1] % 16:
         return None
@@ -91,7 +91,7 @@ class _GradInPlace(torch.autograd.Function):
         (x, weight), (parameter,) = ctx.saved_tensors, ctx.parameter
         is_only_use = parameter.pending_uses == 1 and parameter.grad is None
         parameter.pending_uses = max(parameter.pending_uses - 1, 0)
-        # Autograd does not copy a view without other references.
+        # Autograd does not copy the view, because there are no other references to it.
         d_weight = parameter.flat_grad.view_as(weight) if is_only_use else torch.empty_like(weight)
         torch.mm(grad.t(), x, out=d_weight)
         return grad.mm(weight) if ctx.needs_input_grad[0] else None, d_weight, grad.sum(0), None

@@ -23,7 +23,8 @@ _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
 
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
-    """Context manager in which torch operations replace the compiled kernels, for example to export a network."""
+    """Return a context manager in which torch operations replace the compiled kernels, for example to export a
+    network."""
     token = _left_out.set(True)
     try:
         yield
@@ -88,7 +89,7 @@ def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
 
 @contextmanager
 def observed(observe: Observe) -> Iterator[None]:
-    """Context manager in which `observe` is called after each call of a kernel by this thread."""
+    """Return a context manager in which `observe` is called after each call of a kernel by this thread."""
     _thread.observe = observe
     try:
         yield

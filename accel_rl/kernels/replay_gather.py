@@ -37,7 +37,7 @@ def gather_transitions(
     reward_clip: float,
     cell: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Operator that calls `ring_arrays.gather`, with results that share no memory."""
+    """The operator calls `ring_arrays.gather`, and its results share no memory."""
     ring = RingArrays(frames, finals, age, action, reward, flags, final, B, stack, n, gamma, reward_clip)
     return gather(ring, cell)
 

@@ -31,7 +31,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     i = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1)
     first = tl.load(cell + i)
-    last = first  # `last` is the transition's last step.
+    last = first  # `last` is the last step of the transition.
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
     if CLIPS:  # Clipping by comparisons preserves NaN.
@@ -53,8 +53,8 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     tl.store(discount_t + i, discount, mask=j == 0)
     tl.store(a_tm1 + i, tl.load(action + first % size).to(tl.int64), mask=j == 0)
 
-    is_next = j >= STACK  # Frame j belongs to obs_t.
-    lag = STACK - 1 - j % STACK  # lag 0: newest frame
+    is_next = j >= STACK  # Here frame j belongs to obs_t.
+    lag = STACK - 1 - j % STACK  # The newest frame of a stack has lag 0.
     known = tl.load(age + tl.where(is_next, last, first) % size).to(tl.int32) + is_next.to(tl.int32)
     shown = lag <= known
     slot = tl.load(final + last % size).to(tl.int64)

@@ -44,7 +44,7 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
     """Gather the n-step transitions that begin at cells [N], which must be sampleable, without waiting for a GPU. With
     `may_overlap`, the two observations may be views of the same memory, which is faster."""
     r_t, discount, goes_on = _step(ring, cell)
-    last = cell  # `last` is the transition's last step.
+    last = cell  # `last` is the last step of the transition.
     for k in range(1, ring.n):
         step = cell + k * ring.B
         reward, more, then_goes_on = _step(ring, step)
@@ -78,7 +78,7 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
     age = ring.age[ring.at(cell)]
     lags = torch.arange(S - 1, -1, -1, device=cell.device)  # The oldest frame of a stack comes first.
     back = lags * B
-    if may_overlap and ring.n == 1:  # Both observations are parts of one window of S + 1 frames.
+    if may_overlap and ring.n == 1:  # obs_tm1 and obs_t are parts of one window of S + 1 frames.
         window = _take(ring, torch.cat([cell[:, None] - back, (cell + B)[:, None]], 1))
         _forget(window[:, :S], lags, age)
         obs_tm1, obs_t = window[:, :S], window[:, 1:]
@@ -92,14 +92,14 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
 
 def _take(ring: RingArrays, cell: Tensor) -> Tensor:
     """Return the frames [..., *frame_shape] of cells [...]."""
-    # index_select copies whole frames, and indexing single bytes.
+    # index_select copies whole frames, while indexing copies single bytes.
     return ring.frames.index_select(0, ring.at(cell).flatten()).view(*cell.shape, *ring.frames.shape[1:])
 
 
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
     """Set frames of `obs` [N, S, ...] to zero, in place, if their lag [S] exceeds the episode's age [N]."""
     before = lags > age[:, None]
-    if not obs.is_cpu:  # nonzero would wait for the GPU.
+    if not obs.is_cpu:  # The function nonzero would wait for the GPU.
         obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
         return
     n, lag = before.nonzero(as_tuple=True)

@@ -15,15 +15,15 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int, list[int]]:
-    """Return {index of a run that counts: indexes of runs with the same key that do not count}, in order. `keys` has
-    settings, game and seed of each run. `lengths` has the env steps of each run. The longest run counts, or the first
-    of several longest runs."""
+    """Of all runs with the same key, select the longest run, or the first of several longest runs. Return {index of the
+    selected run: indexes of the other runs with the same key}, in order. `keys` has the settings, game and seed of each
+    run, and `lengths` has the env steps of each run."""
     groups: dict[Hashable, list[int]] = {}
     for i, key in enumerate(keys):
         groups.setdefault(key, []).append(i)
     result = {}
     for same in groups.values():
-        kept = max(same, key=lambda i: lengths[i])  # Of several equally long curves, the first is kept.
+        kept = max(same, key=lambda i: lengths[i])  # Of several equally long runs, `max` returns the first.
         result[kept] = [i for i in same if i != kept]
     return dict(sorted(result.items()))
 
@@ -35,7 +35,7 @@ def repeated(kept: str, others: Sequence[str], seed: object) -> str:
 
 Column = tuple[np.ndarray, np.ndarray]  # A Column has the values of the x axis and the y axis of a curve.
 MINUTES = "minutes"  # Minutes are not a column of any file, but computed as wall_s / 60.
-COLUMNS = 3  # Each row has three panels.
+COLUMNS = 3  # A row of the figure has three panels.
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
 
@@ -54,8 +54,8 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
 @dataclass(slots=True)
 class Curve:
     """A curve has runs that differ only by their seed, with one pair of arrays (x, values) per run. `name` is the label
-    without the game. `kind` is the name shared by runs that differ only by seed and game. `repeated` has lines about
-    runs that do not count, because another run has the same seed."""
+    without the game. Runs that differ only by seed and game have the same `kind`. `repeated` has lines about runs that
+    are not drawn, because a longer run has the same seed."""
 
     label: str
     x: list[np.ndarray] = field(default_factory=list)
@@ -115,7 +115,7 @@ def read_column(run: Path, x: str, y: str) -> Column:
 
 
 def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
-    """Return the settings except seed and folder, the seed, and an empty curve."""
+    """Return a run's settings without seed and folder, the run's seed, and an empty curve."""
     config = dict(settings)
     env = config.get("env", {})
     game, name = str(env.get("game") or env.get("id")), str(config.get("algorithm"))
@@ -128,8 +128,8 @@ def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
 
 
 def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve]:
-    """Group runs whose settings differ only by the seed. Of several runs with the same seed, the longest counts. `runs`
-    maps each run's folder to its settings."""
+    """Group runs whose settings differ only by the seed. Of several runs with the same seed, only the longest is drawn.
+    `runs` maps each run's folder to its settings."""
     curves: dict[str, Curve] = {}
     folders: dict[str, list[str]] = {}  # Maps each curve to the folders of its runs.
     paths, found_runs = list(runs), [_curve(settings) for settings in runs.values()]
@@ -148,9 +148,8 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
     labels = [c.label for c in result]
     names = {c.kind: c.name for c in result}
     for key, curve in curves.items():
-        if (
-            labels.count(curve.label) > 1
-        ):  # The same algorithm and game were run with other settings, so the folder is added to the label.
+        # Another curve of the same algorithm and game has other settings, so the folder is added to the label.
+        if labels.count(curve.label) > 1:
             curve.label += f" ({_common(folders[key])})"
         if len(curve.x) > 1:
             curve.label += f", {len(curve.x)} seeds"

@@ -64,7 +64,7 @@ class ProgressDisplay:
             self._bar.start()
 
     def update(self, done: int, score: float) -> None:
-        """Update the display, which is cheap enough after every rollout."""
+        """Update the display. Calling `update` after every rollout is cheap enough."""
         now = time.monotonic()
         if now - self._shown < (BAR_INTERVAL_S if self._bar else PLAIN_INTERVAL_S):
             return
@@ -89,8 +89,8 @@ class ProgressDisplay:
             )
 
     def pause(self, what: str) -> None:
-        """Display that the run does something other than training. The time of such an activity does not count in
-        steps/s."""
+        """Display that the run does something other than training. The displayed steps/s exclude the time of other
+        activities."""
         if self._bar:
             self._bar.update(self._task, rate=what)
         else:

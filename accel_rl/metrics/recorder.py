@@ -1,4 +1,4 @@
-"""The recorder collects metrics between two rows."""
+"""The recorder averages the metrics of the updates between two rows of metrics.csv."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
 class Recorder:
-    """Computes means over the updates since the last row. Values stay tensors until a row is written, so that no update
-    waits for a GPU."""
+    """Computes means over the updates since the last row. Metrics stay tensors until a row is written, so that no
+    update waits for a GPU."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, ...], Tensor] = {}  # Maps the names of a group of metrics to the sums of the group.
@@ -38,7 +38,7 @@ class Recorder:
         return {"groups": [{"names": list(g), "sums": x, "updates": self._counts[g]} for g, x in self._sums.items()]}
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device | str = "cpu") -> None:
-        """`device` is the device of the metrics that are added afterwards."""
+        """`device` is the device of the metrics that are added after the restore."""
         self._sums = {tuple(g["names"]): g["sums"].to(device) for g in state["groups"]}
         self._counts = {tuple(g["names"]): g["updates"] for g in state["groups"]}
 

@@ -1,5 +1,5 @@
-"""Sinks are the destinations of rows of metrics. A sink receives every row in order. When a run is resumed, a sink
-receives the number of the last valid row."""
+"""Sinks are the destinations of rows of metrics. A sink receives every row in order. A resumed run tells each sink the
+number of the last valid row."""
 
 import contextlib
 import csv
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 Row = dict[str, float | int | str]
 
-# Only the columns of time and energy differ between two equal runs.
+# Two runs with the same settings and seed differ only in the columns of time and energy.
 WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "cpu_s", "joules", "steps_per_s")
 
 
@@ -38,8 +38,8 @@ class CsvSink:
     as soon as there is room. A new column rewrites metrics.csv atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
-        """`rows` is the number of rows of an existing file that are kept. Later rows of the file will be written
-        again."""
+        """`rows` is the number of rows of an existing file that are kept. Later rows are removed, because the resumed
+        run writes these rows again."""
         self.path = path
         self._columns: list[str] = []
         self._unwritten: list[dict[str, str]] = []
@@ -78,17 +78,18 @@ class CsvSink:
             raise RunError(f"could not write {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # The last checkpoint has all rows, or has failed.
+        # No error is raised here: the last checkpoint has written all rows, or has raised the error.
+        with contextlib.suppress(OSError):
             self._write_all()
         self._file.close()
 
     def _write_all(self) -> None:
-        """Write the rows of metrics that are not written yet. Raises OSError, and then metrics.csv is unchanged."""
+        """Write the rows of metrics that are not written yet. If an OSError is raised, metrics.csv is unchanged."""
         names = dict.fromkeys(name for row in self._unwritten for name in row)
         if new := [name for name in names if name not in self._columns]:
             with open(self.path, newline="") as f:
                 rows = list(csv.DictReader(f))
-            # Columns of wall time stay last.
+            # The columns of wall time remain the last columns.
             names = dict.fromkeys([*self._columns, *new])
             columns = [n for n in names if n not in WALL_CLOCK] + [n for n in names if n in WALL_CLOCK]
             self._rewrite(rows, columns)

@@ -26,8 +26,8 @@ COLUMNS = (
     *("eval_score", "eval_score_std", "eval_episodes", "eval_steps"),
     *WALL_CLOCK,
 )
-"""`COLUMNS` lists the columns of a row that are not metrics of updates. `Loss.metrics` may not have the names of other
-columns."""
+"""`COLUMNS` lists the columns of a row that are not metrics of updates. A metric in `Loss.metrics` must not have the
+name of another column."""
 PREFIXES = ("info/", "secondary/")
 """Columns with a prefix in `PREFIXES` are not metrics of updates."""
 

@@ -1,5 +1,5 @@
-"""Weights & Biases (extra: wandb) is off by default, waits for a bounded time, and never ends a run. The API key of
-Weights & Biases is not stored in the run folder."""
+"""Weights & Biases (extra: wandb) is off by default, delays a run for at most a bounded time, and never ends a run. The
+API key of Weights & Biases is not stored in the run folder."""
 
 import importlib.util
 import logging
@@ -18,7 +18,7 @@ START_TIMEOUT_S = 20.0
 
 
 def check_wandb(mode: str) -> None:
-    """Raise ConfigError if a mode other than disabled lacks the extra `wandb`."""
+    """Raise ConfigError if `mode` is not `disabled` and the extra `wandb` is not installed."""
     if mode != "disabled" and importlib.util.find_spec("wandb") is None:
         raise ConfigError(f"--wandb {mode} needs the extra wandb: {INSTALL}")
 

@@ -13,8 +13,8 @@ from accel_rl.system.errors import ConfigError
 
 
 class Conv2d(nn.Conv2d):
-    """`Conv2d` is a square convolution, followed by a ReLU with `with_relu`. With `of_bytes`, the convolution divides x
-    by 255."""
+    """`Conv2d` is a convolution with a square kernel. With `with_relu`, a ReLU follows the convolution. With
+    `of_bytes`, the convolution divides x by 255."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ def convolution(
     inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
     layer_norm: LayerNorm,
 ) -> Conv2d:  # fmt: skip
-    """Return a convolution with its ReLU and, unless `none`, its layer norm. `size` has the height and width of the
-    output."""
+    """Return a convolution with a ReLU, and with a layer norm unless `layer_norm` is `none`. `size` has the height and
+    width of the output."""
     if layer_norm == "none":
         return Conv2d(inputs, outputs, kernel, stride, padding, of_bytes)
     return NormConv2d(inputs, outputs, kernel, stride, padding, size, of_bytes, layer_norm)
@@ -73,8 +73,8 @@ class ConvNet(nn.Module):
 
     A user's network is a subclass with other `layers` and `hidden`.
 
-    The network maps obs [N, S, H, W], or [N, S, C, H, W] with channels, uint8, to features [N, hidden]. With hidden 0
-    the network ends after the convolutions.
+    The network maps uint8 pictures [N, S, H, W], or [N, S, C, H, W] with C channels, to features [N, hidden]. If
+    `hidden` is 0, the network ends after the convolutions.
     """
 
     layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
@@ -98,7 +98,7 @@ class ConvNet(nn.Module):
         self.out_features = hidden or features
         self.fc_0 = Linear(features, hidden) if hidden else None
         self.relu_0 = NormedReLU((hidden,), layer_norm)
-        gain = math.sqrt(2)  # With torch's default, the signal halves in each layer.
+        gain = math.sqrt(2)  # With torch's default initialization, the signal halves in each layer.
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 orthogonal_(module, gain)
@@ -132,7 +132,7 @@ class ConvNet(nn.Module):
             x = x.unsqueeze(1)
         for convolution in self.convolutions:
             x = convolution(x)
-        # The values are flattened in channels-last order, so that no pass moves memory.
+        # The features are flattened in channels-last order, so that they need not be copied.
         x = x.permute(0, 2, 3, 1).flatten(1)
         if self.fc_0 is None:
             return x

@@ -11,8 +11,8 @@ from accel_rl.kernels.linear import head_linear, hidden_linear
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 LayerNorm = Literal["none", "before", "after"]
-"""A layer norm (Ba et al. 2016, arXiv:1607.06450) over all features of a layer is before or after each activation, or
-nowhere (none)."""
+"""The networks have a layer norm (Ba et al. 2016, arXiv:1607.06450), over all features of a layer, before or after each
+activation, or no layer norm (`none`)."""
 
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
@@ -25,7 +25,7 @@ def orthogonal_(layer: Layer, gain: float) -> Layer:
 
 def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
     """Set orthogonal weights and zero biases, except for a bias of 1 at the forget gate (Jozefowicz et al. 2015). With
-    a bias of 0 a cell's memory halves in each step, and gradients do not reach back ten steps."""
+    a forget bias of 0, an LSTM cell's memory halves in each step, and gradients do not reach back ten steps."""
     for name, p in cell.named_parameters():
         if name.startswith("weight"):
             nn.init.orthogonal_(p)
@@ -33,14 +33,14 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
             nn.init.zeros_(p)
     assert isinstance(cell.bias_ih, nn.Parameter)
     with torch.no_grad():
-        # The gates are in the order input, forget, cell, output.
+        # In torch, the gates of an LSTM are in the order input, forget, cell, output.
         cell.bias_ih[cell.hidden_size : 2 * cell.hidden_size] = 1
     return cell
 
 
 class NormedReLU(nn.Module):
-    """`NormedReLU` is a ReLU with a layer norm over `shape` before it, after it, or without a layer norm. The layer may
-    overwrite x [N, *shape]."""
+    """`NormedReLU` is a ReLU, with a layer norm over `shape` before or after the ReLU, or without a layer norm.
+    `NormedReLU` may overwrite its input x [N, *shape]."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()
@@ -74,14 +74,14 @@ class MLP(nn.Module):
 
 
 class Linear(nn.Linear):
-    """A wide hidden layer maps x [N, F] to [N, G]."""
+    """`Linear` is a wide hidden layer, which maps x [N, F] to [N, G]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return hidden_linear(x, self.weight, self.bias)
 
 
 class Head(nn.Linear):
-    """The last layer of a network maps x [N, F] to [N, G]."""
+    """`Head` is the last layer of a network, which maps x [N, F] to [N, G]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return head_linear(x, self.weight, self.bias)

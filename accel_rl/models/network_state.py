@@ -1,4 +1,4 @@
-"""The state of a network by name has its parameters, trained or frozen, and its persistent buffers.
+"""The state of a network consists of its parameters, trained or frozen, and its persistent buffers, by name.
 
 Checkpoints, exported models, target networks and acting copies contain the whole state of a network. Buffers that a
 module registers with `persistent=False` are excluded, because the module computes them when it is built.
@@ -13,8 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# The listed classes of torch compute the same in train mode and in eval mode.
-# All modules of this project also compute the same in train mode and in eval mode.
+# The listed classes of torch, and all modules of this project, compute the same in train mode and in eval mode.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
     nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
@@ -60,8 +59,8 @@ def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> 
 
 
 def check_names(got: Mapping[str, str], want: Mapping[str, str], source: str) -> None:
-    """Raise ConfigError, with a message of one line that contains the first difference. `got` and `want` have the kind
-    of each tensor of `source` and of the network, by name."""
+    """Raise ConfigError, with a message of one line, if two states differ. `got` maps the names of the tensors of
+    `source` to their shapes and dtypes, and `want` those of the network."""
     for name, kind in want.items():
         if name not in got:
             others = nearest(name, [n for n in got if n not in want])
@@ -92,14 +91,13 @@ def statistics(model: nn.Module) -> list[Tensor]:
 
 
 def has_modes(model: nn.Module) -> bool:
-    """Return whether any module may behave differently in train mode, which excludes only classes known to behave the
-    same."""
+    """Return whether any module of a network may behave differently in train mode than in eval mode."""
     return any(type(m) not in _WITHOUT_MODE and not type(m).__module__.startswith("accel_rl.") for m in model.modules())
 
 
 @contextmanager
 def training_mode(model: nn.Module) -> Iterator[None]:
-    """Context manager of updates, in which the network is in train mode instead of eval mode."""
+    """Return a context manager in which the network is in train mode instead of eval mode, for updates."""
     model.train()
     try:
         yield
@@ -109,7 +107,7 @@ def training_mode(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def buffers_kept(model: nn.Module) -> Iterator[None]:
-    """Context manager that restores all buffers of a network at its end."""
+    """Return a context manager that restores all buffers of a network at its end."""
     before = {name: x.clone() for name, x in model.named_buffers()}
     try:
         yield

@@ -1,4 +1,4 @@
-"""Linear layers have weights with learned noise (Fortunato et al. 2018, arXiv:1706.10295)."""
+"""The weights of a noisy linear layer have learned noise (Fortunato et al. 2018, arXiv:1706.10295)."""
 
 import math
 
@@ -32,8 +32,9 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 
 
 class NoisyLinear(nn.Linear):
-    """Computes y = (mu_w + sigma_w * f(e_out) f(e_in)^T) x + mu_b + sigma_b * f(e_out), with factorised noise (eq. 9 to
-    11). The weights of `nn.Linear` are the means. `resample` draws new noise, which is used until the next call."""
+    """Computes y = (mu_w + sigma_w * f(e_out) f(e_in)^T) x + mu_b + sigma_b * f(e_out), with factorised noise
+    (Fortunato et al. 2018, eq. 9 to 11). The weights of `nn.Linear` are the means. `resample` draws new noise, which
+    the layer uses until the next `resample`."""
 
     def __init__(self, inputs: int, outputs: int, sigma: float = 0.5):
         super().__init__(inputs, outputs)

@@ -20,8 +20,8 @@ WORTH_CONVERTING = 128
 
 
 def autocast_for(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Context manager in which convolutions and hidden layers multiply in the given precision and add in float32.
-    Parameters, gradients and the outputs of heads stay float32."""
+    """Return a context manager in which convolutions and hidden layers multiply in the given precision and add in
+    float32. Parameters, gradients and the outputs of heads stay float32."""
     if precision == "bfloat16" and device.type == "cpu" and not multiplies_bfloat16():
         say_once(
             "--precision bfloat16: this CPU has no instructions for it (AMX or AVX512-BF16); float32 is faster here"
@@ -45,7 +45,7 @@ def multiplies_bfloat16() -> bool:
     return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
 
 
-@functools.cache  # The flags are cached, because they are read at every step of a rollout.
+@functools.cache  # The result is cached, because every step of a rollout needs it.
 def _flags(cpuinfo: Path) -> frozenset[str]:
     try:
         return frozenset(cpuinfo.read_text().split())
@@ -62,6 +62,7 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Apply a hidden layer, in float32 on a CPU if the batch is too small to be worth converting the weights."""
+    """Apply a hidden layer. On a CPU, a small batch is computed in float32, because converting the weights would take
+    longer."""
     is_autocast = torch.is_autocast_enabled(x.device.type)
     return layer(x) if not is_autocast or len(x) >= WORTH_CONVERTING or not x.is_cpu else float32_head(layer, x)

@@ -66,7 +66,7 @@ class QNetwork(nn.Module):
         layer_norm: LayerNorm = "none",
     ):
         """`network` is `nature`, `a3c`, or the name of a user's class (`find_network`). `hidden` is the number of units
-        of the fully connected layer, or of each stream; 0 means the width that `features` returns."""
+        of the fully connected layer, or of each stream, or 0 for the width that `features` returns."""
         super().__init__()
         self.n_actions = spec.n_actions
         self.atoms = atoms

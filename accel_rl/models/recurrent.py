@@ -24,7 +24,7 @@ class RecurrentBody(nn.Module):
         """Compute T steps of n environments, time-major. From obs [T * n, ...], first [T, n] bool and state [n, 2
         units], return features [T * n, units] and the state after each step [T, n, 2 units]."""
         x = self.body(obs).float().view(*first.shape, -1)
-        with torch.autocast(x.device.type, enabled=False):  # The recurrent state is computed in float32.
+        with torch.autocast(x.device.type, enabled=False):  # The LSTM computes its recurrent state in float32.
             after = self._steps(x, first, state)
         return after[..., : after.shape[-1] // 2].flatten(0, 1), after
 

@@ -1,1 +1,1 @@
-"""Equations are pure functions. The modules of this folder import torch and no other part of this package."""
+"""Equations are pure functions. The modules of accel_rl/ops import torch, and no other part of accel_rl."""

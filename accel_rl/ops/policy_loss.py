@@ -19,9 +19,9 @@ def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
     """Return the mean [] of x [...] over the valid cells (all cells if `valid` is None). The mean is zero if no cell is
     valid.
 
-    An invalid cell of x may be NaN, because the mean and its gradient with respect to x are still finite. However, the
-    gradient with respect to the inputs of x would be zero times NaN, which is NaN; apply `finite_where_invalid` to
-    these inputs.
+    An invalid cell of x may be NaN, because the mean and its gradient with respect to x are still finite. The gradient
+    with respect to the inputs of x would be zero times NaN, which is NaN, so `finite_where_invalid` must be applied to
+    the inputs of x.
     """
     if valid is None:
         return x.mean()

@@ -1,5 +1,5 @@
 """This module has the equations of Q-learning: targets, losses, dueling heads, and distributions of returns over atoms.
-Suffixes are those of rlax: tm1 is before the step, and t after it."""
+The names end as in rlax: `_tm1` means before a step, and `_t` after the step."""
 
 import torch
 from torch import Tensor

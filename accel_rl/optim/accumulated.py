@@ -52,7 +52,8 @@ class Point:
 
 
 def between(before: Point, after: Point, updates: int, decay: Mapping[str, float]) -> Accumulated:
-    """Return the `updates` updates between two points, where `decay` is `Optimizer.decay`."""
+    """Return the accumulated result of `updates` updates, from the points before and after the updates. `decay` is
+    `Optimizer.decay`."""
     added = {}
     for name, factor in decay.items():
         x = after.optimizer[name] - factor**updates * before.optimizer[name]

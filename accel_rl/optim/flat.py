@@ -7,14 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-ROW = 1024  # One float32 sum adds up 1,024 values.
+ROW = 1024  # `l2_norm` adds at most 1,024 squares in one float32 sum.
 
 
 class FlatParameters:
     """Moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of the
     vectors.
 
-    The whole network then needs one norm, one optimizer step and one all-reduce, and a chunk of the network is a slice.
+    With flat vectors, the whole network needs one norm, one optimizer step and one all-reduce, and a chunk of the
+    network is a slice.
     """
 
     def __init__(self, model: nn.Module):

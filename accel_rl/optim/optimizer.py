@@ -9,7 +9,8 @@ ALIGNMENT = 64
 """Slices of the parameters are aligned to 64 floats. Updating a slice that begins at a multiple of ALIGNMENT gives the
 same bits as updating the whole vector. At other boundaries, scalar instructions process the end of the slice, and round
 differently from vector instructions."""
-_PIECE = 1024 * ALIGNMENT  # A piece has 256 KiB of each vector, so that four pieces fit in a core's second-level cache.
+# Pieces of a vector have 256 KiB, so that the pieces of four vectors fit in a core's second-level cache.
+_PIECE = 1024 * ALIGNMENT
 
 Rate = float | Tensor
 """A learning rate is a number, or a scalar [] on the GPU, where a captured update reads its current value."""

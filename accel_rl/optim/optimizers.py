@@ -167,7 +167,7 @@ class AdaGrad(ElementWise):
         self.square = torch.zeros(size, device=device)  # `square` is the sum of squared gradients.
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
-        # A skipped update has a zero gradient, so the sum does not change and the step is zero.
+        # If an update is skipped, its gradient is zero, so neither the sum of squares nor the parameters change.
         denominator = self.square[part].addcmul_(grad, grad).sqrt().add_(self.epsilon)
         if isinstance(learning_rate, Tensor):
             data.sub_(learning_rate * grad / denominator)

@@ -57,13 +57,13 @@ class TorchOptimizer:
             x.copy_(torch.where(finite, x, old))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return vectors [P], and numbers for scalars."""
+        """Return the optimizer's state, as vectors [P] and numbers."""
         return {name: x if x.dim() else float(x) for name, x in self._state.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         tensors = self._optimizer.state[self._parameter]
         for name, x in state.items():
-            if name not in self._state:  # The optimizer's class creates its state in its first step.
+            if name not in self._state:  # Some optimizers create their state only in the first step.
                 tensors[name] = torch.empty_like(self._parameter.data)
             if isinstance(x, Tensor):
                 tensors[name].copy_(x)

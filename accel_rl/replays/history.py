@@ -9,9 +9,9 @@ from accel_rl.data.tensor_file import Segment
 from accel_rl.kernels.ring_arrays import SAMPLEABLE
 from accel_rl.replays.ring import NONE, FrameRing
 
-SEGMENT_BYTES = 32 * 2**20  # Every checkpoint writes the incomplete segment again.
+SEGMENT_BYTES = 32 * 2**20  # Every checkpoint writes the rows after the last complete segment again.
 _CELLS = ("frames", "age", "action", "reward", "flags")
-_KNOWN_TO_HOST = ("age", "flags")  # The ring copies these arrays to a GPU itself.
+_KNOWN_TO_HOST = ("age", "flags")  # The ring copies the arrays of `HostCells` to a GPU.
 
 
 class History:
@@ -21,7 +21,8 @@ class History:
     def __init__(self, ring: FrameRing):
         self.ring = ring
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
-        self._whole: list[tuple[int, int, Segment]] = []  # (low, high, complete segment of the rows [low, high))
+        # The list has (low, high, complete segment of the rows [low, high)).
+        self._whole: list[tuple[int, int, Segment]] = []
 
     def state_dict(self) -> dict[str, Any]:
         ring = self.ring

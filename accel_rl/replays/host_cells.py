@@ -1,4 +1,4 @@
-"""The host has a copy of the state of each transition in the replay, so that it never waits for a GPU."""
+"""The host has a copy of the state of each transition in the replay, so that the host never waits for a GPU."""
 
 import torch
 from torch import Tensor
@@ -25,8 +25,7 @@ class HostCells:
         self.refused = torch.zeros(L, dtype=torch.int64)
 
     def mark(self, low: int, high: int) -> None:
-        """Mark the cells of rows [low, high) that can be drawn. The n steps after these rows must have been
-        appended."""
+        """Mark the cells of rows [low, high) that can be drawn. The n steps after the rows must have been appended."""
         row = torch.arange(low, high)
         cells = row[:, None] * self.B + torch.arange(self.B)
         good = torch.ones_like(cells, dtype=torch.bool)

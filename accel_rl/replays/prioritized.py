@@ -58,8 +58,8 @@ class Prioritized:
         return None
 
     def appended(self, before: tuple[int, int]) -> None:
-        """Set the priorities of the appended rows. Before the append, the rows [low, high) in `before` were
-        eligible."""
+        """Set the priorities of the appended rows. The pair `before` has the eligible rows [low, high) before the
+        append."""
         self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
@@ -87,8 +87,8 @@ class Prioritized:
         return ring.cell_at(at), (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """Set priorities |error| [N] of cells [N]; overwritten cells are skipped. If only some errors of the batch are
-        not finite, their transitions are never drawn again."""
+        """Set the priorities of cells [N] by |error| [N]. Overwritten cells are skipped. If only some errors of the
+        batch are not finite, their transitions are never drawn again."""
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)

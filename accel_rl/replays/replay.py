@@ -34,7 +34,7 @@ class Selection(Protocol):
 class Replay:
     """A `Replay` can `append` rollouts, `sample` batches, and `update` the priorities with a batch's errors.
 
-    Several replays may share a ring, to which only one of them writes.
+    Several replays may share a ring, to which only one of the replays writes.
 
     If the ring and the batches are on the same GPU, no method waits for the GPU. `sample` and `update` can then be
     captured as a CUDA graph for a fixed number of transitions: register `generator` with the graph, and capture again
@@ -47,7 +47,7 @@ class Replay:
         """`device` is the device of the batches, by default the ring's device."""
         self.ring, self.selection = ring, selection
         here = ring.frames.device
-        # a device with its index, such as cuda:0
+        # The device's name has its index, such as cuda:0.
         self.device = here if device is None else torch.empty(0, device=device).device
         self._is_moving = self.device != here
         self._history = History(ring) if owner else None
@@ -119,4 +119,4 @@ class Replay:
             moved = {name: x.to(self.device, non_blocking=queued) for name, x in fields.items()}
         else:
             moved = {name: self._staging.put(x) for name, x in fields.items()}
-        return ReplayBatch(**moved, cell=batch.cell)  # The ring's device needs the cells.
+        return ReplayBatch(**moved, cell=batch.cell)  # The cells are needed on the ring's device.

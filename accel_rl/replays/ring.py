@@ -98,7 +98,7 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # without huge pages: ordinary pages
+        with contextlib.suppress(OSError):  # Without huge pages, the tensor has ordinary pages.
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()
 
@@ -106,7 +106,7 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
 @dataclass(frozen=True, slots=True)
 class NStep:
     """`NStep` has the settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step.
-    Rewards are clipped to +- `reward_clip`; 0 means no clipping."""
+    Rewards are clipped to +- `reward_clip`, or not clipped if `reward_clip` is 0."""
 
     n: int = 1
     gamma: float = 0.99
@@ -123,8 +123,8 @@ class FrameRing:
     unclipped reward and the step's flags. A cell takes one frame and 11 bytes, or 12 bytes with more than 256 actions.
     All memory is allocated at the start.
 
-    On a GPU, the host never waits, because it has its own copy of the cells' state, `host`. Draws can be captured as a
-    CUDA graph, because all values are in tensors at fixed addresses, except those in `key`.
+    The host never waits for a GPU's ring, because the host has a copy of the cells' state, `host`. Draws can be
+    captured as a CUDA graph, because all values are in tensors at fixed addresses, except those in `key`.
     """
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
@@ -147,8 +147,8 @@ class FrameRing:
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
-        self.refused = 0  # number of cells with a missing step
-        # Int64 tensors [] on the ring's device, for captured draws
+        self.refused = 0  # The number of cells with a missing step
+        # Captured draws read these int64 tensors [] on the ring's device.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
@@ -197,7 +197,7 @@ class FrameRing:
         row = torch.searchsorted(self._before, k, right=True) - 1
         start = self.first + row * self.B
         flags = self.flags[self.at(start[:, None] + torch.arange(self.B, device=self.device))]
-        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # number of each drawable cell in its row, from 1
+        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # The number of each drawable cell in its row, from 1
         return start + (number <= (k - self._before[row])[:, None]).sum(1)
 
     @property
@@ -214,7 +214,7 @@ class FrameRing:
         host = self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
-        known = rollout.on_host  # These arrays are in host memory.
+        known = rollout.on_host  # The arrays of `known` are in host memory.
         source = rollout if Device(self.device).queues_work else known
         terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
         flags = terminated * TERMINATED + ended * ENDED + valid * VALID

@@ -21,7 +21,7 @@ class SumTree:
     """A `SumTree` has n weights >= 0, which are initially 0. Weights are float32, and sums are float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
-        """Each entry of the tree sums `fanout` entries; 0 selects the fastest fan-out for the device."""
+        """Each entry of the tree sums `fanout` entries. With 0, the fan-out is the fastest for the device."""
         self.n = n
         self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else HOST_FANOUT)
         self.levels: list[Tensor] = []
@@ -43,7 +43,8 @@ class SumTree:
         return self.levels[0][i]
 
     def set(self, i: Tensor, weight: Tensor) -> None:
-        """Set the weights [k] of indices i [k] int64. A repeated index must have the same weight each time."""
+        """Set the weights [k] of indices i [k] int64. An index that occurs several times must have the same weight each
+        time."""
         self.levels[0][i] = weight.to(torch.float32)
         for below, level in zip(self.levels, self.levels[1:], strict=False):
             i = i // self.fanout
@@ -64,8 +65,8 @@ class SumTree:
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
             sums = weight.cumsum(-1)
-            # The search descends to the first child whose sum exceeds the mass, or after rounding errors to the last
-            # child with a weight.
+            # The search descends to the first child whose cumulative sum exceeds the mass.
+            # If rounding errors leave no such child, the search descends to the last child with a weight.
             order = torch.where(sums > mass[:, None], self.fanout + self._from_last, -self._from_last)
             child = torch.where(weight > 0, order, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)

@@ -22,12 +22,12 @@ class Uniform:
         self.ring, self.replacement = ring, replacement
         self.communicator: Communicator = SINGLE_PROCESS
         self.generator = torch.Generator(ring.device).manual_seed(seed)
-        self._largest = 0  # size of the largest batch so far
+        self._largest = 0  # The size of the largest batch so far
 
     @property
     def key(self) -> Hashable:
         """Return a key for captured draws, which become invalid when the key changes."""
-        # A small replay gives smaller batches.
+        # A replay with fewer than N cells gives a smaller batch.
         few = not self.replacement and len(self.ring) < self._largest
         return self.ring.refused > 0, len(self.ring) if few else None
 
@@ -65,7 +65,7 @@ class Uniform:
 
     def _without(self, N: int) -> Tensor:
         ring = self.ring
-        if len(ring) < 2 * N:  # For large batches, all cells are shuffled.
+        if len(ring) < 2 * N:  # A large batch is drawn by shuffling all cells.
             return ring.nth(torch.randperm(len(ring), generator=self.generator)[:N])
         cells = self._with(N)
         while True:

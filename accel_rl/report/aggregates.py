@@ -178,7 +178,7 @@ def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> byt
 def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Draw performance profiles, the share of runs above a human-normalised score, as a PNG."""
     columns = 2 if max(map(len, found), default=0) > 30 else 3
-    # inches; a line of the legend has 0.19 inches
+    # A line of the legend has a height of 0.19 inches.
     height = 4.0 + 0.19 * -(-len(found) // columns)
     figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]
     greys = iter(("--", ":", "-."))

@@ -51,7 +51,8 @@ def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "en
 def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
     """Return whether a panel of the given runs shows evaluations instead of training scores. `curve` is online,
     evaluation or auto. For policy gradients, auto means training scores. For other algorithms, auto means evaluations
-    if every run has at least three, and otherwise training scores. Without training scores, evaluations are shown."""
+    if every run has at least three evaluations, and otherwise training scores. Runs without training scores have curves
+    of evaluations."""
     if curve != "auto":
         return curve == "evaluation"
     if not any(r.online[0].size for r in runs):

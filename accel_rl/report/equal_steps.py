@@ -17,12 +17,12 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
 SHARE = 0.75
-"""A setting counts as not inferior if its mean score is at least this share of the published score."""
+"""A setting counts as not inferior if its mean score is at least the share `SHARE` of the published score."""
 TOLERANCE = 0.01
-"""A run of 9.9 M env steps may be compared with a score at 10 M env steps."""
+"""A run of 9.9 M env steps may be compared with a published score at 10 M env steps."""
 QUANTILES = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
-"""`QUANTILES` has the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. The last quantile is
-also used for more degrees of freedom."""
+"""`QUANTILES` has the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. With more than 10
+degrees of freedom, the last of the `QUANTILES` is used."""
 
 
 @dataclass(frozen=True)

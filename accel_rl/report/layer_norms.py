@@ -49,8 +49,8 @@ def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, 
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Return {setting: optimizer, batch size and learning rate}, the labels of Figure 9. If these labels are not
-    unique, return the settings' own names."""
+    """Return {setting: optimizer, batch size and learning rate}, the labels of Figure 9. If the labels of Figure 9 are
+    not unique, return the names of the settings."""
     names = {r.setting: _optimizer(r) for r in runs}
     return names if len(set(names.values())) == len(names) else {setting: setting for setting in names}
 

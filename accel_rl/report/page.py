@@ -40,7 +40,7 @@ class Section:
 
 
 def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str]) -> str:
-    """Render the HTML page of a report. The `notes` are shown at the top of the page."""
+    """Render the HTML page of a report. The `notes` are at the top of the page."""
     games = {r.game for r in runs}
     numbers = ((len(runs), "run"), (len({r.setting for r in runs}), "setting"), (len(games), "game"))
     title = ", ".join(counted(n, thing) for n, thing in numbers)

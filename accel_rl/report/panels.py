@@ -60,7 +60,7 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
     for axis, panel in zip(axes.flat, panels, strict=False):
         lines |= _draw(axis, panel, colour)
     longest = max((len(name) for name in lines), default=1)
-    # width of a name in inches
+    # The width of a name is in inches.
     fitting = max(1, min(4, int(4.2 * columns / (0.5 + 0.075 * longest))))
     figure.legend(
         list(lines.values()), list(lines), loc="outside lower center", ncols=min(fitting, len(lines)), fontsize=8
@@ -69,7 +69,7 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
 
 
 def in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) -> list[bytes]:
-    """Draw {row: {column: panel}} as one or more pictures. Each row has its own colours and legend."""
+    """Draw {row: {column: panel}} as one or more pictures. Each row of panels has its own colours and legend."""
     chunks = [columns[i : i + ROW_COLUMNS] for i in range(0, len(columns), ROW_COLUMNS)]
     return [_in_rows(rows, chunk) for chunk in chunks]
 
@@ -160,7 +160,7 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 def grouped(settings: BySetting) -> dict[str, BySetting]:
     """Group settings as {family: settings}, where each family is a row of the figure, or {"": settings} for a single
-    group. Runs of Figures 3 and 4 have rows; other runs have rows if several families have several settings each."""
+    group. Runs of Figures 3 and 4 are drawn in rows, and other runs if several families have several settings each."""
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
     for setting, games in settings.items():

@@ -51,7 +51,7 @@ class ReportOptions:
     evaluations, the score is the last training score."""
     curve: Literal["auto", "online", "evaluation"] = "auto"
     """Scores in learning curves: training scores (online) or evaluations. With `auto`, policy gradients have training
-    scores (Stooke & Abbeel), and other algorithms have evaluations if every run has at least three."""
+    scores (Stooke & Abbeel), and other algorithms have evaluations if every run has at least three evaluations."""
     reps: Count = 2_000
     """Number of bootstrap samples of an interval."""
     core_hour_price: float = 0.0
@@ -60,7 +60,7 @@ class ReportOptions:
 
 
 def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
-    """Write index.html and its tables as CSV, and return the files. `runs` are the results of the function
+    """Write index.html and its tables as CSV, and return the files. The argument `runs` is the result of the function
     `distinct`."""
     settings = by_setting(runs)
     learners = [r for r in runs if not run_settings.samples_only(r.settings)]
@@ -138,7 +138,7 @@ def _some(lines: list[str]) -> list[str]:
 
 MEAN = "mean over seeds, band from minimum to maximum"
 CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
-SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # Other figures show learning curves.
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # All figures except 6 to 9 have learning curves.
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]

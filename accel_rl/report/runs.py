@@ -18,7 +18,7 @@ from accel_rl.results.run_settings import flat
 from accel_rl.results.trained_run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
-# The folder of an exported model, which is not a run, has this file.
+# The folder of an exported model, which is not a run, has the file model.json.
 MODEL = "model.json"
 DEPTH = 2  # A folder of sweeps has runs in two levels of subfolders.
 APART = (
@@ -126,7 +126,7 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _short(key: str) -> str:
-    """Shorten a setting's name to its last word if that is clear (not for evaluation.steps)."""
+    """Shorten a setting's name to its last word, if the last word is clear (not for evaluation.steps)."""
     group, _, name = key.rpartition(".")
     return name if group in ("", "algo", "sampler", "env", "distributed") else key
 

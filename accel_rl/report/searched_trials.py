@@ -1,4 +1,4 @@
-"""This module shows the trials of hyperparameter searches as a table and as plots."""
+"""This module reports the trials of hyperparameter searches as a table and as plots."""
 
 import csv
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Search:
                     axis.set_xscale("log")
                     axis.minorticks_off()
                 else:
-                    axis.locator_params("x", nbins=4)  # More than 4 tick labels of five digits would overlap.
+                    axis.locator_params("x", nbins=4)  # More than four tick labels of five digits would overlap.
             axis.set_xlabel(setting, fontsize=9)
             axis.set_ylabel("score", fontsize=8)
             axis.tick_params(labelsize=8)

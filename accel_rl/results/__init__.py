@@ -1,1 +1,1 @@
-"""Reports read results of runs: the runs, their settings, and tables."""
+"""This package reads the settings and metrics of runs for reports, and formats tables."""

@@ -13,15 +13,15 @@ from accel_rl.envs.protocols import OVERRIDES, resolve
 from accel_rl.system.errors import ConfigError
 
 Settings = Mapping[str, Any]
-"""`Settings` maps the full name of a setting to its value: {"algo.batch_size": 512, ...}. A setting that a run does not
-name has its default."""
+"""`Settings` maps the full name of a setting to its value: {"algo.batch_size": 512, ...}. A setting that is missing in
+a run's `Settings` has its default value."""
 
 POLICY_GRADIENTS = {"a2c": ("A2C", "A3C"), "ppo": ("PPO", "APPO")}
 Q_LEARNING = {"dqn": "DQN", "c51": "Categorical-DQN", "rainbow": "Rainbow"}
 FAMILIES = tuple(f for pair in POLICY_GRADIENTS.values() for f in pair) + tuple(
     prefix + name for name in Q_LEARNING.values() for prefix in ("", "Async-")
 )
-"""`FAMILIES` lists the families of algorithms in the order of the figures, from top to bottom."""
+"""`FAMILIES` lists the families of algorithms in the order of the papers' figures, from top to bottom."""
 
 
 def ranks(settings: Settings) -> int:
@@ -52,7 +52,7 @@ def total_envs(settings: Settings) -> int | None:
 
 
 def family(settings: Settings) -> str:
-    """Return the family of a run, one of FAMILIES, or "" for an algorithm that is not in the paper."""
+    """Return the family of a run, one of FAMILIES, or "" for an algorithm that Stooke & Abbeel 2018 do not train."""
     algorithm, update = str(settings.get("algorithm", "")), asynchronous(settings)
     if algorithm in POLICY_GRADIENTS:
         return POLICY_GRADIENTS[algorithm][update]
@@ -64,8 +64,8 @@ def is_policy_gradient(settings: Settings) -> bool:
 
 
 def name(settings: Settings) -> str:
-    """Return the name of a run in the paper's figures, or "" for an algorithm that is not in the paper. Examples of
-    names are A2C-256env, A3C-16env-8 (8 learners of 16 environments) and DQN-512 (batch size 512)."""
+    """Return the name of a run in the figures of Stooke & Abbeel 2018, or "" for an algorithm that they do not train.
+    Examples of names are A2C-256env, A3C-16env-8 (8 learners of 16 environments) and DQN-512 (batch size 512)."""
     if samples_only(settings):
         return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
     if not (result := family(settings)):
@@ -75,7 +75,8 @@ def name(settings: Settings) -> str:
 
 
 def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
-    """Return a text such as `intensity=1 (paper: 8)` for each setting in which a run differs."""
+    """Return a text such as `intensity=1 (paper: 8)` for each setting in which a run differs from the published
+    settings."""
     own = complete(settings)
     result = []
     for name, value in published.items():

@@ -12,7 +12,7 @@ from accel_rl.results.trained_run import Run
 
 @dataclass(frozen=True)
 class Table:
-    """A table. `name` is the name of its CSV file."""
+    """A table. `name` is the name of the table's CSV file."""
 
     name: str
     title: str
@@ -69,8 +69,8 @@ class Alike:
 
 
 def alike(runs: Sequence[Run], differences: Differences) -> Alike:
-    """Return the runs with the settings of the published number; if no run has these settings, return all runs,
-    marked."""
+    """Return the runs with the settings of the published number. If no run has these settings, return all runs, with
+    the mark MARK."""
     same = [r for r in runs if not differences(r.settings)]
     return Alike(same, "") if same else Alike(runs, MARK)
 
@@ -81,6 +81,7 @@ def marked(groups: Iterable[Alike], differences: Differences) -> str:
 
 
 def sentence(runs: Iterable[Run], differences: Differences, head: str = f"{MARK} differs from the paper") -> str:
-    """Return the differences of runs by setting, for a note, or "" if the runs have none."""
+    """Return a sentence, for a note, about the settings in which runs differ from the published settings, or "" if the
+    runs do not differ."""
     texts = {run.setting: ", ".join(result) for run in runs if (result := differences(run.settings))}
     return f" {head}: {'; '.join(f'{label}: {text}' for label, text in texts.items())}." if texts else ""

@@ -24,9 +24,9 @@ class Run:
     """A `Run` is one run of a report. `setting` is the label of all runs with the same settings in any game and with
     any seed. `experiment` is the experiment of the run's sweep.
 
-    The columns of a run are against env steps. `online` is the mean training score. `evaluations` and `deviations` are
-    the mean score and the standard deviation over an evaluation's episodes, and `episodes` is their number. `clock` is
-    in minutes, and `speeds` are the env steps/s of each row.
+    A column of a run has the values of a metric against env steps. `online` is the mean training score. `evaluations`
+    and `deviations` are the mean score and the standard deviation over an evaluation's episodes, and `episodes` is
+    their number. `clock` is the time in minutes since the run's start, and `speeds` are the env steps/s of each row.
     """
 
     name: str
@@ -53,19 +53,19 @@ class Run:
     repeated: str = ""
     """`repeated` names runs of the same settings, game and seed, or is ""."""
     unfinished: str = ""
-    """`unfinished` is a note on missing data, or ""."""
+    """`unfinished` is a note about data that the run lacks, or ""."""
 
     def score(self, which: str) -> float:
-        """Return a score of the run, or NaN if the run has no such score. `final` is the last evaluation that is not
-        `short`, and `best` is the best evaluation that is not `short`. `online` is the last training score. Without
-        evaluations, training scores are used."""
+        """Return a score of the run, or NaN if the run has no such score. The score `final` is that of the last
+        evaluation that is not `short`, `best` is that of the best evaluation that is not `short`, and `online` is the
+        last training score. A run without evaluations has training scores instead."""
         if which == "online" or not self.evaluated:
             values = self.online[1]
             return math.nan if not values.size else float(values.max() if which == "best" else values[-1])
         return float(self.evaluations[1][self.chosen(which)])
 
     def chosen(self, which: str) -> int:
-        """Return the index of the run's final or best evaluation. Only runs with evaluations are allowed."""
+        """Return the index of the run's final or best evaluation. The run must have evaluations."""
         counts = np.flatnonzero(~self.short)
         return int(counts[self.evaluations[1][counts].argmax()] if which == "best" else counts[-1])
 
@@ -125,8 +125,8 @@ BySetting = Mapping[str, Mapping[str, Sequence[Run]]]
 
 
 def distinct(runs: Sequence[Run]) -> list[Run]:
-    """Return one run per setting, game and seed, the run that counts. The attribute `repeated` of a returned run names
-    the other runs."""
+    """Return one run per setting, game and seed: the longest run. The attribute `repeated` of a returned run names the
+    other runs."""
     once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
     for i, others in once.items():
         names = [str(runs[j].path or runs[j].name) for j in (i, *others)]

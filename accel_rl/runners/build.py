@@ -17,8 +17,8 @@ from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system import hardware
 
-# Worker processes that share cores with the action server have a lower priority, because all workers wait for the
-# server. A higher nice value gains little, and other programs at nice 0 would starve the workers.
+# Worker processes on the action server's cores have a lower priority, because all workers wait for the server.
+# With a nice value above 10, other programs at nice 0 would starve the workers.
 NICE_BESIDE_SERVER = 10
 
 

@@ -87,17 +87,15 @@ class Concurrent:
         self.period = period
         self.behaviour = self.algo.behaviour()
         self._rollouts = 0  # Counts the rollouts of the current period.
-        self._owed = [
-            0 for _ in self.learners
-        ]  # `_owed` has, for each learner, the period's env steps for which updates are due.
+        # `_owed` has, for each learner, the period's env steps for which updates are due.
+        self._owed = [0 for _ in self.learners]
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, UpdateMetrics]] = []  # `_found` has the metrics of the current period's updates.
         self._pause = threading.Event()
         self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
         self._device = Device(self.algo.device)
-        self._stream = (
-            self._device.stream()
-        )  # The trainer has its own CUDA stream, which is not ordered with the sampler's stream.
+        # The trainer has its own CUDA stream, which is not ordered with the sampler's stream.
+        self._stream = self._device.stream()
 
     def _set_up_thread(self, threads: int, cores: tuple[int, ...]) -> None:
         torch.set_num_threads(threads)
@@ -140,22 +138,20 @@ class Concurrent:
     # -- periods ------------------------------------------------------------
 
     def _begin(self, remaining: int) -> None:
-        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # share of this rank
+        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # The share of this rank in the period's env steps
         self._rollouts = -(-min(self.period, mine) // self.each)
         self._owed = [algo.owe(self._rollouts * self.each * algo.communicator.size) for algo in self.algos]
 
     def _sample(self, training: Future[None]) -> None:
-        ranks = (
-            self.algo.communicator.size
-        )  # Schedules count the steps of all ranks, and every rank samples the same number of steps.
+        # Schedules count the env steps of all ranks, and every rank samples the same number of env steps.
+        ranks = self.algo.communicator.size
         staged = ranks * sum(r.env_steps for r in self._staged)
         while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
             now = self.algo.now
             self.behaviour.epsilon = self.algo.schedules(now.progress, now.env_steps + staged)["epsilon"]
             rollout = self.sampler.collect(self.behaviour)
-            self._staged.append(
-                rollout
-            )  # The sampler has one buffer per rollout, so no rollout is overwritten before the period ends.
+            # The sampler has one buffer per rollout, so no rollout is overwritten before the period ends.
+            self._staged.append(rollout)
             staged += ranks * rollout.env_steps
             self.sampled(staged)
 
@@ -179,14 +175,15 @@ class Concurrent:
 
     def _synchronize(self) -> tuple[int, list[UpdateMetrics]]:
         self._device.default_stream().wait_stream(self._stream)
-        env_steps = sum(r.env_steps for r in self._staged)  # Each rank takes an equal part of the remaining env steps.
+        # Schedules count the env steps of all ranks, which are the same on every rank.
+        env_steps = sum(r.env_steps for r in self._staged)
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = 0
             for rollout in self._staged:
                 advance(algo, rollout.env_steps)
                 algo.store(rollout)
                 taken += algo.now.counted.of_batch
-            if owed > taken:  # Steps that --sampler.reset wait skips need no updates.
+            if owed > taken:  # Env steps that --sampler.reset wait skips need no updates.
                 algo.owe(taken - owed)
             algo.target_network.update()
         copy_network(self.algo.target, self.behaviour.model)

@@ -34,8 +34,8 @@ def evaluation_env(config: Resolved) -> ResolvedEnv:
 
 
 class Evaluator:
-    """An `Evaluator` evaluates the agents of one run. Its worker processes run from the first evaluation until `close`
-    is called."""
+    """An `Evaluator` evaluates the agents of one run. The evaluator's worker processes run from the first evaluation
+    until `close` is called."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
         self.config = config
@@ -57,7 +57,7 @@ class Evaluator:
         """Play one evaluation, whose result is a function of parameters, settings and seed. Returns None if `stop()`
         returned True.
 
-        Afterwards the network's buffers and torch's random generators have the same state as before the evaluation.
+        An evaluation does not change the network's buffers and the state of torch's random generators.
 
         After `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts.
         Each saved start is played once.
@@ -74,7 +74,7 @@ class Evaluator:
                 if result is None or self._starts is None or not sampler.dropped:
                     return result
         except BaseException:
-            self.close()  # After an error, the sampler may be within a rollout, so the sampler is closed.
+            self.close()  # The sampler is closed after an error, because the sampler may be within a rollout.
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:

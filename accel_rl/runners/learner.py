@@ -47,7 +47,8 @@ class Learner:
         seed: int,
         exchange: Exchange | None = None,
     ):
-        """The `exchange` connects the learner to the learners of other ranks; None means a single rank."""
+        """The `exchange` connects the learner to the learners of other ranks; None means that the run has a single
+        rank."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
@@ -79,8 +80,8 @@ class Learner:
         """Make the updates of a learning phase without waiting for a GPU, and return the updates' metrics. `between` is
         called after each update. The learning phase ends early if `pause`, called after each update, returns True."""
         all_metrics: list[UpdateMetrics] = []
-        # Switching a network between training and eval mode takes at least 20 microseconds. Therefore a network that
-        # behaves the same in training and eval mode always stays in eval mode.
+        # A network that behaves the same in training and eval mode always stays in eval mode.
+        # Switching between the two modes would take at least 20 microseconds.
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
@@ -200,9 +201,8 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
     for name, x in sync.get("optimizer", {}).items():
         if isinstance(x, Tensor):
             moved[name] = x[order] if x.shape == order.shape else x
-        elif (
-            isinstance(x, list) and len(set(x)) > 1
-        ):  # The list of optimizer states has one entry per chunk or shard of the parameters.
+        # The list of optimizer states has one entry per chunk or shard of the parameters.
+        elif isinstance(x, list) and len(set(x)) > 1:
             raise ValueError(f"the network's layers are in another order, and {name} of the optimizer is {x} by parts")
         else:
             moved[name] = x

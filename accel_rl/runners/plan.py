@@ -34,17 +34,16 @@ class SamplerPlan(NamesEngine):
     device: str
     buffers: int  # The memory has room for `buffers` rollouts.
     engine: str
-    worker_cores: tuple[int | None, ...]  # Each worker process is pinned to a core; None means not pinned.
+    worker_cores: tuple[int | None, ...]  # Each worker process is pinned to a core, or not pinned (None).
     shares_cores: bool
     act_threads: int  # Each inference operation uses `act_threads` threads.
     act_cores: tuple[int, ...] = ()  # The inference thread is pinned to `act_cores`, or not pinned if empty.
-    inference_cores: tuple[
-        tuple[int, ...], ...
-    ] = ()  # Each group's inference thread has its own cores. The tuple is empty if one thread serves all groups.
+    # Each group's inference thread has its own cores; () means one thread for all groups.
+    inference_cores: tuple[tuple[int, ...], ...] = ()
 
     @property
     def in_process(self) -> bool:
-        """Whether environments are stepped without worker processes, in this process or on its device."""
+        """Whether the environments are stepped without worker processes, in this process or on its device."""
         return not self.has_workers
 
     def environments(self) -> str:
@@ -98,7 +97,7 @@ class RankPlan:
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
 
     def evaluation(self, B: int, T: int) -> SamplerPlan:
-        """Plan a sampler of B evaluation environments."""
+        """Plan a sampler of B environments for evaluations."""
         groups = self.groups if B % self.groups == 0 else 1
         grouping = Grouping(B, groups, most_workers(B, groups, self.placement.workers))
         return _one_server(self.placement, grouping, T, BUFFERS, self.sampler.engine)

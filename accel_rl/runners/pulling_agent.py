@@ -23,7 +23,7 @@ class PullingAgent:
         # Maps the first environment of a group to the group's inference calls since the last pull.
         self._acted: dict[int, int] = {}
         self._refreshed = gradient_sync.refreshed
-        self._counting = Lock()  # Only the thread that holds `_counting` counts inference calls and pulls parameters.
+        self._counting = Lock()  # The lock is held while inference calls are counted and parameters are pulled.
         self._idle = Condition()
         self._threads_acting = 0
 
@@ -48,7 +48,7 @@ class PullingAgent:
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Context manager in which a thread uses the parameters to act."""
+        """Return a context manager in which a thread uses the parameters to act."""
         with self._idle:
             self._threads_acting += 1
         try:
@@ -60,7 +60,7 @@ class PullingAgent:
 
     @contextmanager
     def _nothing_acting(self) -> Iterator[None]:
-        """Context manager that waits until no thread acts, and prevents threads from acting meanwhile."""
+        """Return a context manager that waits until no thread acts, and prevents threads from acting meanwhile."""
         with self._idle:
             self._idle.wait_for(lambda: self._threads_acting == 0)
             yield

@@ -30,8 +30,8 @@ class Counters:
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
-        """Return whether an activity is due every `interval` env steps (0 means only at the end), if it was last done
-        at env step `last`. `done` is true at the end of the run."""
+        """Return whether an activity is due every `interval` env steps (0: only at the end), if it was last done at env
+        step `last`. `done` is true at the end of the run."""
         if self.env_steps == last:
             return False
         return done or (interval > 0 and self.env_steps // interval > last // interval)
@@ -48,15 +48,15 @@ class Reporter:
         self._progress: ProgressDisplay | None = None
         self._sinks: list[Sink] = []
         self._csv: CsvSink | None = None
-        self._episodes = 0  # The last row of metrics was written after `_episodes` episodes.
-        self._wall_before = 0.0  # Earlier processes of the run took this wall time in seconds.
-        self._usage_before: dict[str, float] = {}  # CPU time and energy of the run's earlier processes
+        self._episodes = 0  # At the last row of metrics, `_episodes` episodes had ended.
+        self._wall_before = 0.0  # `_wall_before` is the wall time of the run's earlier processes, in seconds.
+        self._usage_before: dict[str, float] = {}  # The CPU time and energy of the run's earlier processes
         self._began = self._row_at = time.monotonic()
         self._cpu_began = cpu_seconds()
         self._energy = PackageEnergy()
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
-        """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv; later rows
+        """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv. Later rows
         are overwritten. If the run ends after a number of updates, `updates` is the number of updates so far, which the
         progress display counts."""
         self.run_folder.hold()
@@ -82,7 +82,7 @@ class Reporter:
             self._progress = display(self.config.gorila.updates or 1, updates, label, "updates")
 
     def begin(self, env_steps: int) -> None:
-        """Start the clock, when sampling begins."""
+        """Start the clock of the run, when sampling begins."""
         self._began = self._row_at = time.monotonic()
         self._cpu_began, self._energy = cpu_seconds(), PackageEnergy()
         self.resume(env_steps)

@@ -100,7 +100,7 @@ class RunFolder:
             raise ConfigError(f"{path / 'config.json'}: {e}{cls(path)._where_begun(values)}") from e
 
     def _where_begun(self, values: Mapping[str, Any]) -> str:
-        """Return a hint for errors about a user's class: the folder from which the run was first started."""
+        """Return a hint for errors about a user's class: the folder from which the run was last started."""
         algo = values.get("algo")
         network = algo.get("network", "") if isinstance(algo, Mapping) else ""
         named = [str(values.get("algorithm", "")), str(network)]
@@ -128,11 +128,11 @@ class RunFolder:
         )
 
     def hold(self) -> None:
-        """From now on, notice if the folder is removed or moved."""
+        """Hold a descriptor of the folder, to detect that the folder was removed or moved."""
         self._held = HeldFolder(self.path)
 
     def release(self) -> None:
-        """Stop to notice that the folder is removed or moved."""
+        """Close the descriptor of `hold`."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -172,7 +172,8 @@ class RunFolder:
 
     def event(self, line: str) -> None:
         """Append a line to events.log, with the time. If a line cannot be written, for example on a full disk, the line
-        is written together with the next line. Nothing is written to another folder that has the folder's old path."""
+        is written together with the next line. If another folder has the run folder's old path, nothing is written to
+        the other folder."""
         self._unwritten.append(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
         with contextlib.suppress(OSError, RunError):
             self.follow()

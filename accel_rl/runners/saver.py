@@ -43,8 +43,8 @@ class Saver:
         self.checkpoints = self._checkpoints()
 
     def _checkpoints(self) -> Checkpoints:
-        # Rank 0 writes its part of a checkpoint last, so other ranks keep one more checkpoint in case rank 0 fails
-        # before writing.
+        # Rank 0 writes its part of a checkpoint last.
+        # Other ranks keep one more checkpoint, in case rank 0 fails before writing.
         keep = self.config.checkpoint.keep + bool(self.context.rank)
         return Checkpoints(self.run_folder.path / "checkpoints", keep)
 

@@ -21,7 +21,8 @@ class Schedule(Protocol):
 
     @property
     def pending(self) -> bool:
-        """Return whether the last cycle ended early. The next call of `cycle` continues an unfinished cycle."""
+        """Return whether the last cycle ended early. If a cycle ended early, the next call of `cycle` continues the
+        cycle."""
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
         """Sample and learn, and return the number of env steps and the updates' metrics. `remaining` is the number of
@@ -49,7 +50,8 @@ class Lockstep:
         secondary: Learner | None = None,
         exchange: Exchange | None = None,
     ):
-        """The `exchange` connects the learner to the learners of other ranks; None means a single rank."""
+        """The `exchange` connects the learner to the learners of other ranks; None means that the run has a single
+        rank."""
         self.sampler, self.learners = sampler, with_names(learner, secondary)
         self.exchange = exchange or Exchange()
 

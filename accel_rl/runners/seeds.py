@@ -11,8 +11,8 @@ from accel_rl.system.devices import Device
 
 
 class Stream(IntEnum):
-    """A `Stream` is the purpose of a random generator. The numbers of the streams must not change, because recorded
-    runs depend on them."""
+    """A `Stream` is the purpose of a random generator. The streams' numbers must not change, because the random numbers
+    of recorded runs depend on them."""
 
     SAMPLER = 0
     MODEL = 1
@@ -30,8 +30,8 @@ def derived_seed(seed: int, stream: Stream, *index: int) -> int:
 
 @contextmanager
 def own_generator(device: str, seed: int) -> Iterator[None]:
-    """Context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`. At the end, the
-    generators' previous states are restored, so that training's random numbers do not change."""
+    """Return a context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`. At the
+    end, the generators' previous states are restored, so that training's random numbers do not change."""
     before = torch.get_rng_state()
     before_gpu = Device(device).random_state()
     torch.manual_seed(seed)

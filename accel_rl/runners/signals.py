@@ -10,8 +10,8 @@ from accel_rl.system.child import STOP_SIGNALS
 
 class StopRequest:
     """A `StopRequest` is a context manager whose truth value becomes true when the process receives a stop signal.
-    Outside the main thread, no signal is caught. SIGHUP is ignored under nohup. A nested StopRequest is true if the
-    outer StopRequest is true."""
+    Outside the main thread, a `StopRequest` catches no signals. Under nohup, SIGHUP is ignored. A nested StopRequest is
+    true if the outer StopRequest is true."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None

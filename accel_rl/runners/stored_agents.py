@@ -49,7 +49,7 @@ class BestAgent:
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
         """Store a network if its evaluation is the best so far, and return whether the network was stored. `state` is
         the agent's state from the function `agent_state`. Raises RunError if the disk is full."""
-        if not evaluation.mean > self.score:  # A mean score of NaN, without episodes, is not the best.
+        if not evaluation.mean > self.score:  # An evaluation without episodes has the mean NaN.
             return False
         kept = self._kept
         kept.folder.parent.mkdir(exist_ok=True)

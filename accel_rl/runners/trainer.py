@@ -64,7 +64,7 @@ class Trainer:
         self.learner = Learner(
             config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
         )
-        if context.rank:  # Ranks have the same parameters, but different random numbers for actions.
+        if context.rank:  # Ranks have equal parameters, but different random numbers for actions.
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         context.exchange.begin(self.learner.algo)
         self.secondary = self._build_secondary()
@@ -77,7 +77,7 @@ class Trainer:
         )
         self.evaluator = Evaluator(config, plan)
         self.best = BestAgent(run)
-        self.evaluation: Evaluation | None = None  # The result of the run's last evaluation is stored.
+        self.evaluation: Evaluation | None = None  # `evaluation` has the result of the run's last evaluation.
 
     def _build_sampler(self) -> RolloutSampler:
         config = self.config
@@ -198,8 +198,8 @@ class Trainer:
         self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
-        """Log that training has diverged, and return an error. No checkpoint is saved, because the parameters may be
-        bad."""
+        """Log that training has diverged, and return an error. No checkpoint is saved, because the diverged parameters
+        may be useless."""
         last = self.saver.last
         saved = (
             f"the last good checkpoint is at {last:,} env steps" if last is not None else "there is no checkpoint yet"

@@ -37,7 +37,7 @@ class Episode:
         self.score, self.length = 0.0, 0
 
     def pictures(self) -> Iterator[np.ndarray]:
-        """Play the episode, and yield a screen [H, W, 3] uint8 at the start and after each agent step."""
+        """Play the episode, and yield the screen [H, W, 3] uint8 at the start and after each agent step."""
         spec = self.env.spec
         # A rollout of one step is used, so that frames are stacked as in training.
         arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in rollout_layout(spec, 1, 1).items()}, spec.stack)

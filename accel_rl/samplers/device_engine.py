@@ -81,7 +81,7 @@ class DeviceEngine:
             self._envs[group].step(action, self._outs[buffer][t][group])
 
     def _begin(self, g: int, buffer: int) -> None:
-        """Begin a group's first episodes, as `SequentialEnv.reset` does."""
+        """Begin the first episodes of a group of environments, as `SequentialEnv.reset` does."""
         setup = self.setup
         envs = self._envs[g]
         seeds = self._seeds()[g]

@@ -23,9 +23,9 @@ class EngineSetup:
     """A rollout has T agent steps of each environment."""
     seed: int
     training: bool = True
-    """Whether the environments are for training instead of evaluation."""
+    """Whether the environments are for training, and not for evaluations."""
     reset: str = "immediate"
-    """`reset` is explained in `SamplerConfig.reset`."""
+    """The setting `SamplerConfig.reset` explains `reset`."""
     decorrelation_steps: int = 0
     """Each environment first plays at most `decorrelation_steps` uniformly random actions."""
     first_index: int = 0
@@ -63,7 +63,7 @@ class Engine(Protocol):
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
         """Request n steps of a group of environments, from `step_index` on. The request goes to the given worker
-        processes, by default all of the group's workers. `GroupStepper` explains step indices."""
+        processes, by default all of the group's workers. The class `GroupStepper` explains step indices."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
         """Wait until a group of environments has finished all but the last `ahead` requested steps; return the

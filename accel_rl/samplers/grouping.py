@@ -69,7 +69,8 @@ class Grouping:
 
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
     """Return the largest number of worker processes, at most one per core, that divides B environments in `groups`
-    groups evenly. If there is none, return 0 with `dedicated_workers`, and otherwise 1."""
+    groups evenly. If no number of worker processes divides the environments, return 0 with `dedicated_workers`, and
+    otherwise 1."""
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)

@@ -38,8 +38,8 @@ class MemoryBudget:
 
 
 def bound(spec: EnvSpec, T: int, reset: str = "immediate") -> MemoryBudget:
-    """Return the memory bounds of an Atari game with rollouts of T steps. A third of `shared` is for `final_frames`,
-    whose pages are used only if episodes end."""
+    """Return the memory bounds of an Atari game with rollouts of T steps. A third of the shared memory is for
+    `final_frames`, whose pages are used only if episodes end."""
     layout = rollout_layout(spec, T, 1)
     shared = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
     return MemoryBudget((2 if reset == "swap" else 1) * EMULATOR_BYTES, BUFFERS * shared, WORKER_BYTES)

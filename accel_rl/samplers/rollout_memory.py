@@ -27,7 +27,8 @@ class RolloutMemory(Protocol):
         """Return the cells of a finished rollout as numpy arrays, except for frames on a GPU."""
 
     def skip(self, idle: np.ndarray | None) -> None:
-        """Skip the environments in the mask `idle` [B], or none if `idle` is None, from the next rollout on."""
+        """From the next rollout on, skip the environments in the mask `idle` [B]. If `idle` is None, no environment is
+        skipped."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
         """Replace the actions of idle environments at step t, so that idle environments are not stepped."""
@@ -42,10 +43,10 @@ class RolloutMemory(Protocol):
         """Restore the first frames and ages of a rollout, as `first` returned them."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
-        """Context manager in which groups of environments run on separate CUDA streams, if enabled."""
+        """Return a context manager in which groups of environments run on separate CUDA streams, if enabled."""
 
     def turn(self, group: int) -> AbstractContextManager[Any]:
-        """Context manager in which a group's actions are computed and its environments are stepped."""
+        """Return a context manager in which a group's actions are computed and its environments are stepped."""
 
 
 class HostMemory:

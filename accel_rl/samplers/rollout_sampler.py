@@ -31,7 +31,7 @@ class RolloutSampler(Protocol):
     """`dropped` counts the parts of rollouts that are invalid because a worker process died."""
 
     def start(self) -> None:
-        """Begin the first episodes, if `collect` has not done so."""
+        """Begin the first episodes, unless `collect` has begun them."""
 
     def collect(self, agent: Agent) -> Rollout:
         """Play T steps in each environment, and return the rollout."""

@@ -32,9 +32,9 @@ class Phase(Enum):
     |                 RUNNING --begin the next--> AHEAD --finish--> RUNNING
     """
 
-    IDLE = "idle"  # Environments wait for the first action of a rollout.
-    RUNNING = "running"  # The environments play a rollout.
-    AHEAD = "ahead"  # Some environments finish one rollout while others already play the next.
+    IDLE = "idle"  # In this phase, the environments wait for the first action of a rollout.
+    RUNNING = "running"  # In this phase, the environments play a rollout.
+    AHEAD = "ahead"  # In this phase, some environments finish one rollout while others already play the next rollout.
 
 
 class Sampler:
@@ -85,13 +85,13 @@ class Sampler:
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
-        self._in_threads: set[int] = set()  # buffers whose rollouts inference threads compute
+        self._in_threads: set[int] = set()  # The buffers whose rollouts are computed by inference threads
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._is_started = self._awaits_initial = False
 
     def start(self) -> None:
-        """Start the engine with new episodes, if `collect` has not done so."""
+        """Start the engine with new episodes, unless `collect` has started the engine."""
         if not self._is_started:
             self.engine.start()
             self._is_started = True
@@ -127,7 +127,8 @@ class Sampler:
                     continue
                 self._open()
                 self._begin(agent, self._buffer)
-            # `is_same_kind` is true if the next rollout's actions are computed in the same way.
+            # `is_same_kind` is true if the actions of the next rollout are computed in the same way as those of the
+            # last rollout.
             is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
             # If a worker process died, its replacement may join between two rollouts, so environments pause.
@@ -209,8 +210,8 @@ class Sampler:
         self.engine.release(g, buffer * self.T + t)
 
     def _turns(self) -> Iterator[tuple[int, int]]:
-        """Yield (t, group) when a group's observations of step t are ready. Groups come in a fixed order, or in order
-        of arrival."""
+        """Yield (t, group) when a group's observations of step t are ready. Groups of environments come in a fixed
+        order, or in order of arrival."""
         if not self.grouping.dedicated_workers:
             for t in range(self.T):
                 for g in range(self.grouping.groups):

@@ -56,7 +56,8 @@ _AGENTS: dict[type, Callable[[Any], Hashable]] = {
 
 
 def register_module(cls: type[nn.Module]) -> type[nn.Module]:
-    """Class decorator for modules whose forward pass only calls kernels, and depends only on input and parameters."""
+    """Register a module class (decorator). The module's forward pass must only call kernels, and depend only on input
+    and parameters."""
     _MODULES.add(cls)
     return cls
 

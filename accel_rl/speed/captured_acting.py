@@ -16,13 +16,13 @@ from accel_rl.system.hardware import say_once
 
 class CapturedRollouts:
     """`CapturedRollouts` plays rollouts on a GPU. The first rollouts in each buffer run from Python, and later rollouts
-    replay a CUDA graph. Agents that may not be captured are logged once."""
+    replay a CUDA graph. The reason why an agent is not captured is logged once."""
 
     def __init__(self, device: torch.device, enabled: bool):
         self._graphs = CudaGraphs(device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._enabled = enabled
-        # Keys are (whether all actions are drawn first, buffer).
+        # The keys are (whether all actions are drawn before the rollout, buffer).
         self._replays: dict[tuple[bool, int], Replay] = {}
         self._played: dict[tuple[bool, int], int] = {}  # Counts the rollouts that were launched from Python.
 

@@ -60,8 +60,8 @@ class CapturedInference(Inference):
             never = "the compiled kernels are not built"
         self._eligibility = capturable.Eligibility(never)
         self._captures: dict[int, _Capture] = {}
-        self._uncapturable: set[int] = set()  # groups whose inference cannot be captured
-        self._served: set[int] = set()  # groups that have acted since the key changed
+        self._uncapturable: set[int] = set()  # The groups whose inference cannot be captured
+        self._served: set[int] = set()  # The groups that have acted since the key changed
         # Maps buffers to (rollout's number, rollout, uniform numbers).
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
         self._placed: dict[int, int] = {}  # Maps each group to the rollout whose addresses its capture has.
@@ -97,7 +97,7 @@ class CapturedInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent selects a group's actions at step t, and its kernel calls may be
+        """Return a context manager in which the agent selects a group's actions at step t, and its kernel calls may be
         captured."""
         module = native.compiled()
         if self._eligibility.key is None or module is None or group in self._uncapturable or group not in self._served:
@@ -124,7 +124,7 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # first rollout in its buffer
+            if name not in r.recorded:  # The rollout is the first in its buffer.
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
         # The kernel selects environments by an index.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]

@@ -3,7 +3,7 @@
     batches() in Python    draw 1 | copy | draw 2 | copy | ...      a batch is copied to memory that stays
     graph                         | update 1     | update 2 ...     loss, backward, norm, optimizer step, after_update
 
-If the replay is on the same GPU, drawing a batch is part of the graph.
+If the replay is on the learner's GPU, drawing a batch is part of the graph.
 """
 
 import logging
@@ -56,7 +56,7 @@ class CapturedUpdates:
         self._algo = algo
         self._update = update
         self._graphs = CudaGraphs(algo.device)
-        self._numbers: dict[Hashable, int] = {}  # number of each kind of batch, from 1
+        self._numbers: dict[Hashable, int] = {}  # Maps each kind of batch to its number, from 1
         self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to its captured graph.
         self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to the number of updates before its capture.
         self._logged: set[str] = set()
@@ -101,7 +101,7 @@ class CapturedUpdates:
     def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
         """Return the kinds of batches of all ranks in the next update, as numbers, or None if the update runs from
         Python. With `is_limited`, there can be at most MOST kinds."""
-        if not self.enabled:  # All ranks have the same `enabled`.
+        if not self.enabled:  # The value of `enabled` is the same on all ranks.
             return None
         if kind is None:
             self._refuse("a batch has parts on the host, or that cannot be copied")
@@ -203,7 +203,7 @@ class ScheduledTensors(Schedules):
         self._device = device
 
     def set(self, values: Mapping[str, float]) -> None:
-        """Copy the values of the schedules to the device without waiting for it."""
+        """Copy the values of the schedules to the device, without waiting for the device."""
         for name, value in values.items():
             if name in vars(self):
                 vars(self)[name].fill_(value)

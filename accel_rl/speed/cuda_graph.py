@@ -44,7 +44,8 @@ class CudaGraphs:
 
     @contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Context manager in which operations run on the capture's CUDA stream, in order with the current stream."""
+        """Return a context manager in which operations run on the capture's CUDA stream, in order with the current
+        stream."""
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
         with self._runtime.stream(self._stream):
@@ -53,9 +54,9 @@ class CudaGraphs:
 
     def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
         """Capture the GPU operations of the function `work`, and return a function that replays them. The function
-        `work` is called once, without an effect on memory. `generators` are the random generators that `work` uses in
-        addition to the device's default generator. Raises RuntimeError if `work` waits for the GPU or reads from the
-        host."""
+        `work` is called once, and its operations are recorded but not executed. `generators` are the random generators
+        that `work` uses in addition to the device's default generator. Raises RuntimeError if `work` waits for the GPU
+        or reads from the host."""
         graph = self._runtime.CUDAGraph()
         for generator in generators:
             graph.register_generator_state(generator)
@@ -72,7 +73,8 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
         def replay(used: Callable[[], None] = work) -> None:
-            """Replay the graph. The default argument holds the tensors that the graph reads."""
+            """Replay the graph. The function's default argument holds references to the tensors that the graph
+            reads."""
             graph.replay()
 
         return replay

@@ -29,7 +29,7 @@ class CudaGraphInference(Inference):
     frames to its actions.
 
     After a group's first steps, a step is captured as a CUDA graph, and later steps replay the graph. The graph reads
-    the step's number from GPU memory. Agents that may not be captured are logged once.
+    the step's number from GPU memory. The reason why an agent is not captured is logged once.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class CudaGraphInference(Inference):
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
-        # steps of each (buffer, group) since the key changed
+        # Maps (buffer, group) to the number of steps since the key changed
         self._served: dict[tuple[int, int], int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
@@ -72,7 +72,8 @@ class CudaGraphInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent selects a group's actions at step t, on the stream of a later capture."""
+        """Return a context manager in which the agent selects a group's actions at step t, on the stream of a later
+        capture."""
         if self._eligibility.key is None:
             yield
             return

@@ -21,7 +21,7 @@ class Reads:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Context manager that records every attribute of the algorithm that is read."""
+        """Return a context manager that records every attribute of the algorithm that is read."""
         algo = self._algo
         cls = type(self._algo)
         values = self._values

@@ -16,7 +16,7 @@ from accel_rl.system.placement import Slot
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0  # A stopped run has PATIENCE_S seconds to save a checkpoint.
-BAD_INPUT = 2  # Exit code of runs with wrong settings, which are not restarted
+BAD_INPUT = 2  # The exit code of runs with wrong settings, which are not restarted
 
 
 @dataclass
@@ -47,9 +47,8 @@ class Feeder:
         self.runs = runs
         self.retries = retries
         self.running: dict[str, Running] = {}
-        self._ending: dict[
-            str, tuple[str, float]
-        ] = {}  # Maps each stopping run to (its final status, time of SIGKILL).
+        # Maps each stopping run to (its final status, time of SIGKILL).
+        self._ending: dict[str, tuple[str, float]] = {}
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
 
@@ -65,7 +64,7 @@ class Feeder:
         return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
 
     def add(self, name: str, env_steps: int, layout: Layout) -> None:
-        """Add a run to the sweep's queue. The `layout` must contain a slot of the run's size."""
+        """Add a run to the sweep's queue. The sweep's `layout` must contain a slot of the run's size."""
         self.runs[name], self.layout = env_steps, layout
         self.waiting.append(name)
 
@@ -181,6 +180,7 @@ class Feeder:
 
 
 def _ask_to_stop(process: "subprocess.Popen[bytes]") -> None:
-    """Let a run save a checkpoint and stop. A run of --idle would need minutes for this on a busy machine."""
+    """Request that a run saves a checkpoint and stops. On a busy machine, a run with --idle would need minutes to save
+    a checkpoint."""
     set_session_nice(process.pid, 0)
     process.terminate()

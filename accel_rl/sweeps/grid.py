@@ -125,7 +125,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Grid:
-    """A `Grid` is a set of training runs with unique names. The sum of two grids has the runs of both."""
+    """A `Grid` is a set of training runs with unique names. The sum of two grids has the runs of both grids."""
 
     members: tuple[Member, ...]
 
@@ -204,7 +204,7 @@ def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], T
 
 
 def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] = (0, 1)) -> Callable[[M], M]:
-    """Decorator that gives a function that returns a TrainConfig the levels of its sweep."""
+    """Return a decorator that attaches the levels of a sweep to a function that returns a TrainConfig."""
 
     def mark(make: M) -> M:
         make.levels, make.seeds = crossed, seeds  # type: ignore[attr-defined]
@@ -215,8 +215,8 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
     """Return the grid of the function `module:function`: the grid that it returns, the grid of its `@levels`, or one
-    run. If given, `seeds` replaces the seeds in the function's decorator `@levels`. A function that returns a grid
-    receives the seeds as its parameter `seeds`."""
+    run. The parameter `seeds`, if given, replaces the seeds in the function's decorator `@levels`. A function that
+    returns a grid receives the seeds as its parameter `seeds`."""
     make = find(name)
     if not callable(make) or isinstance(make, type):
         raise ConfigError(f"{name!r} is no function that returns a grid, such as stooke:a2c_scaling")
@@ -278,7 +278,7 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
         words = ["--" + flag]
     else:
         words = ["--" + name, *text.split()]
-    # Only the command line needs tyro.
+    # tyro is imported here, because only the command line needs tyro.
     from accel_rl.config.arguments import parse
 
     value: Any = parse(TrainConfig, words, "accel-rl sweep", "", config)
@@ -312,9 +312,9 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         each = config.sampler.envs * (config.sampler.horizon or 1)
         period = max(each, env_steps // PERIODS // each * each)
         algo = replace(algo, target_interval=min(algo.target_interval, period))
-        config = replace(config, algo=algo)  # The period determines the horizon.
+        config = replace(config, algo=algo)  # In a concurrent run, the period determines the horizon.
     if isinstance(algo, DQNConfig):
-        ranks = config.distributed.size  # The ranks divide the replay.
+        ranks = config.distributed.size  # The ranks of a run divide the replay.
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))

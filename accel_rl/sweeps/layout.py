@@ -51,9 +51,9 @@ def needs_of(config: TrainConfig) -> Needs:
     """Return the GPUs and cores that a run requests: one GPU per rank, and one core per worker of --sampler.workers or
     otherwise per rank.
 
-    A Gorila run that starts Ray on this machine requests --gorila.bundle-cpus cores per member (0 means one core).
-    Unless --device is cpu, a Gorila run also requests --gorila.bundle-gpus GPUs per member (0 means one GPU). If a
-    Gorila run uses a running Ray cluster (--address), only the run's driver process is on this machine, on one core.
+    A Gorila run that starts Ray on this machine requests --gorila.bundle-cpus cores per member (0: one core). Unless
+    --device is cpu, a Gorila run also requests --gorila.bundle-gpus GPUs per member (0: one GPU). If a Gorila run uses
+    a running Ray cluster (--address), only the run's driver process is on this machine, on one core.
     """
     if config.cluster == "gorila":
         g = config.gorila
@@ -78,7 +78,7 @@ class Placing:
     """`Placing` has the options that place a sweep's runs on the machine, stored in the sweep's folder for --resume."""
 
     gpus: str = "all"
-    """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With none, the slots consist of cores only."""
+    """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With `none`, the slots consist of cores only."""
     gpus_per_run: OptionalCount = None
     """Number of GPUs that every run gets. The default is the number of GPUs that each run requests (one per rank), at
     most all GPUs."""

@@ -36,7 +36,7 @@ def set_session_nice(pid: int, nice: int) -> None:
         with open(f"/proc/{pid}/autogroup", "w") as file:
             file.write(str(nice))
     except OSError:
-        pass  # The kernel does not group processes by session.
+        pass  # An OSError means that the kernel does not group processes by session.
 
 
 if __name__ == "__main__":

@@ -59,8 +59,8 @@ def check(cluster: str = "slurm") -> None:
 
 
 def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
-    """Return the GPUs and cores that each run's Slurm job requests. `o` has the options of the sweep, in which --gpus
-    lists a node's GPUs."""
+    """Return the GPUs and cores that each run's Slurm job requests. The options `o` of the sweep list a node's GPUs in
+    --gpus."""
     gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
     result = {}
     for name, n in needs.items():
@@ -79,8 +79,8 @@ def describe(runs: Mapping[str, Run]) -> list[str]:
 
 
 def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
-    """Submit the runs to Slurm, where runs of the same size form a job array. `o` has the options of the sweep.
-    `cluster` is the name of a cluster in submitit."""
+    """Submit the runs to Slurm, where runs of the same size form a job array. The argument `o` has the options of the
+    sweep. `cluster` is the name of a cluster in submitit."""
     for size in sorted(set(sizes.values()), reverse=True):
         names = [n for n in sizes if sizes[n] == size]
         executor = _executor(folder, size, o, cluster)

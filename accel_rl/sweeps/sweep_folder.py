@@ -154,8 +154,8 @@ class SweepFolder:
         return self.records
 
     def begin(self, waiting: Sequence[str]) -> None:
-        """Reset the records of a sweep that starts or is resumed. The runs in `waiting` are waiting, and other runs
-        have ended."""
+        """Reset the records of a sweep that starts or is resumed. The runs in `waiting` get the status waiting, and all
+        other runs have ended."""
         for name, record in self.load_records().items():
             ended = record.status if record.status in (PRUNED, "failed") else "done"
             status = "waiting" if name in waiting else ended
@@ -224,7 +224,7 @@ def read_progress(run: Path) -> Progress:
             int(row.get("updates") or 0),
         )
     except (KeyError, ValueError):
-        return Progress()  # A run may be rewriting metrics.csv with a new column.
+        return Progress()  # The row is incomplete while a run rewrites metrics.csv with a new column.
 
 
 def _number(text: str | None) -> float:

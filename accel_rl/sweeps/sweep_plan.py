@@ -63,7 +63,7 @@ def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes:
 
 @contextmanager
 def _of_run(name: str) -> Iterator[None]:
-    """Context manager that adds the run's name to the text of a ConfigError."""
+    """Return a context manager that adds the run's name to the text of a ConfigError."""
     try:
         yield
     except ConfigError as e:

@@ -16,10 +16,10 @@ import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -32,9 +32,8 @@ def command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module as `python -m` does, with this interpreter and its flags. The command must
     be started with the variables that `environment` returns."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
-    safe = (
-        [] if sys.flags.safe_path else ["-P"]
-    )  # The modules in this file's folder must not hide top-level modules of the same name.
+    # The modules in this file's folder must not hide top-level modules of the same name.
+    safe = [] if sys.flags.safe_path else ["-P"]
     return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
 
 
@@ -46,15 +45,23 @@ def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[st
     return {**variables, VARIABLE: json.dumps(imports)}
 
 
-@contextmanager
-def signals_pending() -> Iterator[None]:
-    """Context manager in which a child process starts with its stop signals blocked, until it calls `accept_signals`.
-    A signal to the whole process group then does not kill a child that has not set its signal handlers."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+_starters: dict[int, Any] = {}  # Maps this process, which may be a fork, to an executor of one thread.
+
+
+def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a child process as `subprocess.Popen` does, from a thread that lives as long as this process.
+
+    The kernel sends the signal of PR_SET_PDEATHSIG when the thread that started the child ends, not when the process
+    ends. The child's stop signals are blocked until it calls `accept_signals`, so that a signal to the whole process
+    group does not kill a child that has not set its signal handlers.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    if os.getpid() not in _starters:
+        block = lambda: signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # noqa: E731
+        _starters[os.getpid()] = ThreadPoolExecutor(1, "start", initializer=block)
+    process: subprocess.Popen[bytes] = _starters[os.getpid()].submit(subprocess.Popen, command, **options).result()
+    return process
 
 
 def accept_signals() -> None:

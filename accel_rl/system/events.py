@@ -24,9 +24,9 @@ class EventHandler(logging.Handler):
 
 @contextmanager
 def written(write: Callable[[str], None], warn: Callable[[str], None]) -> Iterator[None]:
-    """Context manager in which `warn` writes accel_rl's log warnings (to events.log and the display), and `write`
-    writes its other log messages (to events.log). Outside of the context, Python prints log warnings to stderr and
-    drops other log messages."""
+    """Return a context manager in which `warn` writes accel_rl's log warnings (to events.log and the display), and
+    `write` writes its other log messages (to events.log). Outside of the context, Python prints log warnings to stderr
+    and drops other log messages."""
     logger, handler = logging.getLogger("accel_rl"), EventHandler(write, warn)
     level = logger.level
     logger.addHandler(handler)

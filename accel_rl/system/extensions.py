@@ -12,8 +12,8 @@ COMPILER = "install a C++17 compiler (g++ or clang++)"
 
 
 def remedy(name: str, error: ImportError) -> str:
-    """Explain in one line why an extension such as "emulator/_core" is missing, and how to build the extension. `error`
-    is the ImportError."""
+    """Explain in one line why an extension such as "emulator/_core" is missing, and how to build the extension. The
+    import of the extension raised `error`."""
     if _compiled(PACKAGE, name):
         return f"{PACKAGE / name} cannot be loaded ({error}); reinstall accel_rl with pip"
     is_source = (PACKAGE.parent / "setup.py").is_file()

@@ -27,9 +27,9 @@ class Holder(NamedTuple):
 
 @contextmanager
 def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
-    """Context manager that locks a folder, and yields the descriptor of the lock. Raises ConfigError if another process
-    holds the lock, with the `message` about that process. The kernel releases the lock when the last process that
-    inherited the descriptor exits."""
+    """Return a context manager that locks a folder, and yields the descriptor of the lock. Raises ConfigError if
+    another process holds the lock, with the `message` about that process. The kernel releases the lock when the last
+    process that inherited the descriptor exits."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
     try:

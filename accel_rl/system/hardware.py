@@ -23,8 +23,8 @@ _described: ContextVar[tuple[Machine, list[str]] | None] = ContextVar("described
 
 @contextlib.contextmanager
 def described(machine: Machine) -> Iterator[list[str]]:
-    """Context manager in which this process plans runs for a described machine. Yields the list of messages that
-    `say_once` collects."""
+    """Return a context manager in which this process plans runs for a described machine. Yields the list of messages
+    that `say_once` collects."""
     messages: list[str] = []
     token = _described.set((machine, messages))
     try:
@@ -60,7 +60,8 @@ def allowed_cores() -> list[int]:
 
 
 def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[Path]:
-    """Return the cgroup folders (v1 or v2) with a controller's limits on this process: its cgroup and the ancestors."""
+    """Return the cgroup folders (v1 or v2) that have a controller's limits on this process: those of the process's
+    cgroup and its ancestors."""
     root = Path(root)
     try:
         lines = Path(proc).read_text().splitlines()
@@ -197,7 +198,7 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
 
 
 def _granted() -> int | None:
-    """Return the number of allowed cores that the cgroup grants, or None if it grants all."""
+    """Return the number of allowed cores that the cgroup grants, or None if the cgroup grants all cores."""
     quota = cgroup_cpus()
     return max(1, int(quota + 0.5)) if quota is not None and quota < len(allowed_cores()) else None
 
@@ -218,7 +219,8 @@ def pin(cores: Sequence[int]) -> list[int]:
 
 
 def this_machine(sys_folder: str = SYS) -> Machine:
-    """Return this machine: cores that the affinity mask and the cgroup allow, and GPUs visible to CUDA."""
+    """Return a description of this machine: the cores that the affinity mask and the cgroup allow, and the GPUs visible
+    to CUDA."""
     allowed = usable_cores()
     if _granted() is not None:
         say_once(f"the cgroup grants {cgroup_cpus():g} of {len(allowed_cores())} cores")
@@ -237,8 +239,8 @@ def this_machine(sys_folder: str = SYS) -> Machine:
 
 
 def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
-    """Return (hyperthreads of the core, its NUMA node), or the core alone and node 0 if the system does not report
-    them."""
+    """Return (hyperthreads of the core, NUMA node of the core), or ((core,), 0) if the system does not report the
+    hyperthreads and the node."""
     cpus = Path(sys_folder) / "cpu"
     node = next((int(p.name[4:]) for p in (cpus / f"cpu{core}").glob("node[0-9]*")), 0)
     return hyperthreads(core, cpus), node

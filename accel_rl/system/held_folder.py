@@ -1,4 +1,4 @@
-"""A process notices that a folder in which it writes was removed, moved or replaced by another folder."""
+"""A process detects that the folder in which it writes was removed, moved or replaced by another folder."""
 
 import errno
 import os
@@ -15,7 +15,8 @@ class HeldFolder:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether the folder is at a path. An error other than a missing path is not taken for a move."""
+        """Return whether the folder is at a path. Errors other than a missing path do not mean that the folder was
+        moved."""
         try:
             return os.path.samestat(os.stat(path), os.fstat(self._descriptor))
         except OSError as error:

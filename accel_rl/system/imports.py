@@ -18,8 +18,8 @@ def after_import(name: str, then: str) -> None:
 
 
 class _AfterImport(MetaPathFinder):
-    """`_AfterImport` is an import finder that delegates to the other finders. The loader of the module `name` then also
-    imports the module `then`."""
+    """`_AfterImport` is an import finder that delegates to the other finders. The loader of the module `name` also
+    imports the module `then`, after the module `name`."""
 
     def __init__(self, name: str, then: str) -> None:
         self._name, self._then = name, then
@@ -37,7 +37,7 @@ class _AfterImport(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             load(module)
-            if self in sys.meta_path:  # The finder is already removed if the module is reloaded or loaded twice.
+            if self in sys.meta_path:  # When a module is reloaded, its import finder is already removed.
                 sys.meta_path.remove(self)
                 importlib.import_module(self._then)
 

@@ -48,10 +48,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Machine:
-    """A `Machine` is described by a file or by measurement.
+    """The description of a `Machine` is read from a file, or measured.
 
     `quota` is the number of cores that the cgroup grants; None means no limit. `memory` is in bytes, or None if
-    unknown; for this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes; 0 means
+    unknown; for this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes, or 0 if
     unknown. `machines` is the number of such machines in the cluster, including this machine.
     """
 

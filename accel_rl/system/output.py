@@ -23,10 +23,11 @@ def open_standard_descriptors() -> None:
 
 class SteadyStream:
     """A `SteadyStream` is a text stream that replaces its file by /dev/null after an error, for example of a closed
-    terminal, a pipe whose reader has ended, or a full disk. All other attributes are those of the stream."""
+    terminal, a pipe whose reader has ended, or a full disk. A `SteadyStream` has all other attributes of the text
+    stream."""
 
     def __init__(self, stream: TextIO, on_error: Callable[[str], None]):
-        """`on_error` receives a line about the error."""
+        """The function `on_error` is called with a line about the error."""
         self._stream = stream
         self._on_error = on_error
 
@@ -55,7 +56,7 @@ class SteadyStream:
 
 @contextlib.contextmanager
 def steady_output(on_error: Callable[[str], None] = lambda line: None) -> Iterator[None]:
-    """Context manager in which stdout and stderr raise no error when they are written."""
+    """Return a context manager in which stdout and stderr raise no error when they are written."""
     with (
         contextlib.redirect_stdout(SteadyStream(sys.stdout, on_error)),
         contextlib.redirect_stderr(SteadyStream(sys.stderr, on_error)),

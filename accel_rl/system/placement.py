@@ -78,7 +78,7 @@ def place_processes(
         server_cores=tuple(server),
         torch_threads=threads,
         device=device,
-        # A concurrent run acts with the learner's number, since BLAS has one number of threads for the whole process.
+        # A concurrent run acts with the learner's number of threads, since BLAS has one number for the process.
         act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
         learner_cores=tuple(learning) if pinned else (),
     )

@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 
 
 def before_torch() -> None:
-    """Set two environment variables before torch is loaded: one limits how long waiting OpenMP threads spin, and one
-    lets glibc reuse freed memory. Call `before_torch` before importing torch.
+    """Limit how long waiting OpenMP threads spin, and let glibc reuse freed memory. `before_torch` must be called
+    before torch is imported.
 
     The action server shares its cores with the workers, so a thread that spins at a barrier for a long time keeps a
     worker off its core. A thread that sleeps immediately must be woken for every operation of a network, which makes
@@ -34,9 +34,9 @@ def before_torch() -> None:
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    # Windows has no library of all symbols, so CDLL(None) raises TypeError.
+    # On Windows, CDLL(None) raises TypeError.
     except (AttributeError, OSError, TypeError):
-        return  # With another C library than glibc, only the speed suffers.
+        return  # With another C library than glibc, memory is not tuned, and only the speed suffers.
     mallopt(_M_MMAP_THRESHOLD, 2**30)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_M_TOP_PAD, 64 * 2**20)
@@ -77,8 +77,8 @@ def tune_torch(threads: int) -> None:
 class Patience:
     """`Patience` is a budget of seconds for waiting for another process.
 
-    While a process is stopped (by Ctrl-Z, a debugger or a job scheduler), the other process was most likely stopped
-    too. A time limit therefore counts each call of `spend` for at most SLICE_S seconds.
+    If the waiting process is stopped (by Ctrl-Z, a debugger or a job scheduler), the other process is most likely
+    stopped too. Therefore each call of `spend` counts for at most SLICE_S seconds.
     """
 
     def __init__(self, seconds: float):

@@ -20,8 +20,8 @@ def cpu_seconds() -> float:
 
 
 class PackageEnergy:
-    """Counts the energy of all CPU packages by RAPL, including that of other programs. A counter in microjoules wraps
-    around after at least a quarter of an hour, so `joules` must be called more often."""
+    """Measures the energy of all CPU packages by RAPL, including the energy of other programs. A counter in microjoules
+    wraps around after at least a quarter of an hour, so `joules` must be called more often."""
 
     def __init__(self, folder: Path = POWERCAP):
         self._counters = [p for p in sorted(folder.glob("intel-rapl:*")) if p.name.count(":") == 1]
@@ -29,7 +29,7 @@ class PackageEnergy:
         self._last = self._read()
 
     def joules(self) -> float | None:
-        """Return the energy since the counter was made, or None without RAPL or without permission."""
+        """Return the energy in joules since the counter was created, or None if RAPL is missing or may not be read."""
         now = self._read()
         if not now or len(now) != len(self._last):
             return None
@@ -39,7 +39,8 @@ class PackageEnergy:
         return self._joules
 
     def _read(self) -> list[tuple[int, int]]:
-        """Return value and largest value of each counter in microjoules, or an empty list."""
+        """Return the value and the largest value of each RAPL counter in microjoules, or an empty list if RAPL is
+        missing or may not be read."""
         try:
             return [(_number(p / "energy_uj"), _number(p / "max_energy_range_uj")) for p in self._counters]
         except (OSError, ValueError):

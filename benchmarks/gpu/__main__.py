@@ -32,7 +32,7 @@ def measure(o: Options, name: str, results: Results) -> None:
         multiply_in("float32", o.device)
         try:
             result = PARTS[name].measure(bench)
-        except Exception as e:  # Other parts continue after a failure.
+        except Exception as e:  # After the failure of a part, the other parts continue.
             result = Result((), error=f"{type(e).__name__}: {' '.join(str(e).split())[:500]}")
     results.put(name, result.to_dict(), time.monotonic() - begin, o.command(name))
 

@@ -27,7 +27,8 @@ class Goal:
 
 @dataclass
 class Result:
-    """A `Result` has the table, goals and notes of one part of the benchmark. `cases` has the measurements in turns."""
+    """A `Result` has the table, goals and notes of one part of the benchmark. `cases` has the cases that were measured
+    in turns."""
 
     columns: Sequence[str]
     rows: list[list[Any]] = field(default_factory=list)

@@ -28,7 +28,7 @@ def measure(bench: Bench) -> Result:
 
 
 def case(bench: Bench, envs: int, stack: ExitStack) -> Case:
-    """Build all loads and engines with a number of environments."""
+    """Build all loads and engines with one number of environments."""
     sizes, variants, memory = bench.sizes, {}, {}
     wanted = [("emulation", "device"), ("inference", "device")]
     wanted += [("training", "device")] if envs <= sizes.trained_envs else []

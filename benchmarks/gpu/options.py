@@ -12,8 +12,8 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 class Options(argparse.Namespace):
-    """`Options` has the checked options. Each part takes `seconds`, or its default time if None. All parts take at most
-    `minutes`."""
+    """`Options` has the checked options. Each part takes `seconds` seconds, or its default time if `seconds` is None.
+    All parts together take at most `minutes` minutes."""
 
     parts: tuple[str, ...]  # `parts` lists the parts of the benchmark in their order.
     device: str

@@ -46,7 +46,7 @@ def case(bench: Bench, stack: ExitStack) -> Case:
         kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
             appended, drawn = (Ours(bench.sizes.capacity, B, 1, prioritized, where, device) for _ in range(2))
-            # An append would make captured draws invalid.
+            # The replay is not appended to, because an append would make captured draws invalid.
             parts[f"{kind}, {where}, append"] = appended.append
             for N in bench.sizes.draws:
                 size = size or _bytes(drawn.replay, N)
@@ -121,7 +121,7 @@ def parr_case(bench: Bench, spec: EnvSpec, N: int, stack: ExitStack) -> Case:
 
 
 def _train_step(bench: Bench, spec: EnvSpec, N: int, where: str, capture: bool) -> Callable[[float], float]:
-    """Return a measurement of train steps/s with a replay on the device `where`."""
+    """Return a function that measures train steps/s with a replay on the device `where`."""
     network = {"network": bench.sizes.daley_network} if spec.is_image else {"hidden": 512}
     config = settings(bench, "dqn", B, T, batch_size=N, dueling=True, **network)
     algo: Any = config.algo

@@ -13,7 +13,7 @@ class Sizes:
 
     acting_envs: tuple[int, ...] = (256, 1_024)
     acting_horizon: int = 20
-    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # numbers of environments on the GPU
+    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # The numbers of environments on the GPU
     trained_envs: int = 8_192  # A2C trains on at most `trained_envs` emulated games.
     emulated_steps: int = 400  # The environments play `emulated_steps` steps from one start state.
     policy_envs: int = 1_024  # A2C and PPO train on `policy_envs` environments.
@@ -21,14 +21,14 @@ class Sizes:
     ppo_horizon: int = 16
     ppo_minibatch: int = 512  # The published code of Stooke & Abbeel 2018 has minibatches of 512.
     batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
-    q_network: str = "dqn"  # "dqn" is the network DQN-Net of Stooke & Abbeel 2018.
+    q_network: str = "dqn"  # The network "dqn" is DQN-Net of Stooke & Abbeel 2018.
     at_once: int = 8
-    intensity: float = 8.0  # Each transition is used 8 times, as in the paper.
+    intensity: float = 8.0  # As in Stooke & Abbeel 2018, each transition is used 8 times.
     replay_size: int = 250_000
     replay_start: int = 50_000
     target_interval: int = 10_000
     samplers: tuple[int, ...] = (1, 2, 4, 8)
-    daley_network: str = "nature"  # "nature" is the network of Mnih et al. 2015.
+    daley_network: str = "nature"  # The network "nature" is that of Mnih et al. 2015.
     period: int = 10_000  # A period has C = 10,000 steps in table 5 of Daley & Amato 2021.
     daley_start: int = 5_000
     draws: tuple[int, ...] = (32, 512, 2_048)
@@ -36,7 +36,8 @@ class Sizes:
     parr_batches: tuple[int, ...] = (16, 32, 64, 128, 256)
     copied_bytes: int = 2**30
     profiled: int = 50  # The profiler records `profiled` updates.
-    precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")  # precisions in addition to float32
+    # The precisions that are measured in addition to float32
+    precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")
     rounds: int = 3  # Alternating measurements take `rounds` turns.
     shortest: float = 0.5  # A measurement lasts at least `shortest` seconds.
     warm_cycles: int = 12

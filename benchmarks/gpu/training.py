@@ -103,7 +103,8 @@ def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainC
 
 
 def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[str], stack: ExitStack) -> Case:
-    """Build the training of each variant. For the first, also build sampling and learning alone."""
+    """Build the training of each variant. For the first variant, also build sampling without learning, and learning
+    without sampling."""
     variants: dict[str, Measure] = {}
     built: dict[str, Training] = {}
     updates_per_s: dict[str, list[float]] = {f"{variant}, env steps": [] for variant in configs}

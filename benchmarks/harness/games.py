@@ -4,7 +4,7 @@ from accel_rl.emulator import games
 from accel_rl.emulator.atari import rom_path
 from accel_rl.system.errors import ConfigError, nearest
 
-# ROMs in ale-py that need two players
+# ale-py has ROMs that need two players.
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 Act = Callable[[np.ndarray], np.ndarray]
-"""A function that maps stacks [N, 4, H, W] uint8 to actions [N]."""
+"""`Act` is a function that maps stacks [N, 4, H, W] uint8 to actions [N]."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class AleVectorAsync(AleVector):
     name, halves = "AtariVectorEnv send/recv", 2
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action)  # The actions are for the last returned environments.
+        self.env.send(action)  # The actions are for the environments that were returned last.
         self.obs = self.env.recv()[0]
 
 

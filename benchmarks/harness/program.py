@@ -24,7 +24,8 @@ from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, r
 
 @dataclass(frozen=True)
 class Options:
-    """`Options` has the options of every benchmark with alternating measurements. TINY has the defaults with --tiny."""
+    """`Options` has the options of every benchmark with alternating measurements. `TINY` has the default options with
+    --tiny."""
 
     seconds: float = 2.0
     """Minimum length of one measurement in seconds."""
@@ -66,7 +67,7 @@ Chosen = TypeVar("Chosen", bound=Options)
 
 CaseResult = dict[str, Any]
 Columns = dict[str, dict[str, Any]]
-"""Further columns of the table, {column: {variant: value}}."""
+"""`Columns` has further columns of a table, {column: {variant: value}}."""
 
 
 @dataclass
@@ -74,8 +75,8 @@ class Case:
     """A `Case` has variants that are measured in turns."""
 
     labels: dict[str, Any]
-    """Labels that distinguish the case from other cases, such as {"game": "pong"}. The labels are columns of the
-    table."""
+    """Labels that distinguish the case from other cases, such as {"game": "pong"}. The labels of cases are columns of
+    the table."""
     variants: dict[str, Measure]
     subject: str = ""
     """Variant whose ratios to other variants are reported, by default the first variant."""
@@ -113,7 +114,8 @@ class Case:
 
 
 Build = Callable[[ExitStack], Case]
-"""A function that builds and warms up a `Case`, and adds resources that must be closed to the ExitStack."""
+"""`Build` is a function that builds a `Case`, warms the case up, and adds the case's resources to the ExitStack, which
+closes them."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def program(
     """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with `json`, the file of the
     result, or "". Return the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a
     RunError or a result with entries in `wrong`."""
-    from accel_rl.config.arguments import parse  # tyro is not needed by `benchmarks.gpu`
+    from accel_rl.config.arguments import parse  # tyro is imported here, because `benchmarks.gpu` does not need tyro.
 
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}

@@ -36,7 +36,7 @@ def sampling_config(
     device: str = "cpu",
     **sampler: Any,
 ) -> TrainConfig:
-    """Return A2C's settings with the given settings of the sampler. `workers` = None means one worker process per
+    """Return A2C's settings with the given settings of the sampler. If `workers` is None, one worker process runs per
     usable core. Raises ConfigError for an unknown reset."""
     if reset not in RESETS:
         raise ConfigError(f"--reset {reset}: must be one of {', '.join(RESETS)}{nearest(reset, RESETS)}")
@@ -53,7 +53,7 @@ def cores_of(placement: Placement) -> list[int]:
 
 
 def declare_parts(device: str, sampler: Any) -> None:
-    """Tell the simulated device which parts of a rollout each group's CUDA stream uses."""
+    """Declare to the simulated device which parts of a rollout each group's CUDA stream uses."""
     if device.startswith("sim"):
         from accel_rl.samplers.inference.resident import KNOWN
         from tests import simulated_device
@@ -74,7 +74,7 @@ class Sampling:
         self.sampler: Any = build_sampler(self.plan.sampler, config.env, self.spec, config, seed=0, training=True)
         declare_parts(self.plan.device, self.sampler)
         self.busy = 0.0
-        """Share of the worker processes' time spent in environments, in the last measurement by `free`."""
+        """Share of the worker processes' time that the last measurement by `free` spent in environments."""
 
     def collect(self, agent: Agent, rollouts: int = 1) -> None:
         """Collect rollouts that are not measured."""

@@ -57,7 +57,7 @@ def build(s: dict[str, Any]) -> tuple[Any, int]:
 
 
 def main() -> None:
-    """Measure on request until stdin ends."""
+    """Measure at each request, until stdin ends."""
     model, chunk = build(json.loads(sys.argv[1]))
     model.learn(chunk, reset_num_timesteps=False)
     print("ready", flush=True)

@@ -91,8 +91,8 @@ class Training:
         return self._measure(lambda: self.sampler.collect(self.agent).env_steps, seconds)
 
     def learning(self, seconds: float) -> float:
-        """Measure the env steps/s that learning without sampling can process. Every cycle learns from the same
-        rollout."""
+        """Measure the env steps/s that learning without sampling can process. Every cycle of the measurement learns
+        from the same rollout."""
         schedule: Any = self.schedule
         one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)
         real, schedule.sampler = schedule.sampler, one_rollout

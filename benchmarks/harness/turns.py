@@ -11,14 +11,15 @@ from accel_rl.metrics.progress import human_time
 from accel_rl.system.devices import Device
 
 Measure = Callable[[float], float]
-"""A function that measures a rate for the given seconds."""
+"""`Measure` is a function that measures a rate for the given number of seconds."""
 Measurements = dict[str, list[float]]
 AHEAD = 2
-"""Number of calls that the host may queue on a GPU, so that a measurement ends on time."""
+"""The host may queue a limited number of calls on a GPU, so that a measurement ends on time."""
 
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
-    """Call `work` for the given seconds, at least once, and return the sum of its results per second."""
+    """Call `work` for the given number of seconds, at least once, and return the sum of the calls' results per
+    second."""
     waiting, gpu = deque[Any](), Device(device)
     synchronize(device)
     n, begin = 0.0, time.perf_counter()
@@ -51,8 +52,8 @@ def in_turns(
     time_s: float = float("inf"),
 ) -> Measurements:
     """Measure the variants in turns, `repeats` times each for `seconds`, and return {name: its measurements, in order}.
-    Each measurement prints a line to stderr. No turn begins that would probably end after `time_s`, but the first turn
-    is always made."""
+    Each measurement prints a line to stderr. A turn begins only if it will probably end within `time_s` seconds, except
+    for the first turn."""
     found: Measurements = {name: [] for name in variants}
     begin, done, total = time.monotonic(), 0, repeats * len(variants)
     for turn in range(repeats):

@@ -144,7 +144,7 @@ PICTURES = {"processes": processes, "timing": timing, "data": data}
 
 
 def drawn() -> dict[str, str]:
-    """Return every picture by its file's name."""
+    """Return every picture by the name of its file."""
     found = {f"{name}.svg": draw() for name, draw in PICTURES.items()}
     return found | {f"{name}.svg": curves.draw(name) for name in curves.CURVES}
 

@@ -36,7 +36,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Rewrite links and formulas, but not in code."""
+    """Rewrite the links and formulas of a page, except in code."""
     here = Path(page.file.abs_src_path).parent
     done, at = [], 0
     for code in CODE.finditer(markdown):

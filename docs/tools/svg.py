@@ -1,4 +1,4 @@
-"""This module draws pictures as SVG text. Each drawing has its own light background, so that it is legible on a dark
+"""This module draws pictures as SVG text. A drawing has a light background, so that the drawing is legible on a dark
 page."""
 
 from html import escape

@@ -1,7 +1,7 @@
 """PPO and DQN of Stable-Baselines3 train on the emulator: `python sb3_learners.py ppo 100000`.
 
-Only the constructor differs from SB3's own Atari scripts, because `SB3VecEnv` already skips, stacks and clips. The
-option `--theirs` uses SB3's constructor.
+Only the constructor differs from SB3's own Atari scripts, because `SB3VecEnv` already skips, stacks and clips. With the
+option `--theirs`, the script uses SB3's constructor.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Tianshou's DQN and collector run on the emulator: `python tianshou_collector.py 1000`.
 
-`gymnasium.make` gets the id of accel_rl's emulator, which needs no wrappers. The option `--theirs` uses ale-py's id and
-Gymnasium's wrappers.
+`gymnasium.make` gets the id of accel_rl's emulator, which needs no wrappers. With the option `--theirs`, the script
+uses ale-py's id and Gymnasium's wrappers.
 """
 
 import argparse

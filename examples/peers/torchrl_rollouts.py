@@ -1,7 +1,7 @@
 """TorchRL's GymEnv and its collector run on the emulator: `python torchrl_rollouts.py 2000`.
 
-The id "ALE/Pong-v5" with Gymnasium's wrappers becomes "accel_rl/Pong-v5", whose frames are already stacked. The option
-`--theirs` uses "ALE/Pong-v5" with Gymnasium's wrappers.
+The id "ALE/Pong-v5" with Gymnasium's wrappers becomes "accel_rl/Pong-v5", whose frames are already stacked. With the
+option `--theirs`, the script uses "ALE/Pong-v5" with Gymnasium's wrappers.
 """
 
 import argparse

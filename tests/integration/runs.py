@@ -88,4 +88,5 @@ def kill(process: subprocess.Popen, number: signal.Signals = signal.SIGKILL) -> 
 
 
 def workers(pid: int) -> list[psutil.Process]:
-    return [c for c in psutil.Process(pid).children() if "accel_rl.samplers.workers.worker" in c.cmdline()]
+    alive = [c for c in psutil.Process(pid).children() if c.status() != psutil.STATUS_ZOMBIE]
+    return [c for c in alive if "accel_rl.samplers.workers.worker" in c.cmdline()]

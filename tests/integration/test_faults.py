@@ -97,15 +97,26 @@ def test_strict_stops_with_an_error(tmp_path):
     assert re.search(rf"worker \d+ \(pid {victim}\) was killed by SIGKILL", err) and "Traceback" not in err
 
 
-def test_nothing_outlives_a_killed_main_process(tmp_path):
-    before = set(os.listdir("/dev/shm"))
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_nothing_outlives_a_main_process(tmp_path, end):
+    """Neither workers, nor processes that their environments have started."""
+    before, seconds = set(os.listdir("/dev/shm")), f"600.{os.getpid()}"
     folder = tmp_path / "run"
-    process = start(*LONG, "--run-dir", folder)
-    wait_for(lambda: progressed(folder, 1))
-    children = psutil.Process(process.pid).children(recursive=True)
-    assert len(children) >= 2
-    kill(process)
-    process.wait()
+    words = ["tests.environments:with_children" if word == "pong" else word for word in LONG]
+    words[words.index("--game")] = "--env"
+    process = start(*words, "--run-dir", folder, env={**os.environ, "SLEEP_S": seconds})
+
+    def sleeping():
+        return [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", seconds]]
+
+    try:
+        wait_for(lambda: progressed(folder, 1))
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert len(workers(process.pid)) == 2 and len(sleeping()) >= 32  # two of each of 16 environments
+    finally:
+        kill(process, end)
+        process.communicate()
+    wait_for(lambda: not sleeping(), 10)
     _, alive = psutil.wait_procs(children, timeout=10)
     assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
     assert set(os.listdir("/dev/shm")) <= before

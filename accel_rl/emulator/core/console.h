@@ -31,9 +31,9 @@ struct State {
     Tia tia;
     Cartridge cartridge;
     i32 cycle;
-    u32 partial;    // 1 if the last update of the console ended within a frame.
-    i32 paddle[4];  // The paddle ports have these resistances in ohms, or negative numbers without a paddle.
-    u8 fire[2];     // If 1, the fire button INPT4 or INPT5 is pressed.
+    u32 partial;    // The flag is 1 if the last update of the console ended within a frame.
+    i32 paddle[4];  // Each paddle port has a resistance in ohms, or a negative number without a paddle.
+    u8 fire[2];     // An entry is 1 if the fire button INPT4 or INPT5 is pressed.
     u8 bus;         // `bus` is the last value on the data bus.
     u8 odd_frame;   // `odd_frame` is the index (0 or 1) of the picture into which the current frame is drawn.
 };
@@ -65,7 +65,7 @@ HD void write_inputs(Tia& t, u8 value, i32 cycle) {
     t.dumped = value >> 7;
 }
 
-// Starts a frame, by moving the origin of all clocks to the frame.
+// Starts a frame, and makes all clocks count from the start of the frame.
 HD void begin_clocks(State& s, i32 last_line) {
     const i32 cycles = s.cycle, clocks = 3 * s.cycle;
     const i32 phase = line_clock(s.tia, clocks);

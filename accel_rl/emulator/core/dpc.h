@@ -23,7 +23,7 @@ constexpr double DPC_HERTZ = 15750.0;  // The voices' clock runs at 15,750 Hz.
 constexpr double CPU_HERTZ = 1193191.66666667;
 
 struct Dpc {
-    double part;      // `part` is the passed fraction of the voices' clock period.
+    double part;      // `part` is the fraction of the voices' clock period that has passed.
     i32 voice_cycle;  // voice_cycle is the cycle up to which DPC's voices have been advanced.
     u16 counter[8];
     u8 top[8], bottom[8], window[8];

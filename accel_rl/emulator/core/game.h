@@ -17,7 +17,7 @@ struct ScoreByte {
 
 struct Condition {
     u8 address;
-    u8 values[32];  // The set has one bit for each of the 256 values of a RAM byte.
+    u8 values[32];  // A set of RAM values has one bit for each of the 256 values of a byte.
 
     HD bool holds(const u8* ram) const {
         const u8 v = ram[address & 0x7F];
@@ -37,16 +37,16 @@ struct Clause {
 };
 
 // A step of a reset repeats an action and switches for some frames, once or until a condition of the RAM holds.
-// RESET releases an action that would stick.
+// The console's RESET switch releases an action that would stick.
 struct Step {
-    u8 action, switches, frames, gap;  // Each press is followed by `gap` frames without a press.
+    u8 action, switches, frames, gap;  // Each press of a reset's step is followed by `gap` frames without a press.
     u8 sticks;                         // If 1, the action is sticky like an agent's action, and draws random numbers.
     Clause until;                      // `until` is checked before each press; if empty, there is one press.
-    u8 moves;  // If `moves` is not 0, the presses repeat until the RAM byte at address `moves` has changed.
+    u8 moves;  // If `moves` is not 0, the presses of a step repeat until the RAM byte at address `moves` has changed.
 };
 static_assert(alignof(Step) == 1, "no gaps");
 constexpr u32 MOST_STEPS = 24;
-constexpr u32 MOST_PRESSES = 1000;  // With a damaged RAM the condition may never hold.
+constexpr u32 MOST_PRESSES = 1000;  // If the RAM is damaged, the condition of a step may never hold.
 
 struct Game {
     u8 score_bytes;
@@ -64,7 +64,7 @@ struct Game {
     i32 least, most;  // Rewards are clipped to the range from `least` to `most`.
     u8 lives_address;
     i16 lives[256];
-    u8 more_lives_address;  // The lives may have a second RAM byte with this address.
+    u8 more_lives_address;  // The number of lives may have a second RAM byte, with this address.
     i16 more_lives[256];
     // After a reset, before the first frame, these lives are reported; -1 means the lives in the RAM.
     i16 lives_at_reset;

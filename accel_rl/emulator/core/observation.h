@@ -20,7 +20,7 @@ constexpr i32 ROWS = 210;  // MEAN and AREA support pictures of 210 rows.
 
 struct GrayFrame {
     u8 pixels[MOST_ROWS * WIDTH];
-    u16 source[MOST_ROWS];  // Maps a picture row to the row with the same pixels, which is the row itself or a row above.
+    u16 source[MOST_ROWS];  // Maps a picture's row to a row with equal pixels: the row itself or a row above.
 
     HD const u8* row(i32 y) const { return pixels + source[y] * WIDTH; }
 };
@@ -155,7 +155,7 @@ HD u8 area_pixel(const Rows& first, const Rows& second, u32 x, i32 y) {
     const i32 top = 5 * (y / 2) + 2 * (y & 1);
     u32 sum = 100;
     for (i32 r = 0; r < 3; r++) {
-        const u32 weight = r == (y & 1 ? 0 : 2) ? 1 : 2;  // Half of the third row belongs to the area.
+        const u32 weight = r == (y & 1 ? 0 : 2) ? 1 : 2;  // Half of the area's third row belongs to the area.
         for (u32 c = 0; c < 3; c++)
             if (part.weight[c]) sum += weight * part.weight[c] * brighter_pixel(first, second, top + r, i32(part.first + c));
     }
@@ -217,17 +217,17 @@ struct Observer {
     HD void area(const GrayFrame& first, const GrayFrame& second, u8* out) {
         u64 halfway[2] = {0, 0};
         for (i32 y = 0; y < 84; y++, out += 84) {
-            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // An area has two and a half rows.
+            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // An area of the picture has two and a half rows.
             if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) &&
                 repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
-                copy_bytes(out, out - 84, 84);  // This line of areas equals the line above.
+                copy_bytes(out, out - 84, 84);  // The line of areas equals the line of areas above.
                 continue;
             }
             const u8 *const a = first.row(top), *const b = second.row(top), *const c = first.row(top + 2),
                             *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
-            // A line with a halfway sum is not reused, because float sums of the next line may round differently.
+            // A line with a halfway sum is not reused, as float sums of the next line may round differently.
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {

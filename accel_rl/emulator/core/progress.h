@@ -6,7 +6,7 @@
 namespace accel {
 
 struct Progress {
-    i32 score, first_score;  // `first_score` is the score of the leading bytes, if the game has them.
+    i32 score, first_score;  // `first_score` is the score of the leading score bytes, if the game has leading bytes.
     i32 lives;
     u8 over;
     u8 lives_byte;             // The game's RAM byte of the lives had the value lives_byte one frame ago.

@@ -7,7 +7,7 @@
 // | $285          1  -  1        INSTAT
 // | $294       1  1  0  0                        TIM1T, TIM8T, TIM64T, T1024T by A1 A0
 //
-// After TIM8T = 3, the timer has these values by CPU cycles since the write:
+// After 3 is written to TIM8T, the table has the timer's values by CPU cycles since the write:
 // | cycle  1 ........ 8 9 ....... 16 17 ...... 24 25 26 27 28
 // | INTIM  2            1            0            FF FE FD FC     after expiry it decreases every cycle ...
 //
@@ -20,9 +20,9 @@
 namespace accel {
 
 struct Riot {
-    i32 set_cycle;    // set_cycle is the cycle of the frame at which the timer was written.
+    i32 set_cycle;    // The game wrote the timer at cycle `set_cycle` of the frame.
     i32 read_offset;  // The first read of INTIM after expiry was read_offset cycles after expiry; 0 means no read.
-    u8 value;         // `value` is the number that the game wrote to the timer.
+    u8 value;         // The field `value` is the number that the game wrote to the timer.
     u8 shift;         // The timer divides the CPU's cycles by 2^shift.
     u8 swacnt;        // The direction of port A is stored and read back, but not applied to the inputs.
     u8 swcha, swchb;  // SWCHA has the pins of the joysticks, and SWCHB the pins of the console switches.

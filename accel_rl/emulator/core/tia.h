@@ -22,7 +22,7 @@ enum TiaRegister : u8 {
     // clang-format on
 };
 
-// Objects are in the order of positions and motions.
+// `pos` and `hm` list the objects in this order.
 // In a pixel's set of objects, an object is bit 1 << object, and the playfield is bit 5.
 enum TiaObject : u8 { P0, P1, M0, M1, BL, PF };
 
@@ -66,7 +66,7 @@ struct TiaWrite {
 };
 
 // A frame has about a thousand TIA writes.
-// A full log is settled early, so the length of the log affects only the speed.
+// A full log is settled before the frame ends, so the length of the log affects only the speed.
 struct TiaLog {
     static constexpr u32 SIZE = 256;
     u32 count;

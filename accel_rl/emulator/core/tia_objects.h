@@ -11,7 +11,7 @@
 //
 // After HMOVE at CPU cycle c of a line, every object first moves right by 8 (the blank at the left edge).
 // After the move to the right, the object moves left by one for each `motion` pulse, one every 4 clocks.
-// A late HMOVE (c > 54) makes the pulses without the move to the right, and an HMOVE in between does neither.
+// A late HMOVE (c > 54) moves objects only to the left, and an HMOVE at a cycle in between moves none.
 #pragma once
 #include "tia.h"
 
@@ -63,7 +63,7 @@ HD u8 reset_position(i32 at, i32 latency) {
 }
 
 // A reset soon after an HMOVE coincides with the pulses of the HMOVE.
-// Five cases were measured, for HMOVE at cycles 3-6 and 8-39:
+// The five cases below were measured, for HMOVE at cycles 3-6 and 8-39:
 // | object   HMOVE at   reset at cycle   position
 // | ball     3          9                5
 // | ball     3          10               6

@@ -3,7 +3,7 @@
 // |         draw with               draw with                 draw with
 // |         the registers           the first write           both
 //
-// A write becomes visible some clocks after the CPU made it, and the number of clocks depends on the register:
+// A write to a register becomes visible some clocks later; the number of clocks depends on the register:
 // | VBLANK, REFPx, GRPx 1     NUSIZx 8     PF0-2 2 to 5, by where in a 4-pixel cell of the playfield     others 0
 //
 // A pixel is described by the set of visible objects, one bit each.
@@ -16,7 +16,7 @@ namespace accel {
 constexpr u8 BIT_P0 = 1, BIT_P1 = 2, BIT_M0 = 4, BIT_M1 = 8, BIT_BL = 16, BIT_PF = 32;
 
 // A stretch of pixels has up to 64 sets of objects, one bit for each set.
-// Collisions are computed from the sets of objects later.
+// The collisions are computed later, from the sets of objects.
 HD u32 pairs_of(u32 set) {
     // The 15 collision latches are in order, two per register from CXM0P on, bit 7 first.
     static constexpr u8 pair[15] = {
@@ -127,7 +127,7 @@ HD void end_line(Tia& t, i32 line_start) {
     t.pos[M0] = u8(wrap(t.pos[M0] - star_motion(t.stars)));
 }
 
-// Draws from `settled` to `until` with the current registers. Outside the displayed lines, drawing has no effect.
+// Draws the clocks from `settled` to `until` with the current registers; only displayed lines are drawn.
 HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
     const i32 stop = start + picture.height * LINE_CLOCKS;
@@ -151,12 +151,12 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
 }
 
 // A player may be reset while its copies at the old position are visible or about to be visible.
-// The effect depends on the distance from the start of an old copy to the new position:
+// The effect of a player's reset depends on the distance from the start of an old copy to the new position:
 // | 0-3            the new first copy is visible at once
 // | 4 ... width+3  the beam is inside the old copy: its next 11 clocks are still drawn
 // | others         the old copies are not drawn any more
 //
-// Except in the first case, the new first copy becomes visible on the next line, or after a write to HMOVE or NUSIZ.
+// Except for distances 0-3, the new first copy becomes visible on the next line, or after a write to HMOVE or NUSIZ.
 HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
     const i32 position = reset_position(at, 5);
     const i32 width = 8 << player_stretch(t.nusiz[i]);
@@ -182,7 +182,7 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
         draw_until(t, picture, clock + delay);
         t.first_hidden[i] = now_hidden;
     } else if (at == 0) {
-        t.first_hidden[i] = 0;  // The next scan line begins after the write.
+        t.first_hidden[i] = 0;  // The next scan line begins after the write that is being applied.
     }
     t.pos[i] = reset_position(at, 5);
 }

@@ -31,7 +31,7 @@ using u32 = unsigned int;
 using i32 = int;
 using u64 = unsigned long long;
 
-// Converts a time to a later origin, saturating for times long ago.
+// Makes a time count from a later origin; times long ago saturate.
 constexpr i32 LONG_AGO = -(1 << 28);
 HD i32 rebased(i32 moment, i32 start) { return moment - start > LONG_AGO ? moment - start : LONG_AGO; }
 

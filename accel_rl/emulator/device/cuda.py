@@ -14,7 +14,7 @@ from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
 OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
-PLAIN_SHARED = 48 * 1024  # A thread block gets up to 48 KiB of shared memory without a request.
+PLAIN_SHARED = 48 * 1024  # Without a request, a thread block has at most 48 KiB of shared memory.
 
 
 def check(device: str) -> None:
@@ -42,7 +42,7 @@ class CudaKernels:
 
         self._driver, self._device = driver, device
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # This call creates the CUDA context.
+            torch.cuda.current_stream().synchronize()  # The call of torch creates the GPU's CUDA context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
@@ -61,8 +61,8 @@ class CudaKernels:
         self._launch("draw", a.envs.n, DRAWING, 2 * core().device.picture_bytes(rows), a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
-        """Emulate again, with the plain core, the frames that the fast core has abandoned. `scratch` is [threads,
-        bytes] uint8."""
+        """Launch the kernel `finish`, which emulates with the plain core the frames that the fast core has abandoned.
+        The memory `scratch` is [threads, bytes] uint8."""
         self._launch("finish", len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
 
     def begin(self, a: StepArguments, all_of_them: bool) -> None:

@@ -45,7 +45,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
     Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80, and frames from before the
     episode are zeros. `reward` is [num_envs] float32, and `terminated` and `truncated` are [num_envs] bool.
     `info["final_obs"]` contains the last observations of ended episodes, in the rows in which `info["_final_obs"]` is
-    true; other rows are undefined. With `life_loss_info`, a lost life sets terminated, though the game continues.
+    true. The other rows are undefined. With `life_loss_info`, a lost life sets terminated, though the game continues.
     `noop_max` is the maximum number of no-op frames after a reset.
 
     All random numbers of an episode follow from its environment's seed and the episode's number (Philox), and are the
@@ -104,7 +104,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         self._envs: DeviceEnvs | None = None
         self._out = DeviceStep.empty(num_envs, self._game)
         self._obs = torch.zeros(num_envs, stack_num, img_height, img_width, dtype=torch.uint8, device=self.device)
-        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # Each stacked frame's age
+        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # `_lag` has the age of each stacked frame.
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -129,7 +129,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
             raise ValueError(
                 f"actions of shape {tuple(action.shape)} and {action.dtype}: must be whole numbers [{self.num_envs}]"
             )
-        action = action.long().clamp(0, self._actions - 1)  # Checking the actions would wait for the GPU.
+        action = action.long().clamp(0, self._actions - 1)  # Checking the actions would make the host wait for the GPU.
         out = self._out
         self._envs.step(action, out)
         older = self._obs[:, 1:]

@@ -85,8 +85,8 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """Play an agent step on a CPU, as `step` does. Return the iterations of the processor loop, summed over warps
-        and over lanes."""
+        """Play an agent step on a CPU, as `step` does. Return the iterations of the 6507's loop, summed over warps, and
+        summed over lanes."""
         return play_on_host(
             step_arguments(
                 action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
@@ -94,7 +94,7 @@ class DeviceEnvs:
         )
 
     def hide_history(self) -> None:
-        """Hide earlier frames from the agent: the next observations begin with the current frames."""
+        """Hide earlier frames from the agent: the next observations contain only the current and later frames."""
         self.state["envs"][self._at["age"]] = 0
 
     @property

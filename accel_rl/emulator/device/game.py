@@ -50,7 +50,7 @@ class AgentStepRules:
     life_loss: bool
     repeat_probability: float
     frame: str
-    oldest: int  # largest number of steps that an episode's age counts
+    oldest: int  # The age of an episode saturates at `oldest` steps.
 
 
 class DeviceGame:

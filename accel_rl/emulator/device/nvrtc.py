@@ -134,7 +134,7 @@ def parse_log(log: str) -> dict[str, Resources]:
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
-        # The cumulative stack includes called functions; the second pattern is for kernels without calls.
+        # The compiler reports a cumulative stack size, with called functions, only for kernels that call functions.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(
@@ -170,7 +170,7 @@ def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc
 
-        _version(nvrtc)  # The call loads NVRTC.
+        _version(nvrtc)  # The first call of NVRTC loads the library.
     except (ImportError, RuntimeError) as error:
         raise ConfigError(f"the emulator on a GPU needs NVRTC ({type(error).__name__}): {INSTALL}") from None
     return nvrtc

@@ -39,7 +39,7 @@ def step_atari(
 
     `action` [n] int64 are indices of the game's actions, and a negative action skips the environment. The results `out`
     [n, ...] are the arrays of a `Step`. If an episode ends, the next episode begins in the same step, and `frame` is
-    its first frame. With `begins`, the call begins episode 0 of all environments instead of a step.
+    the next episode's first frame. With `begins`, the call begins episode 0 of all environments instead of a step.
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if begins:
@@ -70,7 +70,8 @@ def _on_cuda(
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step on a CPU. Return the iterations of the processor loop, summed over warps and over lanes."""
+    """Play an agent step on a CPU. Return the iterations of the 6507's loop, summed over warps, and summed over
+    lanes."""
     kernels, given = core().device, bytes(a)
     warps, lanes = kernels.step(given)
     kernels.draw(given)

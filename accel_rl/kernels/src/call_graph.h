@@ -18,7 +18,7 @@ namespace accel {
 // A kernel is called with its arguments as a sequence of integers.
 struct Callable {
     void (*function)(const i64* numbers);
-    std::vector<bool> addresses;  // addresses[k] is true if argument k is an address.
+    std::vector<bool> addresses;  // addresses[k] is true if argument k of the kernel is an address.
 };
 
 inline std::map<std::string, Callable>& callables() {
@@ -57,7 +57,7 @@ void define(pybind11::module_& m, const char* name) {
     callables()[name] = callable<F>(F);
 }
 
-// Addresses inside a region move with the step, and at step t region r begins at begin + t * step.
+// Addresses inside a memory region move with the step: at step t, the region begins at begin + t * step.
 class CallGraph {
   public:
     struct Region {

@@ -9,7 +9,7 @@
 namespace accel {
 
 // Runs a function on several threads by GOMP_parallel of the OpenMP runtime that torch has loaded.
-// Torch's own threads spin between torch's operations, and other threads would have to compete with them for the cores.
+// Torch's own threads spin between operations, so any other threads would compete with torch's for the cores.
 using Team = void (*)(void (*function)(void*), void* argument, unsigned threads, unsigned flags);
 
 inline Team& team() {

@@ -27,8 +27,8 @@ FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standar
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
     """Return the DQN of Daley & Amato 2021 (Table 5, section 5.2): 50 M env steps after the random start, and 30
-    evaluation episodes every 250,000 env steps. Network, frames and epsilon are those of Mnih et al. 2015. Unlike in
-    Stooke & Abbeel 2018, episodes do not start with random actions."""
+    evaluation episodes every 250,000 env steps. The network, the frames and epsilon are those of Mnih et al. 2015.
+    Unlike in Stooke & Abbeel 2018, episodes do not start with random actions."""
     if threads < 1 or variant not in VARIANTS:
         raise ValueError(f"threads={threads}, variant={variant!r}: at least 1, and one of {', '.join(VARIANTS)}")
     base = default_config("dqn")
@@ -37,12 +37,12 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         default,
         replay=replace(default.replay, size=1_000_000, start=FILL),  # Table 5
         batch_size=32,  # Table 5
-        intensity=32 / 4,  # In table 5, an update follows every F = 4 steps.
+        intensity=32 / 4,  # In table 5 of Daley & Amato 2021, an update follows every F = 4 steps.
         gamma=0.99,  # Table 5
         target_interval=10_000,  # Table 5: C
         learning_rate=2.5e-4,  # appendix B
         optimizer="rmsprop-centered",  # appendix B
-        rmsprop_alpha=0.95,  # Appendix B: 0.95 for both moments
+        rmsprop_alpha=0.95,  # Appendix B uses the decay factor 0.95 for both moments.
         optimizer_eps=0.01,  # appendix B
         network="nature",
         epsilon=1.0,  # In Mnih et al. 2015 epsilon falls to 0.1 within a million steps.
@@ -64,14 +64,14 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         ),
         evaluation=replace(base.evaluation, interval=250_000, episodes=30),  # section 5.2
         schedule="concurrent" if variant in ("concurrent", "both") else "lockstep",
-        env_steps=FILL + 50_000_000,  # Section 5.2 trains for 200 M frames.
+        env_steps=FILL + 50_000_000,  # Section 5.2 of Daley & Amato 2021 trains for 200 M frames.
         seed=seed,
     )
 
 
 @levels(
     Level({"threads": [n for n, _ in FOURTEEN], "variant": [v for _, v in FOURTEEN]}),
-    seeds=(0, 1, 2, 3, 4),  # section 5.1: five trials
+    seeds=(0, 1, 2, 3, 4),  # Section 5.1 reports five trials.
 )
 def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
     """The speed test of Tables 1 to 3 (section 5.1) plays Pong for a million env steps after the random start, with a
@@ -87,9 +87,9 @@ def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainC
     )
 
 
-@levels({"game": ATARI_49}, seeds=(0,))  # section 5.2: one trial
+@levels({"game": ATARI_49}, seeds=(0,))  # Section 5.2 reports one trial.
 def suite(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """Table 4 runs the fastest variant in the 49 games. A game's score is its best evaluation."""
+    """Table 4 runs the fastest variant in the 49 games. The score of a game is that of the best evaluation."""
     return dqn(game, 8, "both", seed)
 
 

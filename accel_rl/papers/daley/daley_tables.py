@@ -21,9 +21,9 @@ Hours = Mapping[tuple[str, str], list[float]]  # Maps (threads, variant) to the 
 
 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
-    """Build tables 1 to 3: hours for 50 M env steps by threads and variant, the same in percent, and the speed-up.
-    Tables 2 and 3 are relative to the standard variant with one thread. Runs without evaluations, like the paper's, are
-    preferred."""
+    """Build tables 1 to 3: hours for 50 M env steps by threads and variant, the hours in percent, and the speed-up.
+    Tables 2 and 3 are relative to the standard variant with one thread. Tables 1 to 3 prefer runs without evaluations,
+    as in the paper."""
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
     cells: dict[tuple[str, str], list[Run]] = {}
@@ -233,7 +233,7 @@ def daley_hours(settings: Settings) -> float | None:
 
 
 def published_tables() -> list[Table]:
-    """Build the paper's tables 1 to 3 with the printed numbers."""
+    """Build tables 1 to 3 with the numbers that the paper prints."""
     paper = published_by("daley")
     first = paper["table_1"]
     names = ["threads", *first["columns"]]

@@ -24,7 +24,7 @@ EVALUATION_INTERVAL = 500_000
 BATCHES = {1: (5, 5), 5: (5, 1), 20: (20, 1)}
 """Maps the number of batches to (N, SPU), the length of an update's window and the steps per update."""
 
-COLUMNS = {  # Each column has an engine, environments per rank, batches and ranks.
+COLUMNS = {  # Each column of Table 3 has an engine, environments per rank, batches and ranks.
     "cpu-120-1": ("workers", 120, 1, 1),
     "cpu-120-5": ("workers", 120, 5, 1),
     "cpu-120-20": ("workers", 120, 20, 1),
@@ -42,8 +42,8 @@ def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> Tr
     paper: OpenAI Gym) or on the learner's GPU (CuLE).
 
     The paper specifies pictures of 84x84 and, with `gpu`, CuLE's 30 cached start states. This project chose the network
-    of Mnih et al. 2015 with 1.7 million parameters, because the paper reports 4 million parameters but no layers. This
-    project chose A2C's learning rate, scaled with the batch size, because the paper reports no learning rate.
+    of Mnih et al. 2015 with 1.7 million parameters, because the paper reports 4 million parameters but no layers. The
+    learning rate is A2C's, scaled with the batch size, because the paper reports no learning rate.
     """
     if column not in COLUMNS:
         raise ValueError(f"column={column!r} is not in Table 3: {', '.join(COLUMNS)}")

@@ -46,9 +46,9 @@ def gorila(
         # Training starts as in Mnih et al. 2015.
         replay=replace(default.replay, size=replay, start=min(50_000, replay)),
         batch_size=32,
-        intensity=32.0,  # Algorithm 1 makes an update at each step.
+        intensity=32.0,  # Algorithm 1 of Nair et al. 2015 makes an update at each step.
         gamma=0.99,
-        target_interval=60_000,  # Section 5.1 counts parameter updates.
+        target_interval=60_000,  # Section 5.1 of Nair et al. 2015 counts parameter updates.
         optimizer="adagrad",  # section 4.2
         # This project chose the learning rate without a search; a small test did not learn Pong with this rate.
         learning_rate=0.003,
@@ -68,12 +68,12 @@ def gorila(
             base.gorila,
             bundles=bundles,
             shards=shards,
-            in_flight=0,  # Algorithm 1 pulls new parameters before each step.
+            in_flight=0,  # Algorithm 1 of Nair et al. 2015 pulls new parameters before each step.
             outlier_deviations=5.0,  # This project chose the number of standard deviations; the paper says "several".
         ),
-        # This project chose the interval of evaluations.
+        # The paper does not report the interval of evaluations.
         evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),
-        device="cpu",  # The paper reports a GPU for DQN only.
+        device="cpu",  # The paper reports a GPU only for DQN, and not for Gorila.
         env_steps=ENV_STEPS,
         seed=seed,
     )
@@ -85,7 +85,7 @@ def single(game: str = "pong", seed: int = 0) -> TrainConfig:
     return daley.dqn(game, 1, "standard", seed)
 
 
-@levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # section 5.2: 5 runs
+@levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # Section 5.2 reports five runs.
 def tables(game: str = "pong", agent: str = "gorila", seed: int = 0) -> TrainConfig:
     """Tables 1 to 4 and Figures 3 to 5 compare Gorila and single-GPU DQN in the 49 games."""
     if agent not in ("gorila", "single"):
@@ -109,7 +109,7 @@ def pong_small(seed: int = 1) -> TrainConfig:
         default,
         replay=replace(default.replay, size=SMALL_REPLAY // SMALL_BUNDLES, start=5_000),
         batch_size=8,
-        intensity=2.0,  # An update follows every 4 env steps.
+        intensity=2.0,  # In DQN, an update follows every 4 env steps.
         n_step=3,
         network="a3c",
         hidden=64,

@@ -16,7 +16,8 @@ from accel_rl.papers.published import percent_of, published_by
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import Run
 
-HOURS = (6.0, 12.0, 24.0, 36.0)  # The text about figure 5 reports numbers after 6, 12, 24 and 36 hours of training.
+# Nair et al. 2015 report numbers about figure 5 after 6, 12, 24 and 36 hours of training.
+HOURS = (6.0, 12.0, 24.0, 36.0)
 LINEAR = 100  # The axis of a bar is linear up to 100 %, and logarithmic beyond.
 
 Bars = Mapping[str, Mapping[str, float]]

@@ -1,6 +1,6 @@
 """This module has the scores in the tables of Nair et al. 2015 (Gorila): the printed scores, and those of given runs.
 
-The scores of a run are read from these files of its folder:
+The scores of a run are read from the following files of the run's folder:
 
     | final/noop.json, final/saved.json                  the final evaluations: accel-rl evaluate RUN --best --save
     | final/random-noop.json, final/random-saved.json    random play at 10 Hz: accel-rl evaluate RUN --random --save
@@ -142,8 +142,8 @@ def gorila_differences(settings: Settings, kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of this project in one game is the mean over the results of runs. `random` is the score of this
-    project's random play, or NaN if it was not measured."""
+    """The score of this project in one game is the mean over the runs. `random` is the score of this project's random
+    play, or NaN if it was not measured."""
 
     game: str
     kind: str

@@ -12,8 +12,8 @@ from accel_rl.results.run_settings import Settings, plays_atari
 class LibraryScore:
     """`LibraryScore` is a published training score of an algorithm in a game after `env_steps`.
 
-    `mean` and `deviation` are over `seeds`. Deviation and number of seeds are None if they are not published.
-    `protocol` is "" if the source does not state its rules.
+    `mean` and `deviation` are over `seeds`. The deviation and the number of seeds are None if the source does not
+    publish them. `protocol` is "" if the source does not state the rules of its environment.
     """
 
     source: str
@@ -25,7 +25,7 @@ class LibraryScore:
 
 
 def library_scores(settings: Settings) -> Iterator[LibraryScore]:
-    """Yield the published scores of a run's algorithm in its game, with the run's protocol or without a stated one."""
+    """Yield the published scores of a run's algorithm and game whose protocol is the run's, or is not stated."""
     table = published_by("libraries")["scores"]
     if not plays_atari(settings) or (settings.get("env.protocol") or "") not in {row["protocol"] for row in table}:
         return

@@ -1,7 +1,7 @@
 """Parr 2017, "Deep In-GPU Experience Replay", trains dueling DQN on vectors, with the replay on the GPU that trains.
 
-The experiment runs by `accel-rl train parr:replay_on_the_gpu`. CartPole replaces the paper's environment, the game
-Super Smash Bros. Melee. `python -m benchmarks.gpu --part parr` measures Table 1 of Parr 2017.
+The command `accel-rl train parr:replay_on_the_gpu` runs the experiment. CartPole replaces the paper's environment, the
+game Super Smash Bros. Melee. `python -m benchmarks.gpu --part parr` measures Table 1 of Parr 2017.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ WORKERS, UPDATE_SIZE = 50, 2_000  # In sections 3 and 4, experiences reach the r
 def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0) -> TrainConfig:
     """Return a run with the settings of Parr 2017: one million experiences, a shared layer of 128 units, dueling
     streams of 512 units, and a target network that is copied every 10,000 train steps (section 4.2). `device` is the
-    device of the replay; cpu is the paper's in-RAM replay.
+    device of the replay. The device cpu stands for the paper's in-RAM replay.
 
     The paper does not report the number of random steps before training, the exploration and the learning rate, so this
     experiment uses DQN's values.
@@ -44,5 +44,5 @@ def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0
 
 
 def replay_in_ram() -> TrainConfig:
-    """Return `replay_on_the_gpu` with the replay in host memory."""
+    """Return the experiment `replay_on_the_gpu` with the replay in host memory."""
     return replay_on_the_gpu(device="cpu")

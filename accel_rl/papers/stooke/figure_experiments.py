@@ -9,7 +9,7 @@ from accel_rl.papers.stooke.stooke_settings import POLICY_GRADIENT_GAMES, Q_LEAR
 from accel_rl.sweeps.grid import Grid, Level, grid
 
 SEEDS = (0, 1)  # In section 5, results are averages over at least two random seeds.
-WHOLE_MACHINE = 8  # One synchronous learner uses all GPUs of the paper's DGX-1 (section 5.5).
+WHOLE_MACHINE = 8  # In section 5.5, one synchronous learner uses all GPUs of a DGX-1.
 
 
 def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
@@ -37,7 +37,7 @@ def figure_3(seeds: Sequence[int] = SEEDS) -> Grid:
     """Figure 3 compares policy gradients by the number of simulators and learners. A2C has 16 to 512 environments, A3C
     1 to 32 learners, PPO 8 to 512 environments, and APPO 8 learners with 1 to 4 updates between pushes."""
     gpus = {f"a2c-{n}env": 1 for n in (16, 32, 64, 128, 256, 512)}
-    # More than 8 learners share GPUs.
+    # More than 8 learners share the 8 GPUs.
     gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}
     gpus |= {f"ppo-{n}env": 1 for n in (8, 16, 32, 64, 128, 256, 512)}
     gpus |= {f"appo-8env-8-{n}": WHOLE_MACHINE for n in (1, 2, 3, 4)}
@@ -51,8 +51,8 @@ def figure_4(seeds: Sequence[int] = SEEDS) -> Grid:
 
 
 def figure_5(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Figure 5 has policy gradients on a whole machine of 8 GPUs (section 5.5), with 256 environments for A2C. Other
-    algorithms have the sizes of Figures 10 and 11."""
+    """Figure 5 has policy gradients on a whole machine of 8 GPUs (section 5.5), with 256 environments for A2C. In
+    Figure 5, other algorithms have the sizes of Figures 10 and 11."""
     names = ("a2c-256env", "a3c-16env-16", "ppo-64env", "appo-8env-8")
     return variants(TEST_GAMES, names, seeds, gpus=(WHOLE_MACHINE,) * 4)
 

@@ -46,7 +46,7 @@ def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)}, {"local_updates": (1, 2, 3, 4)})
 def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int = 0) -> TrainConfig:
     """Figure 3, bottom, and Table 2 have APPO with learners of 8 environments, and 1 to 4 updates between pushes.
-    Unlike PPO, APPO clips the gradient norm, has a quarter of the learning rate, and no schedules."""
+    Unlike PPO, APPO clips the gradient norm, has a quarter of the learning rate, and has no schedules."""
     base = ppo_scaling(game, 8, seed)
     rate = base.algo.learning_rate / 4  # type: ignore[attr-defined]
     algo: Any = replace(

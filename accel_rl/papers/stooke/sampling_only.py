@@ -12,7 +12,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.runners.stored_agents import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
-"""Total numbers of simulators in the rows of Table 1."""
+"""The rows of Table 1 have these total numbers of simulators."""
 LEARNERS = 8
 """Table 1 has eight learners, one per GPU."""
 STEPS = 2_000_000
@@ -46,7 +46,7 @@ class SamplingOnly(PolicyGradient):
         return agent
 
     def ingest(self, rollout: Rollout) -> None:
-        """Ignore the rollout, because nothing is learned."""
+        """Ignore the rollout, because the algorithm does not learn."""
 
     def batches(self) -> Iterator[PolicyBatch]:
         return iter(())

@@ -20,7 +20,7 @@ Q_LEARNING_GAMES = tuple(g for g in ATARI_57 if g != "surround")
 """Figure 12 shows the 57 games without surround, as in the paper's published code."""
 
 POLICY_GRADIENT: dict[str, dict[str, Any]] = {
-    # Lasagne's RMSProp adds epsilon inside the square root, and this project's default for A2C outside.
+    # Lasagne's RMSProp adds epsilon inside the square root; this project's default for A2C adds epsilon outside.
     "a2c": {"optimizer": "rmsprop", "rmsprop_alpha": 0.9, "optimizer_eps": 1e-6},
     "ppo": {
         "minibatch": 512,
@@ -35,10 +35,14 @@ POLICY_GRADIENT: dict[str, dict[str, Any]] = {
 
 Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "dqn": {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4},  # section 5.4.1
-    "c51": {32: 2.5e-4, 256: 4.2e-4},  # The rates are from section 5.4.1 and Bellemare et al. 2017 (batch size 32).
+    "c51": {
+        32: 2.5e-4,
+        256: 4.2e-4,
+    },  # The learning rates are from section 5.4.1 and, for batch size 32, from Bellemare et al. 2017.
     "rainbow": {512: 6.25e-5},  # Section 5.4.1 uses the learning rate of Hessel et al. 2018.
 }
-"""`Q_STEP_SIZES` maps an algorithm to {batch size: learning rate}. Each rate applies up to the next batch size."""
+"""`Q_STEP_SIZES` maps an algorithm to {batch size: learning rate}. Each learning rate in `Q_STEP_SIZES` applies up to
+the next batch size."""
 
 
 def step_size(algorithm: str, batch_size: int) -> float:

@@ -26,7 +26,7 @@ from accel_rl.results.trained_run import Run
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
 STOOKE_GPUS = (1, 2, 4, 8)  # Tables 2 and 3 have columns for 1, 2, 4 and 8 GPUs.
-ASYNCHRONOUS = ", asynchronous"  # suffix of the name of table 3's starred cell
+ASYNCHRONOUS = ", asynchronous"  # The name of table 3's starred cell ends with `ASYNCHRONOUS`.
 Cell = tuple[int, str, int]  # A cell of the paper's tables is identified by (table, row, ranks).
 TITLE = "Stooke & Abbeel 2018, table {}"
 
@@ -165,7 +165,7 @@ def stooke_hours(settings: Settings) -> float | None:
 
 
 def published_tables() -> list[Table]:
-    """Build the paper's tables 1 to 3 with the printed numbers."""
+    """Build tables 1 to 3 with the numbers that the paper prints."""
     paper = published_by("stooke")
     result = []
     for i, by in ((1, "simulators"), (2, "algorithms"), (3, "algorithms")):

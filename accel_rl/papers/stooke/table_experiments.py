@@ -30,7 +30,7 @@ def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: i
 @levels(
     Level(
         {
-            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # One learner has no asynchronous variant.
+            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # A single learner has no asynchronous variant.
             "algorithm": ("a2c",) * 4 + ("a3c",) * 3 + ("ppo",) * 4 + ("appo",) * 3,
         }
     ),

@@ -28,7 +28,7 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
 
-START_S = 600.0  # Rank 0 has `START_S` seconds to load a checkpoint.
+START_S = 600.0  # Rank 0 has `START_S` seconds to load its checkpoint.
 
 
 class OwnBatches(SingleProcess):
@@ -186,9 +186,9 @@ def connect(store: Any, rank: int, config: Resolved) -> tuple[SharedCounters, in
     """Share memory with the other ranks, if torchrun and not a `RankGroup` started them.
 
     Rank 0 creates an anonymous memfd and publishes its path in `store`; the other ranks open the path. `connect`
-    returns after all ranks have opened the shared memory. Each rank can then monitor the processes of the other ranks.
-    Raises RunError if a rank does not join within timeout_s seconds, and ConfigError if the ranks are not all on one
-    machine.
+    returns after all ranks have opened the shared memory. After `connect`, each rank can monitor the processes of the
+    other ranks. Raises RunError if a rank does not join within timeout_s seconds, and ConfigError if the ranks are not
+    all on one machine.
     """
     g, files = config.distributed, ("counters", "central")
     if rank == 0:

@@ -1,5 +1,5 @@
-"""A trainer is connected to the other ranks by a clock, an exchange and a barrier. The base classes are for a run of
-one rank."""
+"""A trainer is connected to the other ranks by a clock, an exchange and a barrier. The base classes of clock, exchange
+and barrier are for a run of one rank."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,11 +70,12 @@ class Barrier:
         return done
 
     def beat(self) -> None:
-        """Tell waiting ranks that rank 0 is still working."""
+        """Signal to waiting ranks that rank 0 is still working."""
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes last."""
+        """Return a context manager in which this rank writes its part of a checkpoint. Rank 0 writes its part of a
+        checkpoint last."""
         yield
 
 

@@ -26,7 +26,7 @@ MAX_FAILED_STARTS = 3
 
 
 class RankLost(RuntimeError):
-    """Raised if a rank's process was killed by a signal."""
+    """`RankLost` is raised if a rank's process was killed by a signal."""
 
 
 class RankHandle(Protocol):
@@ -94,7 +94,7 @@ class RankGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # All ranks receive the request to stop before the group waits for any rank.
+        # All ranks receive the request to stop before the `RankGroup` waits for any rank.
         for rank in self._ranks:
             rank.kill()
         for rank in self._ranks:
@@ -135,7 +135,7 @@ class RankGroup:
     def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
         """Replace a killed rank if ranks are asynchronous, and otherwise raise the rank's error."""
         if self._counters is None:
-            raise _error_of(self._killed() or rank)  # The failed rank may be a consequence of a killed rank.
+            raise _error_of(self._killed() or rank)  # A rank may have failed because another rank was killed.
         if not _is_killed(rank):
             raise _error_of(rank)
         self._replace(rank, stop, self._counters)

@@ -129,15 +129,14 @@ def launch(
     os.set_blocking(read, False)
     setup = {**setup, "reply_fd": write, "parent_pid": os.getpid()}
     try:
-        with child.signals_pending():
-            process = subprocess.Popen(
-                child.command("accel_rl.runners.ranks.rank", json.dumps(setup)),
-                pass_fds=(*fds, write),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=child.environment(variables),
-            )
+        process = child.start(
+            child.command("accel_rl.runners.ranks.rank", json.dumps(setup)),
+            pass_fds=(*fds, write),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=child.environment(variables),
+        )
     finally:
         os.close(write)
     return LocalRank(setup["rank"], process, read)

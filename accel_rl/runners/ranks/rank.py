@@ -57,7 +57,7 @@ def main() -> None:
         warnings.simplefilter("ignore")  # Only rank 0 prints warnings.
     else:
         warnings.showwarning = show_warning
-    # Ctrl-C reaches both the rank's process and its parent process.
+    # Ctrl-C reaches both the rank's process and the parent process, and requests a stop of the rank.
     with StopRequest():
         child.accept_signals()
         _reply(setup)
@@ -78,7 +78,7 @@ def _reply(setup: dict[str, Any]) -> None:
     os.write(setup["reply_fd"], json.dumps(reply).encode())
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # After a rank was lost, the threads of torch's process group may never end.
+    os._exit(code)  # After a rank was lost, threads of torch's process group may never end.
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ class SharedCounters:
 
     def restore(self, rank: int, episodes: int, updates: int) -> None:
         """Record the numbers of episodes and updates with which a rank continues a run. Only the first process of a
-        rank records these numbers."""
+        rank records its earlier episodes and updates."""
         if not self._counts[rank].any() and not self._before[rank].any():
             self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
 

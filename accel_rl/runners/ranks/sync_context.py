@@ -90,7 +90,7 @@ class SyncBarrier(Barrier):
         self._rank = rank
         self._size = size
         self._timeout_s = timeout_s
-        self._turns = 0  # Ranks number the waits at the barrier, and every rank counts the same number.
+        self._turns = 0  # Every rank counts the waits at the barrier, and the counts of all ranks are equal.
         self._beaten = 0.0
 
     def agreed(self, done: bool) -> bool:
@@ -112,8 +112,8 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Context manager in which this rank writes its part of a checkpoint. Rank 0 writes last, so a checkpoint of
-        rank 0 implies the checkpoints of all ranks."""
+        """Return a context manager in which this rank writes its part of a checkpoint. Rank 0 writes last, so a
+        checkpoint of rank 0 implies the checkpoints of all ranks."""
         self._turns += 1
         part, complete = f"part/{self._turns}/", f"complete/{self._turns}"
         if self._rank:
@@ -137,7 +137,7 @@ class SyncBarrier(Barrier):
                 if self._store.check([key]):
                     return self._store.get(key).decode()
                 beat = beats()
-            except RuntimeError as e:  # The process with the process group's key-value store has ended.
+            except RuntimeError as e:  # The process that serves the process group's store has ended.
                 reason = " ".join(str(e).split())[:200]
                 raise RunError(f"rank {self._rank}: the ranks' store is gone ({reason})") from e
             now = time.monotonic()
@@ -169,7 +169,7 @@ def join_ranks(
     """Form the process group and yield this rank's context. Raises RunError. `local_ranks` is the number of ranks on
     this machine."""
     g = config.distributed
-    gpus = len(set(g.gpu_list)) or 1  # Without --gpus, all ranks of a machine use --device.
+    gpus = len(set(g.gpu_list)) or 1  # Without --gpus, all ranks of a machine use the device of --device.
     name = backend(device, gpus, local_ranks)
     with process_group(store, rank, size, name, device, g.timeout_s):
         yield sync_context(store, g.timeout_s, g.hash_interval, shared)
@@ -183,7 +183,7 @@ def train(
     store: Any,
     local_ranks: int,
 ) -> Result:
-    """Join the other ranks and train to the end of the run. Raises RunError. Training continues from the checkpoint at
+    """Join the other ranks, and train to the end of the run. Raises RunError. Training continues from the checkpoint at
     `env_steps`, which is None for a new run."""
     state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))
     with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:

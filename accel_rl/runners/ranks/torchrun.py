@@ -2,10 +2,10 @@
 
     | torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong
 
-If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. torchrun's agent sends SIGTERM,
-at which asynchronous ranks save, and 30 seconds later SIGKILL. Asynchronous ranks on other machines save when they
-notice the loss, and all ranks end. With torchrun's --max-restarts, every agent then restarts its ranks, which continue
-from their checkpoints.
+If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. The agent sends SIGTERM, at which
+asynchronous ranks save, and 30 seconds later SIGKILL. Asynchronous ranks on other machines save when they notice the
+loss, and all ranks end. With torchrun's --max-restarts, every agent then restarts its ranks, which continue from their
+checkpoints.
 """
 
 import os
@@ -89,7 +89,8 @@ def train(
         path = (path or RunFolder.new_path(config)).absolute()
         store.set("path", str(path))
     path = Path(store.get("path").decode())
-    is_first = rank == 0 and info.launcher == TORCHRUN  # Under Ray, the driver process locks the run folder.
+    # Under Ray, the driver process locks the run folder, and no rank does.
+    is_first = rank == 0 and info.launcher == TORCHRUN
     with RunFolder(path).locked() if is_first else nullcontext():
         return _train(info, given, plan, path, (store, rank, size))
 

@@ -35,16 +35,15 @@ class DeviceRollouts:
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
-        # The finalizer also unlocks the memory if a caller's constructor raises an error.
+        # A finalizer unlocks the memory even if a caller's constructor raises an error.
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False
         self._staging = Staging(device)
         for rollout in self.rollouts:
             rollout.staging = self._staging
         self._copying = self._runtime.Stream(device)
-        self._fetched: list[tuple[int, int] | None] = [
-            None for _ in groups
-        ]  # The list has the last copied step (buffer, t) of each group of environments.
+        # `_fetched` has the last copied step (buffer, t) of each group.
+        self._fetched: list[tuple[int, int] | None] = [None for _ in groups]
         self._frames_there = [self._runtime.Event() for _ in groups]
         self._actions_there = [self._runtime.Event() for _ in groups]
         # Each buffer has a CUDA event after the rollout's last copies.
@@ -99,7 +98,7 @@ class DeviceRollouts:
             self._fetch(buffer, last, slice(None))
         for name in _AFTER_STEPS:
             getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
-        for t, b in host.ended.nonzero().tolist():  # Ends of episodes are rare.
+        for t, b in host.ended.nonzero().tolist():  # Few steps end an episode.
             rollout.final_frames[t, b].copy_(host.final_frames[t, b], non_blocking=True)
         self._copied[buffer].record(self._now)
         if is_unseen:

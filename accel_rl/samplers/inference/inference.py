@@ -18,15 +18,15 @@ from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
 """`Act` is a function (agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
 Play = Callable[[bool], None]
-"""`Play` is a function that launches the GPU operations of one rollout. Its argument allows groups of environments to
-run in parallel."""
+"""`Play` is a function that launches the GPU operations of one rollout. The function's argument allows groups of
+environments to run in parallel."""
 
 
 class Inference:
     """`Inference` calls the agent at every step."""
 
     reads_frames = False
-    """Whether observations may be passed as `FrameStacks`, whose stacked frames are not copied."""
+    """Whether the implementation accepts observations as `FrameStacks`, whose stacked frames are not copied."""
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
         """Start a rollout, whose actions are determined by the random numbers `uniform` [T, B]."""
@@ -42,7 +42,7 @@ class Inference:
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Context manager in which the agent selects a group's actions at step t."""
+        """Return a context manager in which the agent selects a group's actions at step t."""
         yield
 
     def store(self, out: Tensor, value: Tensor) -> None:
@@ -51,7 +51,7 @@ class Inference:
 
 
 class RolloutPlayer(Protocol):
-    """Plays whole rollouts of environments that run on a GPU."""
+    """A `RolloutPlayer` plays whole rollouts of environments that run on a GPU."""
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
         """Play a rollout, and write it into the buffer. `agent` is None if all actions were drawn before the rollout.
@@ -59,7 +59,7 @@ class RolloutPlayer(Protocol):
 
 
 class Acceleration:
-    """Selects how a sampler infers actions; the base class calls the agent at every step."""
+    """An `Acceleration` selects how a sampler infers actions. The base class calls the agent at every step."""
 
     def on_cpu(self, groups: Sequence[slice]) -> Inference:
         """Return an `Inference` for rollouts in host memory. `groups` has the environments of each group."""

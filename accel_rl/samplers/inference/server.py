@@ -27,8 +27,8 @@ class ActionServer:
     """The action server computes actions for one group of environments at a time.
 
     On a GPU each new frame is copied once (`DeviceRollouts`), and stacks are rebuilt on the GPU. If the action server
-    shares its cores with the worker processes, the server moves to another core for each batch. Otherwise the server
-    would slow down always the same worker process, for which the other workers would wait.
+    shares its cores with the worker processes, the server moves to another core for each batch. A server on one core
+    would always slow down the same worker process, for which the other workers would wait.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class ActionServer:
 
     def _copied_state(self, memory: torch.Tensor | None) -> torch.Tensor | None:
         """Return a copy of the recurrent state. The previous copy, `memory`, is overwritten in place, because captured
-        updates on a GPU read from its address."""
+        updates on a GPU read from the copy's address."""
         if self.state is None:
             return None
         if self._gpu is None or memory is None:

@@ -37,7 +37,8 @@ class InferenceThreads:
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
         """Start a rollout, in which each group's thread calls serve(t, group) for t < T, as soon as the group's worker
-        processes have finished a step. Each group begins when it has finished the previous rollout."""
+        processes have finished a step. Each group of environments begins the rollout when the group has finished the
+        previous rollout."""
         pool, stop = self._pool, self._stop
 
         def play(g: int) -> None:

@@ -51,7 +51,7 @@ class EventFd:
         return self.read_fd, self.write_fd
 
     def set(self) -> None:
-        with suppress(BlockingIOError):  # If the pipe is full, the event is already set.
+        with suppress(BlockingIOError):  # A full pipe means that the event is already set.
             os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
 
     def clear(self) -> None:
@@ -67,7 +67,7 @@ _LINE = 8  # A cache line has `_LINE` int64 values, and no two processes write t
 
 
 class WorkersSilent(Exception):
-    """Raised if worker processes have not answered a request within the timeout."""
+    """`WorkersSilent` is raised if worker processes have not answered a request within the timeout."""
 
     def __init__(self, workers: list[int], timeout_s: float):
         super().__init__(f"no answer from worker {', '.join(map(str, workers))} within {timeout_s:g} s")
@@ -81,14 +81,14 @@ def counters_layout(workers: int, groups: int) -> Layout:
     return {
         "request": ("int64", cell),
         "answer": ("int64", cell),
-        # step[0]: step index minus number of answers; step[1]: number of answers at which the worker wakes the sampler
+        # step[0] is the step index minus the number of answers; at step[1] answers, the worker wakes the sampler.
         "step": ("int64", cell),
         "env_ns": ("int64", (workers, _LINE)),
     }
 
 
 def _cells(array: np.ndarray) -> memoryview | OrderedWords:
-    # A memoryview's item is read and written as one machine word, and faster than a numpy scalar.
+    # An item of a memoryview is read and written as one machine word, and faster than a numpy scalar.
     words = memoryview(array).cast("B").cast("q")  # type: ignore[arg-type]
     return words if IS_ORDERED else OrderedWords(words, fence_of_machine())
 
@@ -201,7 +201,7 @@ class ServerSide:
         # The number of answers at which the sampler wakes is written before the request that needs it.
         steps[at + 1] = request[at]
         if self._answer[worker][at] == request[at]:
-            steps[at] = step_index - request[at]  # Stores the step index minus the number of answers.
+            steps[at] = step_index - request[at]  # The first counter stores the step index minus the number of answers.
         request[at] += n
         self._events[worker].set()
 

@@ -18,6 +18,7 @@ from accel_rl.samplers.workers.control import Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.worker_process import History, WorkerLost, WorkerProcess
 from accel_rl.system.errors import RunError
+from accel_rl.system.guard import Guard
 from accel_rl.system.process import Patience
 
 logger = logging.getLogger(__name__)
@@ -83,9 +84,9 @@ class WorkerPool:
         self._event = EventFd()
         self._group_events = [EventFd() for _ in range(grouping.groups)] if grouping.dedicated_workers else []
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
-        self._changing = (
-            threading.Lock()
-        )  # Inference threads send requests in parallel, so a lock guards the set of active worker processes.
+        # Inference threads send requests in parallel, so a lock guards the set of active worker processes.
+        self._changing = threading.Lock()
+        self._guard = Guard() if setup.env.id else None  # Atari games start no processes.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
@@ -101,9 +102,11 @@ class WorkerPool:
     def _launch(self, w: int, start: bool = True) -> WorkerProcess:
         event, groups = EventFd(), self.grouping.groups_of(w)
         answers_to = self._group_events[groups[0]] if self._group_events else self._event
-        worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds})
+        variables = self._guard.variables(str(w)) if self._guard is not None else {}
+        worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds}, variables)
         self._workers[w] = worker
-        self._side.attach(w, event, worker.control)  # The worker must be attached before it reads its requests.
+        # The server attaches the worker before the worker reads its requests.
+        self._side.attach(w, event, worker.control)
         worker.set_up(self._setup(w, start, event, answers_to))
         return worker
 
@@ -170,6 +173,8 @@ class WorkerPool:
         line, was_ready = worker.obituary(), worker.is_ready
         with self._changing:
             self._discard(worker)
+        if self._guard is not None:
+            self._guard.kill(str(w))
         if self.config.strict:
             raise RunError(line + "; --strict: stopping")
         if not was_ready:
@@ -243,12 +248,12 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """In an inference thread, wait until the thread's group of environments is ready. Returns False once `stopped`.
-        Meanwhile another thread must call `oversee`."""
+        """In an inference thread, wait until the thread's group of environments is ready. Returns False once `stopped`
+        is true. While threads wait in `wait_alone`, another thread must call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
-        """Handle worker processes that die or hang while inference threads wait for them. The method returns when
+        """Handle worker processes that die or hang while inference threads wait for them. `oversee` returns when
         `is_over()` is true."""
         while not is_over():
             self._handle(lambda: self._side.watch(self.config.timeout_s))
@@ -322,7 +327,7 @@ class WorkerPool:
         self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
 
     def _completes(self, w: int, exchange: Callable[[int], object]) -> bool:
-        """Call `exchange` for a worker whose episodes have not begun. If the worker dies, replace it and return
+        """Call `exchange` for a worker whose episodes have not begun. If the worker dies, replace the worker and return
         False."""
         try:
             exchange(w)
@@ -358,15 +363,25 @@ class WorkerPool:
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:
-        """End every process, and kill processes that do not end within CLOSE_TIMEOUT_S."""
+        """End every process. Environments have timeout_s to close, and processes that are still starting have
+        CLOSE_TIMEOUT_S. Then processes are killed."""
         workers = [x for x in self._workers if x is not None]
         for worker in workers:
             with contextlib.suppress(Disconnected):
                 worker.control.send(Request("close"))
-        deadline = time.monotonic() + CLOSE_TIMEOUT_S
+        began = time.monotonic()
         for worker in workers:
-            worker.reap(max(0.0, deadline - time.monotonic()))
+            limit = self.config.timeout_s if worker.is_ready else CLOSE_TIMEOUT_S
+            if not worker.ends(max(0.0, began + limit - time.monotonic())):
+                logger.warning(
+                    f"worker {worker.index} (pid {worker.pid}) has not closed its environments within {limit:g} s: "
+                    "it is killed"
+                )
+                worker.process.kill()
+                worker.process.wait()
             self._discard(worker)
+        if self._guard is not None:
+            self._guard.close()
         for event in (self._event, *self._group_events):
             event.close()
         self._memory.close()

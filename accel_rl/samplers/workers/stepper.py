@@ -59,6 +59,7 @@ class GroupStepper:
         self.start()
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the environments' states from a checkpoint. The caller restores the last observation."""
+        """Restore the environments' states from a checkpoint. The caller of `set_state` restores the last
+        observation."""
         self.env.set_state(states)
         self._is_fresh = False

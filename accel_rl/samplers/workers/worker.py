@@ -4,6 +4,7 @@
 Therefore a worker starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -27,6 +28,7 @@ from accel_rl.system.process import die_with_parent
 def run(control: Control) -> None:
     setup, _ = control.receive()
     die_with_parent(setup.parent_pid)
+    _close_in_forks(control, setup)
     if setup.core is not None:
         from accel_rl.system.hardware import pin
 
@@ -53,6 +55,19 @@ def run(control: Control) -> None:
         steppers[group].do(step_index)
         env_ns[0] += clock() - begin
         channel.answer(group)
+
+
+def _close_in_forks(control: Control, setup: WorkerSetup) -> None:
+    """Close this process's descriptors in processes that an environment forks. Otherwise, the main process would not
+    notice the end of this process while a forked process lives, and the rollouts' memory would not be freed."""
+    fds = {control.fileno(), setup.rollout_fd, setup.counters_fd, *setup.event, *setup.server_event}
+
+    def close() -> None:
+        for fd in fds:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+    os.register_at_fork(after_in_child=close)
 
 
 def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
@@ -105,8 +120,8 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C, or SIGTERM of a batch system, reaches the whole process group, but only the main process reacts. The
-    # worker's signal handler is an empty function, which an environment's child processes do not inherit.
+    # Ctrl-C, or a batch system's SIGTERM, reaches the whole process group, but only the main process reacts.
+    # The worker's signal handler is an empty function, which an environment's child processes do not inherit.
     for s in child.STOP_SIGNALS:
         signal.signal(s, lambda *_: None)
     child.accept_signals()
@@ -115,7 +130,7 @@ def main() -> None:
     try:
         run(control)
     except Disconnected:
-        pass  # The main process has ended.
+        pass  # The connection ends when the main process has ended.
     except Exception as e:
         try:
             control.send(_failure(e))
@@ -125,7 +140,7 @@ def main() -> None:
 
 
 def _failure(error: Exception) -> Reply:
-    """Return the reply that reports an error."""
+    """Return the reply that reports an error to the main process."""
     if isinstance(error, (ConfigError, RunError)):
         return Reply(error=str(error))
     return Reply(error=" ".join(f"{type(error).__name__}: {error}".split()), traceback=traceback.format_exc())

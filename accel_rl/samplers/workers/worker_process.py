@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from accel_rl.samplers.workers.channel import EventFd
@@ -16,7 +16,7 @@ from accel_rl.system.errors import RunError
 
 
 class WorkerLost(RunError):
-    """Raised if a worker process ends, or does not answer in time, while messages are exchanged."""
+    """`WorkerLost` is raised if a worker process ends, or does not answer in time, while messages are exchanged."""
 
 
 @dataclass(slots=True)
@@ -31,17 +31,18 @@ class WorkerProcess:
     has_joined: bool = False
 
     @classmethod
-    def launch(cls, index: int, event: EventFd, fds: set[int]) -> "WorkerProcess":
-        """Start a process that inherits the event and the given descriptors. The process waits for its set-up
-        message."""
+    def launch(
+        cls, index: int, event: EventFd, fds: set[int], variables: Mapping[str, str] | None = None
+    ) -> "WorkerProcess":
+        """Start a process that inherits the event and the given descriptors, and has further environment variables.
+        The process waits for its set-up message."""
         ours, theirs = socket.socketpair()
-        with child.signals_pending():
-            process = subprocess.Popen(
-                child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
-                pass_fds=sorted({theirs.fileno(), *event.fds, *fds}),
-                stdin=subprocess.DEVNULL,
-                env=_environment(),
-            )
+        process = child.start(
+            child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
+            pass_fds=sorted({theirs.fileno(), *event.fds, *fds}),
+            stdin=subprocess.DEVNULL,
+            env=_environment(variables),
+        )
         theirs.close()
         return cls(index, process, Control(ours), event)
 
@@ -90,13 +91,19 @@ class WorkerProcess:
         except Disconnected as e:
             raise WorkerLost(f"worker {self.index} (pid {self.pid}) was lost at {kind} (code {self.reap()})") from e
 
-    def reap(self, timeout_s: float = 1.0) -> int:
-        """Return the worker's exit code, after killing a worker that has closed its socket but does not end."""
+    def ends(self, timeout_s: float) -> bool:
+        """Wait until the worker's process has ended, or return False after timeout_s."""
         try:
-            return self.process.wait(timeout_s)
+            self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def reap(self) -> int:
+        """Return the worker's exit code, after killing a worker that has closed its socket but does not end."""
+        if not self.ends(1.0):
             self.process.kill()
-            return self.process.wait()
+        return self.process.wait()
 
     def obituary(self) -> str:
         """Describe how the worker's process ended."""
@@ -119,8 +126,8 @@ class History:
     deaths_in_a_row: int = 0
 
 
-def _environment() -> dict[str, str]:
-    """Return environment variables that limit libraries to one thread, because a worker must not start a thread pool on
-    every core."""
+def _environment(variables: Mapping[str, str] | None) -> dict[str, str]:
+    """Return a worker's environment variables: `variables`, and those that limit libraries to one thread, because a
+    worker must not start a thread pool on every core."""
     one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    return child.environment({**os.environ, **one})
+    return child.environment({**os.environ, **one, **(variables or {})})

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -278,6 +279,53 @@ def failing():
         raise ValueError("this environment fails at step 3")
 
     return FaultAtStep3(fault)
+
+
+def forking():
+    def fault():
+        if not os.fork():
+            time.sleep(600)
+        os._exit(9)
+
+    return FaultAtStep3(fault)
+
+
+def test_a_dead_worker_is_noticed_while_a_process_that_it_forked_lives(warned):
+    env = env_of(id="tests.samplers.workers.test_pool:forking")
+    sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
+    try:
+        sampler.start()
+        began = time.monotonic()
+        sampler.collect(agent)
+        assert time.monotonic() - began < 10 and "exited with code 9" in warned[0]
+    finally:
+        sampler.close()
+
+
+def blocking_close():
+    env = gymnasium.make("CartPole-v1")
+    if "worker" in sys.argv[0]:
+        env.close = lambda: time.sleep(600)
+    return env
+
+
+def test_an_environment_that_does_not_close_is_killed(warned):
+    sampler = make_sampler(env_of(id="tests.samplers.workers.test_pool:blocking_close"), 2, 1, 1, timeout_s=0.5)
+    sampler.start()
+    sampler.close()
+    assert "has not closed its environments within 0.5 s" in warned[0]
+
+
+def test_workers_outlive_the_thread_that_started_them(warned):
+    sampler, agent = make_sampler(ENV, 4, 1, 2), make_agent(ENV)
+    try:
+        thread = threading.Thread(target=sampler.start)
+        thread.start()
+        thread.join()
+        time.sleep(0.2)
+        assert sampler.collect(agent).valid.all() and not warned
+    finally:
+        sampler.close()
 
 
 @pytest.mark.parametrize("fault", ["killed", "hangs"])

@@ -1,7 +1,7 @@
 // The bus of the fast core reads and writes the plain core's State, and logs the TIA writes of the whole frame.
 // | write     -> the log                    read of a collision register -> the log is settled up to now: tia.h
 //
-// The last value on the bus is not stored between instructions, because each read follows its instruction's fetch.
+// The last bus value is not stored between instructions, because each instruction's read follows its fetch.
 #pragma once
 #include "../console.h"
 #include "tia.h"
@@ -16,8 +16,8 @@ struct FastBus {
     FastTia tia;
     FastLog log;
     i32 deadline;  // A TIA write at or after the cycle `deadline` ends the frame.
-    i32 give_up;   // A frame with give_up cycles does not end in time.
-    i32 phase;     // Cycle 0 of the frame is cycle `phase` of a scan line.
+    i32 give_up;   // The fast core gives up a frame that has not ended after `give_up` cycles.
+    i32 phase;     // The frame begins at cycle `phase` of a scan line.
     bool frame_over;
 
     HD void insert(const Rom& inserted) {

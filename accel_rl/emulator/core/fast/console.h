@@ -12,9 +12,9 @@ namespace accel {
 
 struct FastConsole : FastBus {
     const u32* ops;
-    // Each page of 256 bytes (bits 13-8 of an address) has its offset in the ROM, or -1 if it is not plain ROM.
+    // `page` maps a page of 256 bytes (bits 13-8 of an address) to its ROM offset, or to -1 if it is not plain ROM.
     i32 page[64];
-    u16 mapped[4];  // `page` was computed for the ROM's slices in `mapped`.
+    u16 mapped[4];  // `mapped` has the slices of the ROM for which `page` was computed.
 
     // Updates `page` after an instruction that may have switched banks.
     HD void map() {

@@ -4,8 +4,8 @@
 // | v       overflow in bit 7                c: 0 or 1
 //
 // If an instruction is `slow`, the plain interpreter runs the instruction on the same state.
-// After the plain interpreter's instruction, the fast core continues.
-// The last value on the bus is not stored between instructions, because each read follows its instruction's fetch.
+// After an instruction of the plain interpreter, the fast core continues with the next instruction.
+// The last bus value is not stored between instructions, because each instruction's read follows its fetch.
 // A frame longer than any regular frame is abandoned, and the caller runs the frame again with the plain core.
 #pragma once
 #include "console.h"
@@ -19,7 +19,7 @@ namespace accel {
 
 enum FastEnd : u8 { FRAME_OVER, GAVE_UP };
 
-// Advances by n bytes of ROM and jumps to the next instruction.
+// Advances the program counter by n bytes of ROM, and jumps to the next instruction.
 #ifdef FAST_THREADED
 #define NEXT(n) { op = at[n]; at += n; goto *label[op & 0xFFFF]; }
 #define OP(name) L_##name:
@@ -62,7 +62,7 @@ HD FastEnd run_fast(FastConsole& k) {
     s.cpu.n = nz & 0x8080 ? 0x80 : 0; s.cpu.z = nz & 0xFF ? 1 : 0; s.cycle = cycle; k.log.count = u32(log - k.log.writes); }
 #define PC() u16(u32(at - ops) - zero)
 // Jumps to a 16-bit address.
-// Outside the ROM the plain interpreter continues, because a program may read the last value on the bus.
+// Outside the ROM the plain interpreter runs the program, which may read the last value on the bus.
 #define GO(to, carried) { \
     address = (to); \
     if (cycle > give_up) goto gave_up; \

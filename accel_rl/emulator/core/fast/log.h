@@ -2,7 +2,7 @@
 // | write -> the register's last value again? -- yes --> nothing
 // |                                           -- no  --> cycle, register, value
 //
-// Two marks make a register's last value different from any value that can be written.
+// Two marks are values of a register that differ from every byte, so that any write changes the register.
 // | ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
 // | ONCE     the same value would do something now: GRP0 and GRP1 hand on each other's, ENABL's goes with GRP1's, and
 // |          NUSIZx shows a player that was just reset
@@ -49,7 +49,7 @@ struct FastLog {
         for (u32 i = 0; i < 3; i++) last[PF0 + i] = ONCE;
     }
 
-    // Writes to the registers below only store a value, but a write to HMM0 may start stars.
+    // Writes to the following registers only store a value, except that a write to HMM0 may start stars.
     HD static bool simple(u32 reg) { return reg < TIA_REGISTERS && 0x3FB'6000'FBC0ull >> reg & 1; }
 
     HD void add(u32 reg, u32 value, i32 cycle) {

@@ -12,7 +12,7 @@ struct Mask {
     u64 w[4];
 };
 
-// The tables have a byte's bits, reversed or widened to 4 and 8 bits, and a player's pixels.
+// Look-up tables have a byte's bits, reversed or widened to 4 and 8 bits, and a player's pixels.
 struct BitTables {
     u8 reversed[256];
     u32 four[256];
@@ -43,8 +43,8 @@ HD const BitTables& bit_tables() {
 }
 
 // Places at most 72 pixels from x (0-159) on, wrapping at the line's end.
-// The words are selected by AND, because branches would be hard to predict.
-// Reading words together that were stored separately would be slow.
+// The 64-bit words are selected by AND, because branches would be hard to predict.
+// A load of two words that were stored separately would be slow.
 HD Mask placed(u64 low, u64 high, u32 x) {
     const u32 shift = x & 63;
     const u64 a = low << shift, b = high << shift | low >> 1 >> (63 - shift), c = high >> 1 >> (63 - shift);
@@ -53,7 +53,7 @@ HD Mask placed(u64 low, u64 high, u32 x) {
                  (first & c) | (((second & b) | (third & a)) & 0xFFFFFFFFu), 0}};
 }
 
-// Returns 64 pixels from x on, and the next 64 pixels.
+// Returns the mask's 64 pixels from x on, and its next 64 pixels.
 struct Pixels {
     u64 low, high;
     u32 x;
@@ -129,7 +129,7 @@ HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
 #endif
 }
 
-// Writes eight pixels from `at` on, a multiple of 8. Lines in a GPU's shared memory begin at multiples of 8 bytes.
+// Writes a line's eight pixels from `at` on, a multiple of 8. Lines in a GPU's shared memory begin at multiples of 8 bytes.
 HD u64 load_eight(const u8* at) {
 #ifdef __CUDA_ARCH__
     return *reinterpret_cast<const u64*>(at);
@@ -147,7 +147,7 @@ HD void store_eight(u8* at, u64 eight) {
 #endif
 }
 
-// Writes the pixels of `span`.
+// Writes the pixels of the mask `span`.
 // Three disjoint masks have the first three colours, and all other pixels the fourth colour.
 HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour) {
     const BitTables& bits = bit_tables();

@@ -102,7 +102,7 @@ struct FastDecode {
     HD u32 index_register(u32 first, u32 place, u32 offset) const {  // LDX and LDY have only one index register.
         const u32 done = alu(first, place, offset);
         const u32 fast = done & 0xFFFF;
-        // _RY and _AY have the positions of _RX and _AX.
+        // In FAST_ALU's order, _RY and _AY take the positions of _RX and _AX.
         if (place == ABSOLUTE_Y && fast != FAST_SLOW) return done - 2;
         return done;
     }

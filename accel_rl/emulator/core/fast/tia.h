@@ -65,11 +65,11 @@ struct FastTia {
     u32 watched;    // `watched` are the collisions that the program may read.
     Stretch* wide;  // `wide` is the function `stretch` for AVX-512 or AVX2, or null for the portable function.
     FastCanvas canvas;
-    i32 start, stop;     // The displayed lines begin at clock `start` and end at clock `stop`.
-    i32 row, row_clock;  // The drawing has reached the displayed line `row`, whose first clock is row_clock.
+    i32 start, stop;     // The displayed lines of a picture begin at clock `start` and end at clock `stop`.
+    i32 row, row_clock;  // The displayed line `row` is being drawn, and row_clock is the line's first clock.
     i32 quiet;           // Before the clock `quiet` the beam is in horizontal blank or after the last line.
     Mask mask[6];
-    u32 unbuilt;         // `unbuilt` are the objects whose masks must be computed again.
+    u32 unbuilt;         // The set `unbuilt` has the objects whose masks must be computed again.
     u32 active, filled;  // `active` objects are visible on a line, and `filled` objects have a mask that is not empty.
     u8 shade[4];         // `shade` has the drawn values of the line's four colours.
 
@@ -91,7 +91,7 @@ struct FastTia {
         for (u32 n = 0; n < count; n++) {
             const u8 value = log[n].value();
             const i32 clock = 3 * log[n].cycle();
-            switch (log[n].reg()) {  // The switch is one jump, and the register is a constant in each case.
+            switch (log[n].reg()) {  // The switch over registers is one jump, and each case has a constant register.
 #define WRITE(reg) \
     case reg: write_register(reg, value, clock); break;
                 FAST_REGISTERS(WRITE)
@@ -209,7 +209,7 @@ struct FastTia {
     HD_CALL void draw_lines(i32 until) {
         i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
-        if (from >= row_clock + LINE_CLOCKS) {  // Scan lines without changes were skipped.
+        if (from >= row_clock + LINE_CLOCKS) {  // Scan lines without changes were skipped, and are now counted.
             const i32 passed = (from - row_clock) / LINE_CLOCKS;
             row += passed;
             row_clock += passed * LINE_CLOCKS;

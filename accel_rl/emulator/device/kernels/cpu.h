@@ -4,7 +4,7 @@
 // |           2  line 17 ....| |        line 18 ....        run the same part of the program at the same time
 //
 // As with run_fast (core/fast/cpu.h), a frame ends with the same State and log, or the frame is given up.
-// Cases that the stages do not have go to the plain interpreter, one instruction at a time.
+// The plain interpreter runs instructions for which there is no stage, one at a time.
 #pragma once
 #include "../../core/fast/bus.h"
 #include "stages.h"
@@ -207,7 +207,7 @@ struct LaneCpu {
         if (bus.frame_over) end = OVER;
     }
 
-    // Returns whether a push or pull leaves the RAM.
+    // Returns whether a push or pull accesses an address outside the RAM.
     HD bool leaves_ram(u32 work) const {
         if (work == WORK_JSR) return sp < 0x81;
         if (work == WORK_RTS) return sp < 0x80 || sp > 0xFD;
@@ -219,7 +219,7 @@ struct LaneCpu {
         if (flag == CLEAR_D || flag == SET_D) d = flag == SET_D;
         if (flag == CLEAR_V) v = 0;
     }
-    // `which` has the flag (N, V, C, Z) and the value that the flag must have.
+    // For a branch, `which` has the flag (N, V, C, Z) and the value at which the branch is taken.
     HD void branch(State& s, u32 which, u32 offset) {
         const u32 flag = which >> 1;
         const bool set = flag == 0 ? (nz & 0x8080) != 0 : flag == 1 ? (v & 0x80) != 0 : flag == 2 ? c != 0 : !(nz & 0xFF);

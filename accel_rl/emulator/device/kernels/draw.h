@@ -8,7 +8,7 @@
 
 namespace accel {
 
-// A gray picture has `rows` rows, and source[row] is the row with the same pixels.
+// A gray picture has `rows` rows, and source[row] is an earlier row with the same pixels, or `row` itself.
 struct GrayRows {
     u8* pixels;   // [rows, WIDTH]
     u16* source;  // [rows]

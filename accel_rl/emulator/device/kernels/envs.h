@@ -5,7 +5,7 @@
 // | begin    a block an environment: where an episode ended, a start state         -> env, first observation
 //
 // Arrays of structures are stored as words, with word w of environment i at [w][i].
-// Neighbouring threads therefore read neighbouring words.
+// Neighbouring threads read neighbouring words, since environments are the innermost axis.
 #pragma once
 #include "../../core/play.h"
 #include "cpu.h"
@@ -38,7 +38,7 @@ HD void store_words(const Structure& from, u32* words, u32 n, u32 i) {
     for (u32 w = 0; w < sizeof(Structure) / 4; w++) words[u64(w) * n + i] = reinterpret_cast<const u32*>(&from)[w];
 }
 
-// Bits 0 and 1 select the frames that the observation combines; without them, the observation is zeros.
+// Bits 0 and 1 select the frames that the observation combines; if both bits are 0, the observation is zeros.
 enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH = 3, SHOWS_FINISHED = 4 };
 
 // A Code is the reason why the plain core played an environment's step, or why the step failed.
@@ -56,14 +56,14 @@ struct EnvArrays {
     u32* shots;       // [2, SHOT_WORDS, n]
     FastWrite* logs;  // [n, 2, MOST_LOGGED]
     u8* shown;        // [n] Shown
-    u8* code;         // [n] Code of the last step
+    u8* code;         // `code` [n] is the Code of each environment's last step.
 };
 
-// The tables are the same for all environments.
+// All environments of a device share the tables.
 struct GameTables {
     const Game* game;
     const u8* rom;         // [rom_bytes + 2]
-    const u8* code;        // [rom_bytes + 2], see Program
+    const u8* code;        // The decoded ROM has rom_bytes + 2 bytes (see Program).
     const Stages* stages;  // [256]
     const u8* luminance;   // Maps each of the 256 colour bytes to a gray value.
     const u8* wanted;      // Marks the picture rows on which the observation depends.
@@ -80,9 +80,9 @@ struct StepOutputs {
 };
 
 struct Starts {
-    const u32* envs;    // [rows, columns, ENV_WORDS], of which `play` is used
-    const u8* frames;   // [rows, columns, height, width]
-    u32 rows, columns;  // The table has `rows` timers and `columns` no-ops, or the cached starts and one column.
+    const u32* envs;    // The start states are [rows, columns, ENV_WORDS], of which `play` is used.
+    const u8* frames;   // The first observations are [rows, columns, height, width].
+    u32 rows, columns;  // A start state has a timer (row) and no-ops (column), or is cached (row).
 };
 
 struct StepArguments {
@@ -90,10 +90,10 @@ struct StepArguments {
     GameTables tables;
     Rules rules;
     Starts starts;
-    const long long* action;  // [n] indices into `codes`; a negative index skips the environment
-    const i32* codes;         // [actions] numbers of the 18 joystick actions
+    const long long* action;  // `action` [n] has indices into `codes`; a negative index skips the environment.
+    const i32* codes;         // `codes` [actions] has numbers of the 18 joystick actions.
     StepOutputs out;
-    u32 oldest;  // `age` counts up to `oldest`.
+    u32 oldest;  // The counter `age` saturates at `oldest`.
 };
 
 HD i32 last_line_of(const Game& game) { return game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE; }

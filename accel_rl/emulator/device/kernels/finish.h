@@ -1,6 +1,6 @@
 // The finish kernel repeats, by the plain core, agent steps that the step kernel gave up.
-// The step kernel gives up frames that are partial, very long, or too short, or have very many writes.
-// In the 57 games, frames that are given up occur only before the start of an episode, or never.
+// The step kernel does not run frames that are partial, too long, too short, or have too many TIA writes.
+// In the 57 games, the step kernel runs every frame of an episode.
 #pragma once
 #include "../../core/philox.h"
 #include "draw.h"

@@ -53,7 +53,7 @@ struct Stages {
     HD bool sets_v() const { return bits >> 19 & 1; }
     HD bool reads() const { return bits >> 20 & 1; }
     HD bool writes() const { return bits >> 21 & 1; }
-    HD bool counts_pages() const { return bits >> 22 & 1; }  // If true, crossing a page takes one more cycle.
+    HD bool counts_pages() const { return bits >> 22 & 1; }  // If true, an access across a page takes one more cycle.
     HD u32 length() const { return bits >> 23 & 3; }
     HD i32 cycles() const { return i32(bits >> 25 & 7); }
     // WORK_FLAG has the flag, WORK_BRANCH has flag and value, and WORK_ADD has a Right.

@@ -72,7 +72,7 @@ class Lane {
         reward_ += accel::end_frame(env_.play, *a_.tables.game);
         const bool over = env_.play.progress.over, draws = over || frame + 2 >= a_.rules.frame_skip;
         if (!draws) return;
-        if (until < bus_.tia.stop) return give_up();  // last lines of an older picture remain
+        if (until < bus_.tia.stop) return give_up();  // The last lines of an older picture remain visible.
         shot_.writes = bus_.log.count, shot_.until = until;
         store_words(shot_, a_.envs.shots + u64(slot_) * SHOT_WORDS * a_.envs.n, a_.envs.n, i_);
         const bool is_last = frame + 1 == a_.rules.frame_skip;

@@ -19,7 +19,7 @@ inline void sample_categorical(std::int64_t N, std::int64_t A, address logits, a
         const float end = at<const float>(uniform)[n] * sum;
         float passed = 0;
         std::int64_t a = 0;
-        // Rounding may leave `passed` below `end`, and NaN draws the last action.
+        // If rounding leaves `passed` below `end`, or a logit is NaN, the last action is drawn.
         for (; a < A - 1; a++)
             if ((passed += std::exp(row[a] - most)) > end) break;
         at<std::int64_t>(action)[n] = a;
@@ -38,7 +38,7 @@ inline void epsilon_greedy(std::int64_t N, std::int64_t A, address q, address un
             chosen = std::min(std::int64_t(drawn / threshold * float(A)), A - 1);
         } else {
             const float* const row = at<const float>(q) + n * A;
-            for (std::int64_t a = 1; a < A; a++)  // NaN counts as the highest value.
+            for (std::int64_t a = 1; a < A; a++)  // A value of NaN counts as the highest action value.
                 if (row[a] > row[chosen] || (std::isnan(row[a]) && !std::isnan(row[chosen]))) chosen = a;
         }
         at<std::int64_t>(action)[n] = chosen;

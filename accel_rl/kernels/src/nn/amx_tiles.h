@@ -49,17 +49,17 @@ struct TileRegisters {
             std::uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
             std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
         } shapes;
-        // The instruction reads all of `shapes`, which the compiler does not know.
+        // The compiler does not know that the instruction reads all of `shapes`.
         asm volatile("" : : "r"(&shapes) : "memory");
         _tile_loadconfig(&shapes);
     }
     ACCEL_TILES ~TileRegisters() { _tile_release(); }
 };
 
-// The operands of step i are `a_steps[i]` and `b_steps[i]` numbers after the first operands.
+// The operands of step i begin `a_steps[i]` and `b_steps[i]` numbers after the operands of step 0.
 struct Operands {
     const bf16* a;
-    i64 a_tile, a_row;  // Distances from a tile of rows, or a row, to the next.
+    i64 a_tile, a_row;  // The distances are those from a tile of rows, or from a row, to the next.
     const i64* a_steps;
     const bf16* b;
     i64 b_tile, b_row;

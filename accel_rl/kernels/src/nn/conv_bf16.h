@@ -7,7 +7,7 @@
 // The numbers of a cell are contiguous.
 // For tap (i, j), output q = y (columns + K - 1) + x needs cell q + i (columns + K - 1) + j.
 // Neighbouring outputs need neighbouring cells of the input, so no patches of the input are copied.
-// Each row has K - 1 surplus outputs, which are not stored and whose gradient is 0.
+// Each row of outputs has K - 1 surplus outputs, which are not stored and whose gradient is 0.
 // | output[q] = max(least, bias + sum over taps of cells[q + tap] weight[tap])   rows of a: cells
 #pragma once
 #include <algorithm>
@@ -62,7 +62,7 @@ class Lines {
     bf16* data() { return numbers.get(); }
 };
 
-// Each thread has scratch memory for one picture. Cells that are never written stay zero.
+// Each thread has scratch memory for one picture. The cells of scratch memory that are never written stay zero.
 struct ConvBF16Scratch {
     Lines cells, pairs, grad, across;
     std::vector<i64> inputs, outs,

@@ -26,7 +26,7 @@ inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     thread_local std::list<Kept> all;
     for (Kept& kept : all)
         if (kept.geometry == geometry && kept.pictures == pictures) return kept.scratch;
-    if (all.size() == 16) all.pop_back();  // The oldest cached weight may belong to a network that no longer exists.
+    if (all.size() == 16) all.pop_back();  // The oldest cached weight is removed, as its network may no longer exist.
     all.push_front({geometry, pictures, ConvBF16Scratch(conv_bf16_of(geometry), pictures)});
     return all.front().scratch;
 }

@@ -10,7 +10,7 @@ namespace accel {
 #if ACCEL_HAS_TILES
 
 // Computes the gradient before the ReLU from grad and out [rows, columns, Co], where `out` is null without a ReLU.
-// The gradient is in cell order after `reach` zeros, and its sum is added to bias [Co].
+// The result is the gradient in cell order, after `reach` zeros, and its sum is added to bias [Co].
 ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const bf16* out, float* bias, bf16* cells) {
     for (i64 c = 0; c < l.Co; c += 16) {
         __m512 sum = _mm512_loadu_ps(bias + c);
@@ -67,7 +67,7 @@ ACCEL_TILES inline void turn(const ConvBF16& l, const bf16* grad, bf16* across) 
         for (i64 c = 0; c < l.Co; c += 16) {
             __m512i r[16];
 #pragma GCC unroll 16
-            for (int i = 0; i < 16; i++) {  // A row has the pair of two successive outputs for 16 channels.
+            for (int i = 0; i < 16; i++) {  // Each row has pairs of two successive outputs, for 16 channels.
                 const bf16* from = grad + (q + 2 * i) * l.Co + c;
                 const __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
                 const __m512i odd = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + l.Co)));

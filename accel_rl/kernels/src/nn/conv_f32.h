@@ -22,8 +22,8 @@ struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
     const std::int64_t m, n;          // A tile has m x m outputs and n x n points.
     const std::int64_t down, across;  // The tiles of a picture have `down` rows and `across` columns.
-    const bool bare;                  // If true, the tiles read nothing beyond the picture, which has no border.
-    // Distances in a picture with its border are stored, because computing them takes slow divisions.
+    const bool bare;                  // A picture is bare (no border) if tiles read nothing beyond it.
+    // The distances in a bordered picture are stored, because computing distances takes slow divisions.
     const std::int64_t below, beside;
     std::vector<std::int64_t> begins, numbers;
 
@@ -49,7 +49,7 @@ struct ConvF32 {
     }  // The size includes the border and the numbers that the last tiles read beyond the border.
     std::int64_t line() const { return (bare ? W : (across * m + r - 1) * s) * C; }
     std::int64_t bordered() const { return bare ? 0 : height() * line(); }
-    std::int64_t weights() const { return channels() * D; }  // Each tap or point has weights() weights.
+    std::int64_t weights() const { return channels() * D; }  // Each tap, or each point, has weights() weights.
     std::int64_t all_weights() const { return r * r * weights(); }
     // Returns the number of channels that are processed at a time.
     std::int64_t block() const { return widest(D); }

@@ -69,7 +69,7 @@ struct Block {
     Block(const ConvF32& l, i64 pictures)
         : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),
           rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {
-    }  // 16 more floats put the points into different cache sets.
+    }  // Sixteen surplus floats put successive points into different cache sets.
 };
 
 // Computes the input's points of n pictures from `begin` on.
@@ -117,7 +117,7 @@ void convolutions(i64 N, const Geometry& geometry, const Input& input, const flo
 }
 
 // Computes d_weight, d_bias [D], and d_input unless it is null, from grad and weight [D, C, k, k].
-// After a ReLU, `out` [N, rows, columns, D] is given, else null.
+// With a ReLU, `out` has the outputs [N, rows, columns, D]; without a ReLU, `out` is null.
 // The batch is summed in the same parts for any number of threads, so the result is always the same.
 template <class Input>
 void convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,

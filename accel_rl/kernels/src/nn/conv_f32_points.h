@@ -18,7 +18,7 @@ template <int R, class Number>
 ACCEL_AVX512 void input_points(const ConvF32& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
                                std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
-    // Each step prefetches `share` cache lines.
+    // Each step of the loop prefetches `share` cache lines.
     const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;
     for (std::int64_t t = 0; t < l.tiles(); t++) {
         for (const std::int64_t c : l.numbers) {
@@ -57,7 +57,7 @@ ACCEL_AVX512 void input_values(const ConvF32& l, const float* points, std::int64
 }
 
 // Converts points [n n][plane] of the outputs' tiles to out [rows, columns, D], at least `least`.
-// `least` is 0 with a ReLU, and -infinity without.
+// The bound `least` is 0 with a ReLU, and -infinity without a ReLU.
 template <int R>
 ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int64_t plane, const float* bias, float least,
                                 float* out) {

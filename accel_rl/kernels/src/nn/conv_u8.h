@@ -34,7 +34,7 @@ struct Framed {
     i64 together(i64) const { return plane; }
 };
 
-// This class is a batch of pictures of uint8 frames.
+// The class is a batch of pictures, which consist of uint8 frames.
 template <class Source>
 struct Stacks {
     using Number = std::uint8_t;
@@ -94,7 +94,7 @@ inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i6
 }
 
 // Computes d_weight [D, S, 8, 8] by pictures of 0 to 255, and d_bias [D], from grad [N, rows, columns, D].
-// After a ReLU, `out` [N, rows, columns, D] is given, else 0.
+// With a ReLU, `out` has the outputs [N, rows, columns, D]; without a ReLU, `out` is 0.
 inline void conv_u8_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address grad, address out,
                          address d_weight, address d_bias, int threads) {
     convolutions_back(N, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}), at<const float>(grad),

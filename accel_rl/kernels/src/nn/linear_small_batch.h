@@ -15,7 +15,7 @@
 
 namespace accel {
 
-constexpr i64 MAX_ROWS = 64;  // maximum batch size N
+constexpr i64 MAX_ROWS = 64;  // MAX_ROWS is the maximum batch size N.
 // For a piece of K, twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache.
 constexpr i64 PIECE = 576;
 

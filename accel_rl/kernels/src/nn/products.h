@@ -12,7 +12,7 @@
 namespace accel {
 
 template <int N>
-// The sums of together() rows, a row of the other factor and a broadcast number fit in 32 registers.
+// 32 registers hold the sums of together() rows, a row of the other factor, and a broadcast number.
 constexpr int together() {
     return N == 4 ? 6 : 12;
 }

@@ -8,7 +8,8 @@
 namespace accel {
 
 // Maps a weight [D, C, k, k] to taps [r r][s s C][D], or [r r][D][s s C] if `by_output`.
-// Weight i of output channel d is at first[d] + then[i]. The s s C channels are [s, s, C], or [C, s, s] for `planes`.
+// In the layer's order, weight i of output channel d is at first[d] + then[i].
+// The order of the s s C channels is [s, s, C], or [C, s, s] for `planes`.
 struct WeightLayout {
     std::vector<i64> first, then;
 
@@ -32,7 +33,7 @@ struct WeightLayout {
 
   private:
     // Eight numbers of each channel are moved before the next eight, because neighbouring channels share cache lines.
-    // The cache holds only twelve lines whose addresses differ by a power of two.
+    // A first-level cache holds only twelve lines whose addresses differ by a power of two.
     // Moving the weights of one channel after the other takes ten times as long.
     template <class Move>
     void each(Move move) const {

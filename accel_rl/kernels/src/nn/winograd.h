@@ -3,8 +3,8 @@
 //
 // In two dimensions the transforms are applied along rows and columns.
 // Sources: Winograd 1980; Lavin & Gray 2016, "Fast algorithms for convolutional neural networks", equations 4 to 8.
-// Each of Winograd's products multiplies two polynomials at one point.
-// The map is bilinear, so the gradients of d and g are B [(G g) * (A y)] and G' [(B' d) * (A y)].
+// Each of Winograd's products is the value of a product of two polynomials at one point.
+// Winograd's map is bilinear in d and g, so their gradients are B [(G g) * (A y)] and G' [(B' d) * (A y)].
 #pragma once
 #include "../x86.h"
 
@@ -21,7 +21,7 @@ template <int R>
 struct Winograd;
 
 template <>
-struct Winograd<2> {  // F(3, 2) at 0, 1, -1 and infinity
+struct Winograd<2> {  // F(3, 2) multiplies polynomials at the points 0, 1, -1 and infinity.
     static constexpr int outputs = 3, points = 4;
     static constexpr Transform<4, 4> input{{{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}}};
     static constexpr Transform<4, 3> output{{{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, -1}}};
@@ -29,7 +29,7 @@ struct Winograd<2> {  // F(3, 2) at 0, 1, -1 and infinity
 };
 
 template <>
-struct Winograd<3> {  // F(4, 3) at 0, 2/3, -2/3, 3/2, -3/2 and infinity has half the error of 0, 1, -1, 2, -2.
+struct Winograd<3> {  // F(4, 3) at the points 0, +-2/3, +-3/2, infinity has half the error of the points 0, +-1, +-2.
     static constexpr int outputs = 4, points = 6;
     static constexpr Transform<6, 6> input{{{1, 0, -97.f / 36, 0, 1, 0},
                                             {0, -3.f / 2, -9.f / 4, 2.f / 3, 1, 0},
