@@ -34,8 +34,8 @@ PREFIXES = ("info/", "secondary/")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateMetrics:
-    """`UpdateMetrics` has sums of scalars over several updates. The sums stay on the learner's device until a row of
-    metrics is written. `names` has M names, and `sums` is [M] float64."""
+    """`UpdateMetrics` has sums of scalars over several updates. The sums of metrics stay on the learner's device until
+    a row of metrics is written. `names` has M names, and `sums` is [M] float64."""
 
     names: tuple[str, ...]
     sums: Tensor

@@ -148,7 +148,7 @@ class FrameRing:
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
         self.refused = 0  # The number of cells with a missing step
-        # Captured draws read these int64 tensors [] on the ring's device.
+        # Captured draws read int64 tensors [] on the ring's device.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
@@ -265,7 +265,8 @@ class FrameRing:
             cells.copy_(values, non_blocking=Device(self.device).queues_work)
 
     def _parts(self, low: int, high: int) -> list[tuple[slice, slice]]:
-        """Return (positions of the cells in memory, rows counted from low) of each block of rows [low, high)."""
+        """For each block of the rows [low, high), return (positions of the block's cells in memory, the block's rows
+        counted from low)."""
         at = low % self.L
         first = min(high - low, self.L - at)
         parts = [(at, slice(0, first))] + ([(0, slice(first, high - low))] if first < high - low else [])

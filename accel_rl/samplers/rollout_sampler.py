@@ -13,7 +13,7 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 class RolloutSampler(Protocol):
     """A sampler collects rollouts of T steps of B environments. The classes `Sampler` and `NoSampler` (for a rank that
-    does not sample) have this interface."""
+    does not sample) have the interface `RolloutSampler`."""
 
     spec: EnvSpec
     T: int

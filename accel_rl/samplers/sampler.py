@@ -32,9 +32,9 @@ class Phase(Enum):
     |                 RUNNING --begin the next--> AHEAD --finish--> RUNNING
     """
 
-    IDLE = "idle"  # In this phase, the environments wait for the first action of a rollout.
-    RUNNING = "running"  # In this phase, the environments play a rollout.
-    AHEAD = "ahead"  # In this phase, some environments finish one rollout while others already play the next rollout.
+    IDLE = "idle"  # In the phase IDLE, the environments wait for the first action of a rollout.
+    RUNNING = "running"  # In the phase RUNNING, the environments play a rollout.
+    AHEAD = "ahead"  # In the phase AHEAD, some environments already play the next rollout.
 
 
 class Sampler:

@@ -89,7 +89,7 @@ class Case:
     figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
     """Function that returns further results of the case."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Variants that could not be built, with the reason."""
+    """Variants of the case that could not be built, with the reason."""
 
     def measure(
         self, seconds: float, repeats: int, unit: str, label: str = "", time_s: float = float("inf")

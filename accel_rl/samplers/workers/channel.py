@@ -223,8 +223,8 @@ class ServerSide:
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
         """Wait until one of the groups of environments is ready, and return []. If worker processes send a message or
-        die first, return these workers. Raises WorkersSilent if a worker owes an answer and gives none for timeout_s
-        (up to a quarter longer)."""
+        die first, return the numbers of these workers. Raises WorkersSilent if a worker owes an answer and gives none
+        for timeout_s (up to a quarter longer)."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []
