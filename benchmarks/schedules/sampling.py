@@ -219,7 +219,7 @@ class Sampling:
     def _simulated(self) -> Iterator[None]:
         system = self.system
 
-        def launch(index: int, event: object, fds: set[int]) -> WorkerProcess:
+        def launch(index: int, event: object, fds: set[int], variables: object = None) -> WorkerProcess:
             ours, theirs = socket_pair(system)
             main = SimulatedProcess(system, f"worker {index}", lambda: worker.run(Control(theirs)), theirs)
             return WorkerProcess(index, main, Control(ours), event)
@@ -241,6 +241,7 @@ class Sampling:
                 (channel, "time", system.time), (channel, "_cells", system.cells), (pool, "EventFd", system.event),
                 (pool, "time", system.time), (process, "time", system.time), (worker, "EventFd", system.event),
                 (worker, "die_with_parent", lambda pid: None), (worker, "_batch", batch),
+                (worker, "_close_in_forks", lambda *_: None), (pool, "Guard", lambda: None),
                 (pool.WorkerProcess, "launch", launch), (pool, "SharedArrays", SimpleNamespace(create=create)),
                 (worker, "SharedArrays", SimpleNamespace(attach=lambda layout, fd: memory[fd])),
             ):  # fmt: skip
