@@ -9,7 +9,7 @@ from typing import Any
 from accel_rl.system.errors import ConfigError
 
 FORMAT = 2
-"""Version of config.json. The version is increased when a setting changes its name or meaning."""
+"""Version of config.json. The format version is increased when a setting changes its name or meaning."""
 
 # Maps each format of config.json to the settings that the next format renames.
 _RENAMED: dict[int, dict[str, str]] = {

@@ -75,8 +75,8 @@ def kill_marked(mark: str) -> None:
 
 
 def _kill_once(text: bytes) -> bool:
-    """Kill the processes that have an environment variable which begins with a text. Return False if there were none,
-    and if no process has only begun, whose environment variables are unknown until its program is loaded."""
+    """Kill the processes that have an environment variable which begins with a text. Return False if no such process
+    exists, and if no process has just begun, whose environment variables are unknown until its program is loaded."""
     again = False
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if not name.isdigit() or int(name) == os.getpid():

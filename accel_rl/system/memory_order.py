@@ -12,13 +12,13 @@ from accel_rl.system.errors import RunError
 from accel_rl.system.extensions import remedy
 
 _COMPILED = "accel_rl.emulator._core"
-"""The compiled module with the fence. Only processors that reorder stores load it here."""
+"""`_COMPILED` is the compiled module with the fence, which is loaded only on processors that reorder stores."""
 IS_ORDERED = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
 
 
 def fence_of_machine() -> Callable[[], None]:
-    """Return a function that orders all earlier loads and stores before all later ones, in every other process's view.
-    Raises RunError if the processor needs the compiled fence, and the extension is missing."""
+    """Return a function that orders all earlier loads and stores before all later loads and stores, in every other
+    process's view. Raises RunError if the processor needs the compiled fence, and the extension is missing."""
     if IS_ORDERED:
         return lambda: None
     try:
@@ -32,8 +32,8 @@ def fence_of_machine() -> Callable[[], None]:
 
 
 class OrderedWords:
-    """`OrderedWords` are 64-bit words of shared memory. A store follows every earlier load and store of its process,
-    and a load precedes every later one."""
+    """`OrderedWords` are 64-bit words of shared memory. A store to the words follows every earlier load and store of
+    its process, and a load precedes every later load and store."""
 
     def __init__(self, words: memoryview, fence: Callable[[], None]):
         self._words, self._fence = words, fence

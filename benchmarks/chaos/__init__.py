@@ -1,1 +1,2 @@
-"""Disturbs small training runs by random faults, and checks what the runs leave."""
+"""The chaos benchmark disturbs small training runs by random faults, and checks the files and processes that the runs
+leave."""

@@ -65,7 +65,7 @@ class Options:
     """`Options` has the options of the program."""
 
     minutes: float = 10.0
-    """No trial begins after this number of minutes."""
+    """Number of minutes after which no trial begins."""
     seed: int = 0
     """Seed of all random choices. Trial k depends on the seed and k alone."""
     only: int | None = None

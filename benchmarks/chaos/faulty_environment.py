@@ -1,4 +1,5 @@
-"""CartPole, with a fault in one step. The variables CHAOS_FAULT and CHAOS_STEP select the fault and the step."""
+"""This environment is CartPole with a fault in one step. The variables CHAOS_FAULT and CHAOS_STEP select the fault and
+the step."""
 
 import os
 import signal
@@ -35,7 +36,7 @@ class FaultyCartPole(CartPoleEnv):
 
 
 def fail(fault: str) -> None:
-    """Make the fault happen."""
+    """Cause the fault that CHAOS_FAULT selects."""
     match fault:
         case "exit":
             sys.exit(3)

@@ -1,4 +1,5 @@
-"""Faults of files: damaged files, older checkpoints, two processes on a folder, full disks, power failures."""
+"""This module has faults of files: damaged files, older checkpoints, two processes on a folder, full disks, power
+failures."""
 
 import contextlib
 import os
@@ -28,7 +29,7 @@ def damage(t: Trial) -> None:
     path, kind = t.rng.choice(files), t.rng.choice(DAMAGES)
     t.told.append(f"{kind} {path.relative_to(t.run)}")
     _damage(t, path, kind)
-    # A changed setting is another experiment, and lost rows are reported, so their values are not compared.
+    # The rows of a run with a changed setting, and of a run that reports lost rows, are not compared.
     t.whole_rows = False
     t.same = t.same and path.name != "config.json"
     before = t.output()
@@ -42,7 +43,7 @@ def damage(t: Trial) -> None:
     if len(lines) > 4:
         raise Violation("wrong", f"{len(lines)} lines instead of one: {lines[-1]}")
     t.check_surroundings()
-    # An earlier checkpoint is still there for --checkpoint.
+    # An earlier checkpoint still exists, for --checkpoint.
     whole = [c for c in t.checkpoints() if c not in path.parents and c != path]
     if path.name != "config.json" and "checkpoints" in path.parts and whole:
         t.wait(t.resume("--checkpoint", str(whole[-1])), (0,))
@@ -68,7 +69,7 @@ def _damage(t: Trial, path: Path, kind: str) -> None:
         case "folder":
             path.unlink()
             path.mkdir()
-        case "link":  # to a file of the user, which must not change
+        case "link":  # The link points to a file of the user, which must not change.
             path.unlink()
             path.symlink_to(t.folder / "outside" / "rows-0000000000000000.safetensors")
 
@@ -97,13 +98,13 @@ def two_processes(t: Trial) -> None:
         return
     both = [t.resume(), t.resume()]
     codes = sorted(t.wait(p) for p in both)
-    if codes not in ([0, 2], [0, 0]):  # The second may begin after the first has ended.
+    if codes not in ([0, 2], [0, 0]):  # The second process may begin after the first process has ended.
         raise Violation("wrong", f"exit codes {codes}, not 0 and 2")
     t.check()
 
 
 def moved(t: Trial) -> None:
-    """The run folder gets another name, or is removed, while the run trains."""
+    """Rename or remove the run folder while the run trains."""
     process = t.train()
     if not moment(t, process):
         t.wait(process, (0,))
@@ -124,7 +125,7 @@ def moved(t: Trial) -> None:
 
 
 def full_disk(t: Trial) -> None:
-    """The disk is full at some moment; later it has room, and the run is resumed."""
+    """Fill the disk at some moment. Later, free the disk and resume the run."""
     with _mounted(t, ["-t", "tmpfs", "-o", "size=64m", "tmpfs"]) as disk:
         t.run = disk / "run"
         process = t.train()
@@ -147,7 +148,8 @@ def _fill(path: Path, left: int) -> None:
 
 
 def power_failure(t: Trial) -> None:
-    """The machine loses power: what ext4 had written to its device at some moment is all that the resumed run finds."""
+    """Simulate a loss of power: the resumed run has only the data that ext4 had written to its device at some
+    moment."""
     image, copy = t.folder / "image", t.folder / "copy"
     _format(image)
     with _mounted(t, ["-t", "ext4", "-o", "loop,commit=60", str(image)]) as disk:
@@ -163,7 +165,7 @@ def power_failure(t: Trial) -> None:
         t.told.append(f"{len(t.checkpoints())} of {n} checkpoints on the device")
         if len(t.checkpoints()) < n:
             raise Violation("lost", f"{len(t.checkpoints())} of {n} checkpoints were durable")
-        if n:  # A run that has no checkpoint may be gone.
+        if n:  # A run without a checkpoint may be lost.
             t.finish()
         elif (t.run / "config.json").exists():
             t.wait(t.resume(), (0, 1, 2))
@@ -197,7 +199,7 @@ def can_mount() -> str:
 
 
 def descriptors(t: Trial) -> None:
-    """Some of the descriptors 0, 1 and 2 are closed, or their device is full."""
+    """Close some of the descriptors 0, 1 and 2, or fill their device."""
     closed = [n for n in range(3) if t.rng.random() < 0.6]
     full = [n for n in (1, 2) if n not in closed and t.rng.random() < 0.5]
     redirections = " ".join([*(f"{n}>&-" for n in closed), *(f"{n}>/dev/full" for n in full)])

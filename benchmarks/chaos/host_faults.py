@@ -1,4 +1,4 @@
-"""Faults of the network between hosts, and of a host, with one synchronous rank on each of two hosts."""
+"""This module has faults of a host, and of the network between two hosts with one synchronous rank each."""
 
 import os
 import signal
@@ -17,12 +17,12 @@ GRACE_S = 60
 
 
 def undisturbed(t: Trial) -> None:
-    """Two hosts without a fault."""
+    """Train on two hosts without a fault."""
     _on_hosts(t, lambda net: None)
 
 
 def slow_network(t: Trial) -> None:
-    """Packets take up to 200 ms, or up to 5 % are lost, from the beginning."""
+    """From the beginning, delay packets by up to 200 ms, or lose up to 5 % of the packets."""
 
     def fault(net: Network) -> None:
         if t.rng.random() < 0.5:
@@ -36,18 +36,18 @@ def slow_network(t: Trial) -> None:
 
 
 def cut_host(t: Trial) -> None:
-    """A host is cut off, for seconds that are shorter than --distributed.timeout-s or for good."""
+    """Cut off a host, for less than --distributed.timeout-s seconds or for ever."""
     seconds = t.rng.choice((1.0, 5.0, float("inf")))
     _on_hosts(t, lambda net: None, cut_s=seconds)
 
 
 def kill_host(t: Trial) -> None:
-    """All processes of one host are killed, and its network is cut off."""
+    """Kill all processes of one host, and cut off the host's network."""
     _on_hosts(t, lambda net: None, kill=True)
 
 
 def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, kill: bool = False) -> None:
-    t.tracebacks = True  # torchrun prints one for a rank that fails.
+    t.tracebacks = True  # torchrun prints a traceback for a rank that fails.
     with network(2, t.rng.randrange(1 << 30)) as net:
         fault(net)
         agents = _start(t, net)

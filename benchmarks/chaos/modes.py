@@ -1,4 +1,5 @@
-"""The training runs that `benchmarks.chaos` disturbs. Each takes a few seconds, and stands for one way of training."""
+"""This module has the training runs that `benchmarks.chaos` disturbs. Each run takes a few seconds, and represents one
+way of training."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,5 @@
-"""Hosts of their own network, on one machine: network namespaces, joined by a router that delays, loses and cuts.
+"""A network of simulated hosts on one machine consists of network namespaces, joined by a router that delays and loses
+packets.
 
 The kernel's `tc netem` does the same where it is built in. A router in Python needs only /dev/net/tun and root.
 """
@@ -30,7 +31,7 @@ class Network:
         self.delay_s, self.loss = 0.0, 0.0
         """Delay of each packet in seconds, and the probability that a packet is lost."""
         self.cut: set[int] = set()
-        """Hosts whose packets are dropped."""
+        """The router drops the packets of the hosts `cut`."""
         self.packets, self.n_hosts = 0, n_hosts
         self._rng = random.Random(seed)
         self._holders: list[subprocess.Popen] = []
@@ -105,7 +106,7 @@ class Network:
 
 @contextmanager
 def network(n_hosts: int, seed: int = 0) -> Iterator[Network]:
-    """Yield a network of hosts. The hosts' processes must have ended before."""
+    """Yield a network of hosts. The hosts' processes must end before the network is closed."""
     result = Network(n_hosts, seed)
     try:
         yield result
@@ -114,7 +115,7 @@ def network(n_hosts: int, seed: int = 0) -> Iterator[Network]:
 
 
 def can_make_networks() -> str:
-    """Return why there can be no hosts, or ""."""
+    """Return why this machine cannot have a network of hosts, or ""."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not os.path.exists("/dev/net/tun"):

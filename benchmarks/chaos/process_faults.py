@@ -1,4 +1,5 @@
-"""Faults of processes: kills, signals, stopped processes, failing system calls, limits, and faulty environments."""
+"""This module has faults of processes: kills, signals, stopped processes, failing system calls, limits, and faulty
+environments."""
 
 import os
 import resource
@@ -41,7 +42,7 @@ def kill_run(t: Trial) -> None:
 
 
 def kill_while_starting(t: Trial) -> None:
-    """SIGKILL the main process within the first seconds, before there is a row."""
+    """SIGKILL the main process within the first seconds, before the first row of metrics."""
     process = t.train()
     time.sleep(delay_s := t.rng.uniform(0, 4))
     t.told.append(f"SIGKILL after {delay_s:.2f} s")
@@ -59,14 +60,15 @@ def stop_run(t: Trial) -> None:
         for i in range(t.rng.choice((1, 1, 2))):
             time.sleep(i * t.rng.uniform(0, 0.1))
             (os.killpg if group else os.kill)(process.pid, number)
-        # A run that has just finished, or has not installed its handlers yet, ends as it would have.
+        # The signal does not change the exit code of a run that has just finished, or that has not installed its
+        # handlers yet.
         t.wait(process, (0, 128 + number, -number))
     t.wait(process)
     t.finish()
 
 
 def kill_worker(t: Trial) -> None:
-    """SIGKILL one to four workers. The run goes on with new workers."""
+    """SIGKILL one to four workers. The run continues with new workers."""
     t.same = False
     process = t.train()
     for _ in range(t.rng.randint(1, 4)):
@@ -77,7 +79,7 @@ def kill_worker(t: Trial) -> None:
 
 
 def freeze_worker(t: Trial) -> None:
-    """SIGSTOP a worker for good."""
+    """SIGSTOP a worker for ever."""
     t.same = False
     process = t.train("--sampler.timeout-s", "3")
     if moment(t, process) and (workers := t.processes(process, WORKER)):
@@ -101,7 +103,7 @@ def freeze_run(t: Trial) -> None:
 
 
 def kill_rank(t: Trial) -> None:
-    """SIGKILL one rank. Asynchronous ranks go on; synchronous ranks start again from the newest checkpoint."""
+    """SIGKILL one rank. Asynchronous ranks continue, and synchronous ranks restart from the newest checkpoint."""
     process = t.train()
     for _ in range(t.rng.randint(1, 2)):
         if moment(t, process) and (ranks := [p for p in t.processes(process) if p.ppid() == process.pid]):
@@ -111,7 +113,7 @@ def kill_rank(t: Trial) -> None:
 
 
 def stop_rank(t: Trial) -> None:
-    """SIGTERM to one rank stops all ranks."""
+    """Send SIGTERM to one rank, which must stop all ranks."""
     process = t.train()
     if moment(t, process) and (ranks := [p for p in t.processes(process) if p.ppid() == process.pid]):
         signal_all([t.rng.choice(ranks)], signal.SIGTERM)
@@ -121,7 +123,7 @@ def stop_rank(t: Trial) -> None:
 
 
 CALLS = {"fsync": 40, "rename": 16, "mkdir": 12, "unlink": 6, "write": 300, "ftruncate": 4, "openat": 1_500}
-"""System calls of the main process at which it is killed, and the highest number n of the n-th call."""
+"""The main process is killed at the n-th call of one of these system calls, up to the given n."""
 
 
 def kill_at_call(t: Trial) -> None:
@@ -140,7 +142,7 @@ ERRORS = {"fsync": "EIO ENOSPC EDQUOT", "rename": "EIO ENOSPC EDQUOT EROFS", "mk
 
 
 def fail_call(t: Trial) -> None:
-    """A file system call fails from the n-th one on, or at some calls only. The run may end, with code 1."""
+    """Let a file system call fail, from the n-th call on or at some calls only. The run may end, with code 1."""
     call = t.rng.choice(list(ERRORS))
     error, n = t.rng.choice(ERRORS[call].split()), t.rng.randint(1, CALLS[call])
     when = t.rng.choice((f"{n}", f"{n}+", f"{n}..{n + t.rng.randint(1, 5)}"))
@@ -165,7 +167,8 @@ def has_strace() -> str:
 
 
 def limits(t: Trial) -> None:
-    """From a random moment on, the main process may open few more files, write short files, or allocate little."""
+    """From a random moment on, limit the files that the main process may open, the length of its files, or its
+    memory."""
     process = t.train()
     if moment(t, process):
         name = t.rng.choice(("NOFILE", "FSIZE", "AS"))
@@ -186,7 +189,7 @@ def limits(t: Trial) -> None:
 
 
 def environments(t: Trial) -> None:
-    """One environment exits, is killed, raises or blocks, in one step or in every episode."""
+    """Let one environment exit, be killed, raise or block, in one step or in every episode."""
     t.same, t.tracebacks = False, True
     fault = t.rng.choice(("exit", "kill", "segfault", "raise", "block", "interrupt", "close"))
     step, repeated = t.rng.randint(1, 300), t.rng.random() < 0.3

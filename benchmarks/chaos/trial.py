@@ -1,4 +1,4 @@
-"""A trial is one run, its fault, and the invariants that hold afterwards."""
+"""A trial is a run with a fault, after which invariants must hold."""
 
 import csv
 import hashlib
@@ -32,7 +32,7 @@ class Violation(Exception):
 
 
 class Trial:
-    """A `Trial` starts the commands of one run in a folder of its own, and checks the run's files."""
+    """A `Trial` starts the commands of one run in a separate folder, and checks the run's files."""
 
     def __init__(self, mode: Mode, folder: Path, rng: random.Random, reference: Path | None = None) -> None:
         """`reference` is the folder of an undisturbed run of the same mode."""
@@ -44,12 +44,12 @@ class Trial:
         self.whole_rows = True
         """Whether metrics.csv must have all rows."""
         self.tracebacks = False
-        """Whether the output may have a traceback, as that of an environment's exception."""
+        """Whether the output may have a traceback, for example of an environment's exception."""
         self.environment: dict[str, str] = {}
         """Further environment variables of all commands."""
         self.commands: list[str] = []
         self.told: list[str] = []
-        """What the fault did, for the output."""
+        """A description of the fault, for the output."""
         self._outside = folder / "outside"
         self._outside.mkdir(parents=True)
         for i in range(3):

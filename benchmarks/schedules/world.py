@@ -221,7 +221,7 @@ class World:
         _join(self.current.view, view)
         self.current.released = dict(self.current.view)
 
-    # Data: memory that is not read cell by cell, such as the frames of a step
+    # Data are memory that is not read cell by cell, such as the frames of a step.
 
     def written(self, name: Any) -> None:
         """Note that the current actor has written the data `name`."""

@@ -5,7 +5,7 @@
 //
 // A row that repeats the row above is stored as a reference (`source`), and results of the row above are reused.
 //
-// Areas are sums of integers, in which a pixel has 21 x 2 parts and an area 200 parts.
+// Areas are sums of integers: a picture pixel has 21 x 2 parts, and an area of the observation has 200 parts.
 // The result depends on cv2's rounding errors only if a sum is halfway between two values.
 // An area halfway between two values is summed again in floats, in the order of cv2.
 #pragma once
