@@ -8,6 +8,7 @@ import time
 import pytest
 
 from benchmarks.chaos import __main__ as chaos
+from benchmarks.chaos import command_lines
 from benchmarks.chaos.modes import MODES
 from benchmarks.chaos.network import can_make_networks, network
 from benchmarks.chaos.trial import Trial, Violation
@@ -92,3 +93,14 @@ def test_the_router_delays_loses_and_cuts():
         finally:
             host.kill()
             host.wait()
+
+
+def test_random_command_lines_and_settings_end_in_one_line(capsys):
+    options = command_lines.Options
+    run, report = command_lines.run_cases, command_lines.report
+    assert program("lines", "", options, ["--number", "60", "--seed", "3"], options.check, run, report) == 0
+    assert "config.json, refused" in capsys.readouterr().out
+    assert command_lines._problem(2, 0.1, "Traceback (most recent call last):\nKeyError: 'a'").startswith("a traceback")
+    assert command_lines._problem(2, 4.0, "accel-rl: no") == "4.0 s" and not command_lines._problem(
+        2, 1.0, "accel-rl: no"
+    )
