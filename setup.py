@@ -44,7 +44,8 @@ emulator = Pybind11Extension(
     "accel_rl.emulator._core",
     ["accel_rl/emulator/binding.cpp"],
     cxx_std=17,
-    # The flag disables fused multiply-add, so that areas of pictures are rounded as on a CPU without this instruction.
+    # The flag disables fused multiply-add, so that areas of pictures are rounded as on a CPU without fused
+    # multiply-add.
     extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
     extra_link_args=["-pthread"],
     depends=[*map(str, Path("accel_rl/emulator").rglob("*.h"))],

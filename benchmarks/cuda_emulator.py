@@ -72,8 +72,8 @@ class Options(program.Options):
     algorithms: tuple[str, ...] = ("a2c",)
     """Algorithms that train: a2c, ppo, dqn, c51, rainbow, impala."""
     by_step: Count = 0
-    """Instead of the loads, play this many steps from one start state in all environments, and print the rates of each
-    block of 20 steps."""
+    """Instead of measuring the loads, play the given number of steps from one start state in all environments, and
+    print the rates of each block of 20 steps."""
     horizon: Count = 5
     """Number of steps of a rollout (N of the paper's A2C)."""
     frame: str = "84x84"

@@ -33,7 +33,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.turns import rate
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
-VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # Parr 2017 has observations of this size.
+VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # Parr 2017 has observations of 27 numbers.
 OURS = "accel_rl"
 KINDS = ("uniform", "prioritized")
 
@@ -69,8 +69,8 @@ class Options(program.Options):
 
 
 class Ours:
-    """`Ours` is this project's replay, filled by rollouts of T steps of B environments. The replay is on `device`, and
-    batches on the device `learner`."""
+    """`Ours` is this project's replay, filled by rollouts of T steps of B environments. The replay is stored on
+    `device`, and batches are moved to the device `learner`."""
 
     T = 16
 

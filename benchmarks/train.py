@@ -94,7 +94,7 @@ class Options(program.Options):
 
 
 def check_sb3(python: str) -> None:
-    """Raise ConfigError, with a message of one line, if this Python has no stable-baselines3."""
+    """Raise ConfigError, with a message of one line, if the Python of --peer-python has no stable-baselines3."""
     finds = "import importlib.util, sys; sys.exit(importlib.util.find_spec('stable_baselines3') is None)"
     if not shutil.which(python):
         raise ConfigError(f"--peer-python {python}: there is no such program")
@@ -159,7 +159,7 @@ def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
     options = ["--env-id", name, "--total-timesteps", str(steps), *more]
     with tempfile.TemporaryDirectory() as folder:
         command = [o.peer_python, str(script.absolute()), *options]
-        # The option has different names in CleanRL's scripts.
+        # A variable hides the GPU, because CleanRL's scripts have different options against its use.
         no_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=no_gpu)
     rates = re.findall(r"SPS: (\d+)", done.stdout)

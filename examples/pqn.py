@@ -48,10 +48,10 @@ class PQNConfig(AlgorithmConfig):
     epsilon_evaluation: float = 0.0
     """Epsilon in evaluations."""
     clip_grad_norm: float = 10.0
-    """L2 norm to which the gradient is clipped. With 0 the gradient is not clipped."""
+    """L2 norm to which the gradient is clipped. With 0, the gradient is not clipped."""
     reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. With 0 rewards are not clipped. The default is 1 for
-    Atari games, and 0 for other environments."""
+    """Absolute value to which rewards are clipped for learning. With 0, rewards are not clipped. By default, rewards
+    are clipped to 1 in Atari games, and not clipped in other environments."""
     optimizer_eps: float = 1e-8
     """Epsilon of RAdam."""
     network: str = "nature"

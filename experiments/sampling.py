@@ -42,7 +42,7 @@ class Options:
     policy: str = ""
     """Folder of an A2C or PPO run on Breakout, whose newest checkpoint acts; by default, a policy is trained first."""
     train_steps: Count = 1_000_000
-    """Number of env steps of A2C's training, without --policy. With 0 the network is untrained."""
+    """Number of env steps of A2C's training, without --policy. With 0, the network is untrained."""
     out: str = ""
     """PNG file of the figure."""
 

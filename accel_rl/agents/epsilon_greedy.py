@@ -118,7 +118,7 @@ class MaxValueAgent(EpsilonGreedyAgent):
 
 
 class RecurrentMaxValueAgent(MaxValueAgent):
-    """A `MaxValueAgent` whose network is a `RecurrentQNetwork`."""
+    """`RecurrentMaxValueAgent` is a `MaxValueAgent` whose network is a `RecurrentQNetwork`."""
 
     model: RecurrentQNetwork
 

@@ -61,7 +61,7 @@ class CategoricalPolicyAgent:
 
 
 class RecurrentPolicyAgent(CategoricalPolicyAgent):
-    """A `CategoricalPolicyAgent` whose network is a `RecurrentActorCritic`."""
+    """`RecurrentPolicyAgent` is a `CategoricalPolicyAgent` whose network is a `RecurrentActorCritic`."""
 
     def __init__(self, model: nn.Module, greedy: bool = False):
         super().__init__(model, greedy)

@@ -1,2 +1,1 @@
-"""The learning algorithms. Each algorithm follows its paper, and overrides only the methods that differ from its parent
-class."""
+"""Each learning algorithm follows its paper, and overrides only the methods that differ from its parent class."""

@@ -23,7 +23,7 @@ class A2CConfig(PolicyGradientConfig):
     warmup: float = 0.0
     """Fraction of the run over which the learning rate rises linearly from --algo.learning-rate to its scaled value.
     Goyal et al. 2017 (section 2.2) warm up for 5 of 90 epochs. Stooke & Abbeel (section 5.3) found no effect of the
-    warmup. With 0 there is no warmup."""
+    warmup. With 0, there is no warmup."""
     reference_batch: int = 80
     """Batch size, in samples, at which the learning rate is not scaled (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3

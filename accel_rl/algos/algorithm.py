@@ -93,8 +93,8 @@ class AlgorithmConfig:
 
 @dataclass(slots=True)
 class Loss:
-    """A `Loss` has the loss of an update and metrics of the update. A metric is a number, or a scalar tensor [] until a
-    row of metrics is written.
+    """A `Loss` has the loss of an update and metrics of the update. A metric is a number or a scalar tensor [], which
+    becomes a number when a row of metrics is written.
 
     `error` [N] is the error of each sample of a replay batch, from which its new priority is computed. The loss `total`
     is a mean over `samples` [] samples. The number of samples can differ between ranks that share a batch.

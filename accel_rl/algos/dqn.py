@@ -52,12 +52,13 @@ class DQNConfig(ReplayAlgorithmConfig):
     al. 2018)."""
     huber: float = 1.0
     """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond (Mnih et al.
-    2015: 1). With 0 the loss is the squared error."""
+    2015: 1). With 0, the loss is the squared error."""
     reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
-    clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
+    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
+    environments."""
     clip_grad_norm: float = 0.0
-    """L2 norm to which the gradient is clipped. With 0 the gradient is not clipped."""
+    """L2 norm to which the gradient is clipped. With 0, the gradient is not clipped."""
     target_interval: Count = 10_000
     """Env steps between updates of the target network (Stooke & Abbeel's code: 10,000)."""
     target_unit: Literal["env-steps", "updates"] = "env-steps"
@@ -74,7 +75,7 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Unit of epsilon_steps. With `updates` epsilon decays with the updates by all learners (Nair et al. 2015, section
     5.1: over 1 M updates)."""
     epsilon_spread: float = 0.0
-    """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0 all
+    """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0, all
     environments use the same epsilon."""
     epsilon_evaluation: float = 0.05
     """Epsilon in evaluations (Mnih et al. 2015: 0.05)."""
@@ -87,8 +88,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     optimizer_eps: float = 1e-6
     """Epsilon of the optimizer (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
     hidden: Count = 0
-    """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0 the number of
-    units is the network's default."""
+    """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0, the
+    number of units is the network's default."""
     network: str = "dqn"
     """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
     three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).

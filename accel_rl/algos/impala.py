@@ -90,7 +90,7 @@ class IMPALA(A2C):
 
     def loss(self, batch: Rollout) -> Loss:  # type: ignore[override]
         """Compute -E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)] (Espeholt et al. 2018,
-        section 4.2): policy loss, value loss and entropy bonus. The batch is a window of N steps. One forward pass
+        section 4.2): policy loss, value loss and entropy bonus. IMPALA's batch is a window of N steps. One forward pass
         computes logits and values of all N + 1 observations."""
         c, N = self.config, batch.T
         valid = None if batch.is_whole else batch.valid

@@ -1,4 +1,4 @@
-"""The base class of algorithms that compute advantages and batches from whole rollouts."""
+"""This module has the base class of algorithms that compute advantages and batches from whole rollouts."""
 
 import math
 from collections.abc import Iterator
@@ -35,18 +35,19 @@ class PolicyGradientConfig(AlgorithmConfig):
     gamma: float = 0.99
     """Discount per agent step (Mnih et al. 2015)."""
     gae_lambda: float = 1.0
-    """Parameter lambda of generalized advantage estimation (Schulman et al. 2016). The value 1 gives the n-step return
-    of A3C."""
+    """Parameter lambda of generalized advantage estimation (Schulman et al. 2016). With lambda 1, the advantage is that
+    of A3C's n-step return."""
     value_coefficient: float = 0.25
     """Weight of the value loss, which is the squared error without a factor 1/2 (Stooke & Abbeel's code: 0.25)."""
     entropy_coefficient: float = 0.01
     """Weight of the policy's entropy, in nats (Mnih et al. 2016: 0.01)."""
     clip_grad_norm: float = 0.5
-    """L2 norm to which the gradient of all parameters is clipped (Stooke & Abbeel's code: 0.5). With 0 the gradient is
+    """L2 norm to which the gradient of all parameters is clipped (Stooke & Abbeel's code: 0.5). With 0, the gradient is
     not clipped."""
     reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
-    clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
+    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
+    environments."""
     optimizer_eps: float = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: str = "a3c"
@@ -57,8 +58,8 @@ class PolicyGradientConfig(AlgorithmConfig):
     layer_norm: LayerNorm = "none"
     """Position of the layer norm: before or after each activation of the network's body."""
     lstm: int = 0
-    """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). With 0 the
-    network has no LSTM."""
+    """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). With 0,
+    the network has no LSTM."""
 
     def check(self) -> None:
         find_network(self.network)
@@ -198,9 +199,9 @@ class PolicyGradient(Algorithm):
     # -- losses ------------------------------------------------------------
 
     def batch(self, index: Tensor | None = None) -> PolicyBatch:
-        """Return the samples of the given cells of the rollout. Without an index, return all samples, time-major.
-        `index` lists cells t * B + b [N] in any order. For a recurrent agent, `index` lists environments [n], whose
-        steps stay together."""
+        """Return the samples of the given cells of the rollout. Without `index`, return all samples of the rollout,
+        time-major. `index` lists cells t * B + b [N] in any order. For a recurrent agent, `index` lists environments
+        [n], whose steps stay together."""
         r = self.rollout
         assert r is not None
         i: Tensor | slice = slice(None)
@@ -232,7 +233,7 @@ class PolicyGradient(Algorithm):
         **report: Tensor,
     ) -> Loss:
         """Return the loss policy_loss + c_v value_loss - c_e entropy. The losses and the entropy are scalars [], and
-        means over `samples` samples. The keywords `report` are further metrics."""
+        means over `samples` samples. The keyword arguments `report` are further metrics of the update."""
         c = self.config
         total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
         parts = {

@@ -52,7 +52,7 @@ class PPOConfig(PolicyGradientConfig):
     """With `linear` the clip range decays to zero over the run (Schulman et al. 2017, table 5)."""
     value_clip: float = 0.0
     """The difference between the new value and the value at sampling time is clipped to +- this number (OpenAI
-    baselines: the clip of the ratio). With 0 the difference is not clipped."""
+    baselines: the clip of the ratio). With 0, the difference is not clipped."""
     epochs: int = 4
     """Number of passes over each rollout (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
     minibatch: int = 256

@@ -58,16 +58,17 @@ class PQNConfig(AlgorithmConfig):
     exploration: float = 0.1
     """Fraction of the run over which epsilon decays linearly from 1 to its final value (Gallici et al.'s code: 0.1)."""
     epsilon_spread: float = 0.0
-    """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0 all
+    """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0, all
     environments use the same epsilon (Gallici et al. 2024)."""
     epsilon_evaluation: float = 0.01
     """Epsilon in evaluations (Gallici et al.'s code: 0). If epsilon is 0 in an evaluation, the agent may repeat the
     same actions for the rest of an episode, for example on Breakout."""
     clip_grad_norm: float = 10.0
-    """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). With 0 the gradient is not clipped."""
+    """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). With 0, the gradient is not clipped."""
     reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0 rewards are not
-    clipped. The default is 1 for Atari games (Mnih et al. 2015) and 0 for other environments."""
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
+    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
+    environments."""
     optimizer: AdamName = "radam"
     """Optimizer of the parameters (Gallici et al.'s code: RAdam)."""
     optimizer_eps: float = 1e-8
@@ -82,7 +83,7 @@ class PQNConfig(AlgorithmConfig):
     default learning rate, norms before the activations learn Pong sooner, but do not learn Breakout. Without layer
     norms, Q-learning without a target network can diverge."""
     lstm: int = 0
-    """Number of units of an LSTM between the network's body and the head of action values. With 0 the network has no
+    """Number of units of an LSTM between the network's body and the head of action values. With 0, the network has no
     LSTM."""
 
     def check(self) -> None:

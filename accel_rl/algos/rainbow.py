@@ -31,7 +31,7 @@ class RainbowConfig(C51Config):
     dueling: bool = True
     """A dueling network has separate streams for the state value and the action advantages (Wang et al. 2016)."""
     clip_grad_norm: float = 10.0
-    """L2 norm to which the gradient is clipped (Wang et al. 2016: 10). With 0 the gradient is not clipped."""
+    """L2 norm to which the gradient is clipped (Wang et al. 2016: 10). With 0, the gradient is not clipped."""
     target_interval: Count = 8_000
     """Env steps between updates of the target network (Hessel et al. 2018: 32,000 frames)."""
     epsilon_steps: Count = 62_500

@@ -27,8 +27,8 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.output import open_standard_descriptors, steady_output
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
-"""Maps each value of --cluster to a module with the functions `check` and `launch`. accel_rl.gorila is imported only
-through this dict."""
+"""Maps each value of --cluster to a module with the functions `check` and `launch`. Only the dict `CLUSTERS` leads to
+an import of accel_rl.gorila."""
 
 
 def cluster_of(config: Resolved) -> Any:

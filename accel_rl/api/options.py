@@ -35,7 +35,7 @@ class ResumeOptions:
     checkpoint: str = ""
     """Continue from this checkpoint folder of the run instead of the newest checkpoint."""
     cores: tuple[int, ...] | None = None
-    """Cores that the resumed run uses, divided evenly among the ranks in the given order. The default is
+    """Cores that the resumed run uses, divided evenly among the ranks in the given order. The default cores are
     --sampler.cores of the run."""
     device: str = ""
     """Device on which the run continues (auto, cpu, cuda or cuda:N), instead of the run's device and GPUs."""

@@ -131,7 +131,7 @@ class StartsOptions:
     games: Count = 10
     """Number of games to play. The start points are drawn uniformly from all steps of the recorded games."""
     steps: Count = 4_500
-    """Maximum length of a game in agent steps. The default of 4,500 agent steps is 5 minutes."""
+    """Maximum length of a game in agent steps. The default of 4,500 agent steps lasts 5 minutes of play."""
     seed: Count = 0
     """Seed of the play and of the draw of start points."""
     greedy: bool = False

@@ -17,7 +17,7 @@ class ActingEnv:
     """`ActingEnv` has the options of commands that load a network."""
 
     backend: str = ""
-    """Backend of an Atari game: ale, emulator or auto. The default is the run's backend, or ale if the run's backend is
+    """Backend of an Atari game: ale, emulator or auto. The default backend is the run's, or ale if the run's backend is
     not compiled, which is logged."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from accel_rl.system.errors import ConfigError
 
 FORMAT = 3
-"""Version of config.json. The version is increased when a setting changes its name or meaning."""
+"""Version of config.json. The format version is increased when a setting changes its name or meaning."""
 
 # Maps each format of config.json to the settings that the next format renames.
 _RENAMED: dict[int, dict[str, str]] = {
@@ -71,7 +71,7 @@ def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
     version = values.get("format", 1)
     if type(version) is not int or not 1 <= version <= FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads formats 1 to {FORMAT}")
-    for name in ("algorithm", "env", "algo"):  # The types of these three settings are checked before all others.
+    for name in ("algorithm", "env", "algo"):  # The types of algorithm, env and algo are checked first.
         if name in values and not isinstance(values[name], str if name == "algorithm" else Mapping):
             kind = "a text" if name == "algorithm" else "a group of settings"
             raise ConfigError(f"--{name} {values[name]!r}: must be {kind}")

@@ -20,15 +20,15 @@ class ParameterServerConfig:
     """Number of shards among which the parameters are divided (Nair et al. 2015, section 5.1: 31)."""
     max_delay: OptionalCount = None
     """Maximum age of a push, counted in other pushes to the shard. A shard discards older pushes (section 4.2 states no
-    number). The default is (1 + in-flight) x learners, the age of a gradient among equally fast learners, plus
-    max(learners, 100). With 0 a shard applies only gradients that were computed at its current parameters."""
+    number). The default max_delay is (1 + in-flight) x learners, the age of a gradient among equally fast learners,
+    plus max(learners, 100). With 0, a shard applies only gradients that were computed at its current parameters."""
     in_flight: Count = 1
-    """Maximum number of unanswered pushes at the end of an update, 0 to 2. With 0 each update waits for the shards'
+    """Maximum number of unanswered pushes at the end of an update, 0 to 2. With 0, each update waits for the shards'
     answers and pulls the new parameters. With 1 or 2, answers and parameters are applied when they arrive."""
     outlier_deviations: float = 0.0
     """Number of running standard deviations by which a |loss| of Q-learning must exceed the running mean to be an
     outlier, whose gradient is discarded (section 4.2: several). An outlier must also exceed the mean by more than one
-    clipped reward can cause. With --cluster gorila the default is 5 for dqn, c51 and rainbow. With 0 no gradient is
+    clipped reward can cause. With --cluster gorila the default is 5 for dqn, c51 and rainbow. With 0, no gradient is
     discarded as an outlier."""
     push_updates: Count = 1
     """With --update async, a machine pushes once its ranks have made this number of updates since the last push. The
@@ -83,11 +83,11 @@ class GorilaConfig(ParameterServerConfig):
     """Number of updates of the parameters between two snapshots of the shards. A lost shard continues from its last
     snapshot."""
     bundle_cpus: float = 0.0
-    """Number of cores that the cluster reserves for each bundle. A fraction below 1 is possible. With 0, all cores are
-    divided among the bundles."""
+    """Number of cores that the cluster reserves for each bundle. The number may be a fraction below 1. With 0, all
+    cores are divided among the bundles."""
     bundle_gpus: float = 0.0
-    """Number of GPUs that the cluster reserves for each bundle. A fraction below 1 is possible. With 0, all GPUs are
-    divided among the bundles."""
+    """Number of GPUs that the cluster reserves for each bundle. The number may be a fraction below 1. With 0, all GPUs
+    are divided among the bundles."""
 
     @property
     def pushing(self) -> int:

@@ -13,13 +13,13 @@ class EvaluationConfig:
     begins is played to its end and counted, so that short episodes are not favoured."""
 
     interval: Count = 1_000_000
-    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. With 0 a run
+    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. With 0, a run
     has no evaluations."""
     steps: Count = 125_000
     """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). An evaluation has at most
     an eighth of the env steps of --evaluation.interval, or of a shorter run."""
     episodes: Count = 0
-    """Number of episodes of one evaluation, instead of --evaluation.steps. With 0 the length is --evaluation.steps."""
+    """Number of episodes of one evaluation, instead of --evaluation.steps. With 0, the length is --evaluation.steps."""
     max_episode_steps: Count = 27_000
     """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter time
     limit of the environment takes precedence. A shorter time limit of the protocol takes precedence unless
@@ -58,10 +58,10 @@ class CheckpointConfig:
     to an uninterrupted run."""
 
     interval: OptionalCount = None
-    """Env steps between checkpoints. The default is a twentieth of the run, within 5,000 to 100,000. With 0 the only
-    checkpoint is at the end of the run."""
+    """Env steps between checkpoints. The default interval is a twentieth of the run's length, but at least 5,000 and at
+    most 100,000 env steps. With 0, the only checkpoint is at the end of the run."""
     keep: Count = 3
-    """Number of checkpoints to keep. Older checkpoints are deleted."""
+    """Number of checkpoints to keep. All older checkpoints are deleted."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 0:
@@ -75,13 +75,14 @@ class LogConfig:
     """Settings of metrics and logging."""
 
     interval: OptionalCount = None
-    """Env steps between rows of metrics.csv. The default is a hundredth of the run, within 1,000 to 50,000."""
+    """Env steps between rows of metrics.csv. The default interval is a hundredth of the run's length, but at least
+    1,000 and at most 50,000 env steps."""
     window: Count = 100
     """Number of recent episodes, of all ranks, over which the online score averages (section 5.3: 100)."""
     norms: bool = False
     """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False
-    """Write TensorBoard events into the run folder. This needs the extra `tensorboard`."""
+    """Write TensorBoard events into the run folder. TensorBoard needs the extra `tensorboard`."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 1:

@@ -174,7 +174,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_DOPAMINE,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.0003125 * 32,  # The optimizer's epsilon is divided by the batch size.
+                "algo.optimizer_eps": 0.0003125 * 32,  # The setting optimizer_eps is divided by the batch size.
                 "algo.n_step": 1,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -183,7 +183,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "rainbow": {
                 **_DOPAMINE,
                 "algo.learning_rate": 6.25e-5,
-                "algo.optimizer_eps": 1.5e-4 * 32,  # The optimizer's epsilon is divided by the batch size.
+                "algo.optimizer_eps": 1.5e-4 * 32,  # The setting optimizer_eps is divided by the batch size.
                 "algo.n_step": 3,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -304,8 +304,8 @@ def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
     An algorithm's default settings are replaced by those of Nair et al. 2015. The replaced settings are the interval of
     the target network (section 5.1), the guard against outliers (section 4.2, only for Q-learning with clipped
     rewards), and for DQN the network (section 5.1). The optimizer stays RMSProp, because Nair et al. 2015 do not report
-    the learning rate of AdaGrad, and this project has not searched for a learning rate. The settings of an experiment
-    are not replaced. `is_atari` is true if rewards are clipped by default.
+    the learning rate of AdaGrad, and this project has not searched for a learning rate. If the settings come from an
+    experiment, no setting is replaced. `is_atari` is true if rewards are clipped by default.
     """
     algo, gorila = config.algo, config.gorila
     if isinstance(algo, ReplayAlgorithmConfig):

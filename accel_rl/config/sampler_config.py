@@ -20,17 +20,18 @@ class SamplerConfig(NamesEngine):
     algorithm's batch size."""
     groups: OptionalCount = None
     """Number of alternating groups of environments. Inference for one group runs while another group steps (Stooke &
-    Abbeel section 4.1: 2). The default is 2 groups, or 1 group for an odd number of environments. With the emulator on
-    a CPU, the default is two groups, each with half of the workers and an inference thread. The default is one group if
-    the number of workers is odd or a group would have fewer than 4 environments."""
+    Abbeel section 4.1: 2). By default there are 2 groups of environments, or 1 group for an odd number of environments.
+    With the emulator on a CPU, the default is two groups, each with half of the workers and an inference thread. If the
+    number of workers is odd or a group would have fewer than 4 environments, one group is the default."""
     inference_per_worker: bool = False
     """Run inference for each worker separately, in order of arrival. --sampler.groups is then ignored. Daley & Amato
     2021, section 4, compare inference per worker with synchronized execution (--sampler.groups 1)."""
     workers: OptionalCount = None
-    """Number of worker processes of each rank. The default is one worker process per usable core, or a smaller number
-    that divides --sampler.envs."""
+    """Number of worker processes of each rank. The default number of worker processes is one per usable core, or a
+    smaller number that divides --sampler.envs."""
     cores: tuple[int, ...] | None = None
-    """Cores that the run uses, such as 0 1 2. The default is all cores that the affinity mask and the cgroup allow."""
+    """Cores that the run uses, such as 0 1 2. By default the run uses all cores that the affinity mask and the cgroup
+    allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
     """Time of the reset after an episode (section 4.1). With `immediate`, an environment whose episode ended is reset
     within the same step. With `wait`, such an environment is reset during the next optimisation phase, and skipped

@@ -24,12 +24,12 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """`SecondaryConfig` has the settings of a second learner, for Q-learning. A second learner never acts. The second
+    """`SecondaryConfig` has the settings of a second learner, for Q-learning. The second learner never acts. The second
     learner starts with the first learner's parameters, and learns from the same replay at the same training intensity
     (Stooke & Abbeel, section 5.4.2)."""
 
     batch: Count = 0
-    """Batch size of the second learner, in transitions. With 0 the run has no second learner."""
+    """Batch size of the second learner, in transitions. With 0, the run has no second learner."""
     rate: float = 0.0
     """Learning rate of the second learner, or 0 for the first learner's rate."""
 
@@ -88,8 +88,8 @@ class TrainConfig:
     """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network support graphs. If
     updates are not captured, events.log contains the reason."""
     torch_threads: OptionalCount = None
-    """Number of threads per torch operation. The default is one thread per usable core on a CPU, and one thread with a
-    GPU."""
+    """Number of threads per torch operation. The default number of threads is one per usable core on a CPU, and one
+    with a GPU."""
     max_skipped_updates: Count = 20
     """End the run after this many consecutive updates with a non-finite loss or gradient. Each update with a non-finite
     loss or gradient is skipped and counted."""

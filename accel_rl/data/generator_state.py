@@ -1,8 +1,8 @@
 """Saved states of torch's random generators can move between a CPU and a GPU.
 
 The state of a CPU's generator is a Mersenne Twister of 5,056 bytes. The state of a CUDA generator is a seed and a
-counter of 16 bytes. A generator cannot continue from the state of another device's generator. Therefore a run that
-changes its device begins new random streams, whose seeds are computed from the saved states.
+counter of 16 bytes. A generator cannot continue from the state of another device's generator. A run that changes its
+device therefore begins new random streams, whose seeds are computed from the saved states.
 """
 
 import hashlib

@@ -30,7 +30,7 @@ class EnvSpec:
 
     @property
     def oldest(self) -> int:
-        """Return the value at which `age` saturates. The value is at least 1, because only an episode's first step has
+        """Return the value at which `age` saturates. `oldest` is at least 1, because only an episode's first step has
         age 0."""
         return max(self.stack - 1, 1)
 

@@ -30,8 +30,9 @@ class _Slot:
 class Staging:
     """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
-    The caller may change or free the host tensor immediately. A slot is reused after its copy; while all slots are in
-    use, a new slot is allocated. The class is not thread-safe, and cannot be used within a CUDA graph.
+    After a copy is started, the caller may change or free the host tensor immediately. A slot is reused after its copy;
+    while all slots are in use, a new slot is allocated. `Staging` is not thread-safe, and cannot be used within a CUDA
+    graph.
     """
 
     def __init__(self, device: torch.device | str, module: Any = None):

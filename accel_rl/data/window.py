@@ -130,8 +130,8 @@ class RolloutWindow:
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
-    """Mark steps without a return as invalid: if a worker process died, these are the earlier steps of the interrupted
-    episodes."""
+    """Mark steps without a return as invalid. If a worker process died, the earlier steps of its interrupted episodes
+    have no return."""
     lost = torch.zeros_like(valid[0])
     valid = valid.clone()
     for t in range(valid.shape[0] - 2, -1, -1):

@@ -20,8 +20,8 @@ WIDE = 1 << 16  # A layer with WIDE parameters or more may be reduced during the
 
 
 class GradientMean(Protocol):
-    """A `GradientMean` averages the gradients of all ranks. The implementations are `CollectiveMean`, and
-    `SharedMemoryMean` for one machine."""
+    """A `GradientMean` averages the gradients of all ranks. The implementations of `GradientMean` are `CollectiveMean`,
+    and `SharedMemoryMean` for one machine."""
 
     communicator: Collective
 
@@ -30,7 +30,7 @@ class GradientMean(Protocol):
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         """Average the gradients and the loss [] over all ranks, and clip the mean gradient in `flat.grad`. Return
-        (gradient norm before clipping [], mean loss []). The call does not wait for a GPU."""
+        (gradient norm before clipping [], mean loss []). `reduce` does not wait for a GPU."""
 
 
 class AllReduce(GradientSync):

@@ -51,9 +51,9 @@ class Central:
     def __init__(
         self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
     ):
-        """`fd` is an open file that all ranks share. With `create`, the file's size is set and its locks are
-        initialised, which exactly one process must do first. With `checks`, every version has a checksum (for
-        tests)."""
+        """`fd` is an open file that all ranks share. With `create`, set the file's size, and initialise its locks.
+        Exactly one process must pass `create`, before other processes use the file. With `checks`, every version has a
+        checksum (for tests)."""
         self.parts, self._checks = parts, checks
         layout: Layout = {"locks": ("uint8", (len(parts), LOCK_BYTES)), "words": ("uint64", (len(parts), 8))}
         for k, (part, state) in enumerate(zip(parts, states, strict=True)):

@@ -14,7 +14,7 @@ class DistributedConfig:
     replay (Stooke & Abbeel 2018, sections 4.2 and 4.3)."""
 
     ranks: OptionalCount = None
-    """Number of ranks. The default is one rank for each GPU of --gpus, and one rank without --gpus."""
+    """Number of ranks. The default number of ranks is one for each GPU of --gpus, and one without --gpus."""
     gpus: str = ""
     """GPUs that the ranks use, such as 0,1. If the run has more ranks than GPUs, ranks share the GPUs evenly. By
     default, all ranks use --device."""
@@ -35,7 +35,7 @@ class DistributedConfig:
     pull_steps: Count = 64
     """Agent steps between two pulls of the central parameters during sampling (async; section 5.3: 64)."""
     hash_interval: Count = 100
-    """Number of updates between two bitwise comparisons of the ranks' parameters, with --update all-reduce. With 0 the
+    """Number of updates between two bitwise comparisons of the ranks' parameters, with --update all-reduce. With 0, the
     parameters are not compared."""
     max_restarts: Count = 0
     """Maximum number of restarts from the checkpoint after a rank was killed (all-reduce). With async, a killed rank is

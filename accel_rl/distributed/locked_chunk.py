@@ -24,8 +24,8 @@ LOCK_S = 60.0  # A lock is usually held for a millisecond.
 
 
 class LockedChunks(GradientSync):
-    """`LockedChunks` applies gradients to the central parameters, chunk by chunk under a lock. Call `connect` before
-    the first update."""
+    """`LockedChunks` applies gradients to the central parameters, chunk by chunk under a lock. `connect` must be called
+    before the first update."""
 
     def __init__(
         self,

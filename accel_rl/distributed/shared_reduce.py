@@ -10,6 +10,7 @@ import math
 import os
 import time
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from accel_rl.distributed.central import chunks
 from accel_rl.distributed.collective import Collective, Watch
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import RunError
+from accel_rl.system.memory_order import fence_of_machine
 from accel_rl.system.process import Patience
 
 _LINE = 8  # A cache line has 8 int64 values.
@@ -42,6 +44,7 @@ class SharedMemoryMean:
         self._memory = memory or SharedArrays.attach(layout, fd)
         pids = communicator.gather(os.getpid())
         communicator.watch = Watch({r: pid for r, pid in enumerate(pids) if r != communicator.rank})
+        self._fence = fence_of_machine()
         self._turns, self._squares = self._memory["turns"], self._memory["squares"]
         self._parts, self._sum = torch.from_numpy(self._memory["parts"]), torch.from_numpy(self._memory["sum"])
         shares = chunks(n - 2, R)
@@ -72,8 +75,14 @@ class SharedMemoryMean:
     def _meet(self) -> None:
         """Wait at a barrier for all ranks. Raises RunError, which names the missing ranks."""
         turns, rank = self._turns, self.communicator.rank
+        self._fence()  # The other ranks see the turn only after what was written before.
         turns[rank, 0] += 1
-        turn, patience = turns[rank, 0], Patience(self._timeout_s)
+        self._await(turns, turns[rank, 0])
+        self._fence()
+
+    def _await(self, turns: np.ndarray, turn: int) -> None:
+        """Wait until all ranks have reached a turn."""
+        patience = Patience(self._timeout_s)
         spin_until = time.monotonic() + _SPIN_S
         while time.monotonic() < spin_until:
             if (turns[:, 0] >= turn).all():

@@ -14,7 +14,7 @@ namespace accel {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
-// Along one axis, 84 areas have weights, padded by 12 areas of weight zero.
+// A line has 84 areas, which are padded to 96 areas by areas of weight zero.
 // For each area, the table has the word of the first pixel, and the weights of three pixels.
 struct AreaWords {
     u16 first[96], weight[3][96];

@@ -1,6 +1,7 @@
 // This file is the Python binding of one emulator. The bindings release the GIL while frames are run.
 #include <pybind11/stl.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -297,6 +298,8 @@ PYBIND11_MODULE(_core, m) {
     m.def("step_env_cores", &step_env_cores, py::arg("env_cores"), py::arg("actions"), py::arg("draws"),
           py::arg("frames").noconvert(), py::arg("reward").noconvert(), py::arg("terminated").noconvert(),
           py::arg("truncated").noconvert(), py::arg("ended").noconvert());
+    // Orders all loads and stores before the fence before those behind it, in the view of other processes.
+    m.def("fence", [] { std::atomic_thread_fence(std::memory_order_seq_cst); });
     bind_vector(m);
     bind_device(m);
     bind_counter(m);

@@ -66,11 +66,11 @@ def wait_at(console: EmulatorCore, timer: int, noops: int) -> None:
 
 
 class CounterState(NamedTuple):
-    """A `CounterState` is the saved state of an environment with counter-based random numbers. Every engine can read
-    these bytes (`Env` of kernels/envs.h).
+    """A `CounterState` is the saved state of an environment with counter-based random numbers. Every engine can read a
+    `CounterState` (`Env` of kernels/envs.h).
 
     `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number, and `age` the
-    number of steps since its first frame. The state contains neither pictures nor random generators.
+    number of steps since its first frame. A `CounterState` contains neither pictures nor random generators.
     """
 
     play: bytes

@@ -104,7 +104,7 @@ class Emulator {
     const Random& sticky() const { return snap_.sticky; }
     void set_sticky(const Random& sticky) { snap_.sticky = sticky; }
     void set_difficulty(u8 d) { snap_.difficulty = d; }
-    void set_steps(const Game& game) { set_steps(steps_of(game)); }  // The next reset uses these steps of another mode.
+    void set_steps(const Game& game) { set_steps(steps_of(game)); }  // The next reset chooses the mode of `game`.
     void set_draws(bool on) { draws_ = on; }
     bool fast() const { return fast_; }
     void set_fast(bool on) {  // Without the fast core, the plain core runs the same frames.
@@ -195,7 +195,7 @@ class Emulator {
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
     static constexpr u32 VERSION = 8;
 
-    // Later resets depend on the mode's steps, which have this checksum; a Step has no padding.
+    // Later resets depend on the mode's steps, whose bytes (a Step has no padding) have this checksum.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
     struct Palette {

@@ -119,8 +119,8 @@ class EnvPool:
         return int(self._envs.num_envs)
 
     def reset(self, env_id: np.ndarray | None = None) -> Any:
-        """Begin all games, or the games `env_id` [n]. Return observations and info of these games, or only observations
-        with the API of Gym before 0.26."""
+        """Begin all games, or the games `env_id` [n]. Return the observations and info of the begun games, or only the
+        observations with the API of Gym before 0.26."""
         if env_id is None:
             self.async_reset()
             obs, _, _, _, info = self._recv()
@@ -140,8 +140,8 @@ class EnvPool:
         return self.recv()
 
     def send(self, action: np.ndarray, env_id: np.ndarray | None = None) -> None:
-        """Send actions [batch_size] for the environments `env_id`, by default the The environments that the last recv()
-        returned in the same order."""
+        """Send actions [batch_size] for the environments `env_id`, by default the environments of the last recv() in
+        the same order."""
         action = np.array(action)
         if env_id is not None:
             given = np.asarray(env_id)

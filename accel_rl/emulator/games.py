@@ -15,8 +15,8 @@ The end of a game is described by a list of clauses. A clause holds if all of it
 `start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
 how a mode of the game is chosen. To choose a mode, the inputs `[action, switches, frames, gap, sticks]` of `before` are
 played, then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte
-`at` is the mode's number plus one of `values`, or until the mode's clause in `until` holds. Other games choose the mode
-in a `menu`. After the mode is chosen, the inputs of `after` are played.
+`at` is the mode's number plus one of `values`, or until the mode's clause in `until` holds. In other games, the mode is
+chosen in a `menu`. After the mode is chosen, the inputs of `after` are played.
 """
 
 import functools

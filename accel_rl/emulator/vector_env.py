@@ -222,7 +222,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return self.recv()
 
     def send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None) -> None:
-        """Send actions [batch_size] for the The environments that the last recv() returned, without waiting. With
+        """Send actions [batch_size] for the environments that the last recv() returned, without waiting. With
         `indices`, send actions [len(indices)] for the environments `indices`; other environments return their last
         observation with reward 0."""
         actions = np.asarray(actions)

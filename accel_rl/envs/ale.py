@@ -28,8 +28,8 @@ class AtariEnv:
     A game over ends an agent step within its frame skip, and the frame is then the last screen. `terminated` and
     `truncated` are never both True, because a time limit at the same step as a game over or a lost life is ignored.
 
-    `exact_restore` is False for games that ale-py 0.12.1 restores inexactly. Such a game may continue differently after
-    `set_state`.
+    `exact_restore` is False for games that ale-py 0.12.1 restores inexactly. A game that is restored inexactly may
+    continue differently after `set_state`.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
@@ -132,7 +132,7 @@ class AtariEnv:
 
     def _press(self, after_life: bool) -> bool:
         """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended. If the
-        game ends during these frames after a reset, the game is reset again."""
+        game ends during the frames after a reset, the game is reset again."""
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
                 if frames_left == 1:

@@ -4,8 +4,8 @@ batch of games.
     | ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
     | EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
 
-Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. Each of the two classes can restore the
-saved states of the other.
+Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. `AtariEnv` and the environments of this
+module can restore each other's saved states.
 """
 
 from importlib.metadata import version

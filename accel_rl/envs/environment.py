@@ -16,7 +16,7 @@ def episode_rng(seed: int, episode: int) -> np.random.Generator:
 
 
 class Env(Protocol):
-    """A single environment. `SequentialEnv` combines several environments into a batch.
+    """An `Env` is a single environment. `SequentialEnv` combines several environments into a batch.
 
     All random numbers of an episode follow from the environment's seed and the episode's number (`episode_rng`), and do
     not depend on earlier episodes.
@@ -59,8 +59,8 @@ class BatchEnv(Protocol):
         --sampler.reset."""
 
     def reset_waiting(self, out: Step) -> None:
-        """Reset environments while the learner optimises. With --sampler.reset wait, these are the waiting
-        environments, whose frame and age are written; with swap, the reserve environments."""
+        """Reset environments while the learner optimises. With --sampler.reset wait, the waiting environments are
+        reset, and their frames and ages are written. With swap, the reserve environments are reset."""
 
     @property
     def late_resets(self) -> int:

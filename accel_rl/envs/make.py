@@ -112,7 +112,7 @@ class ResolvedEnv(EnvConfig):
 
     @property
     def is_counter(self) -> bool:
-        """Return whether random numbers are functions of seed, episode and step."""
+        """Return whether the environment's random numbers are functions of seed, episode and step."""
         return self.randomness == "counter"
 
     def check(self) -> None:

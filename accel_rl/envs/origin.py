@@ -4,8 +4,9 @@ state.
     state      header | the backend's own bytes | RAM [128] | actions, one byte a step
 
 A reset of the console draws the start of the timer from a stream with a fixed seed, leaves the RAM unchanged, and
-initialises all other state. Therefore an episode is determined by the number of the console's resets, the RAM before
-the episode's reset, the environment's seed, the episode's number (for no-ops and sticky actions) and its actions.
+initialises all other state. An Atari episode is therefore determined by the number of the console's resets, the RAM
+before the episode's reset, the environment's seed, the episode's number (for no-ops and sticky actions) and its
+actions.
 """
 
 import zlib

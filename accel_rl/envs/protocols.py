@@ -71,7 +71,8 @@ class Protocol:
         With --env.fire-reset frame, FIRE is pressed for one frame after a reset (EnvPool). With --env.fire-reset steps,
         FIRE and the third action are played for one agent step each after a reset, as by the wrapper FireReset of
         OpenAI baselines. If a lost life ends the return, a no-op, FIRE and the third action follow it, as by the
-        wrapper EpisodicLife. In a game without FIRE, only the no-op is played. Rewards during no-ops are discarded.
+        wrapper EpisodicLife. In a game without FIRE, only the no-op is played. Rewards during no-op frames are
+        discarded.
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":

@@ -117,7 +117,7 @@ class SequentialEnv:
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         """Step the environments that are not `skipped` [n], or all environments if `skipped` is None. For skipped
-        environments, zeros are written."""
+        environments, zeros are written into `out`."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]

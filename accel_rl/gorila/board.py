@@ -86,8 +86,8 @@ class Board:
     repeated report does no harm."""
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
-        """`members` has each member's counts so far. The online score averages over `window` episodes. With `stop`, the
-        run ends."""
+        """`members` has each member's counts so far. The online score averages over `window` episodes. If `stop` is
+        true, the cluster run ends."""
         self._members = list(members)
         self._each = share(window, max(1, len(self._members)))
         self._stop, self._heard = stop, time.monotonic()
@@ -107,8 +107,8 @@ class Board:
         return Answer(env_steps, self._stop, time.monotonic() - self._heard)
 
     def read(self, stop: bool) -> list[MemberCount]:
-        """Return the counts of each cluster member. Each call also tells the members that the driver is alive. With
-        `stop`, the members end."""
+        """Return the counts of each cluster member. Each call also tells the members that the driver is alive. If
+        `stop` is true, the cluster's members end."""
         self._heard, self._stop = time.monotonic(), stop or self._stop
         return self._members
 
@@ -174,7 +174,7 @@ class BoardLine:
         self._asked: Any = None  # `_asked` is the pending call of the board.
         self._sent_at, self._heard_at = 0.0, time.monotonic()
         self.answer = Answer(0, False, 0.0)  # The board's last answer is stored.
-        self.answered = Work()  # Counts that the board has received.
+        self.answered = Work()  # The counts that the board has received
         self._reported = Work()
 
     @property

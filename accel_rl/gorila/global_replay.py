@@ -226,7 +226,9 @@ class ReplayKeeper:
         self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = None  # A dead process's replacement starts at `_starts_at`.
+        self._starts_at: float | None = (
+            None  # The replacement of a dead global-replay process starts at the time `_starts_at`.
+        )
         self._start()
 
     def _start(self) -> None:

@@ -230,7 +230,7 @@ class MemberBarrier(Barrier):
         self._clock, self._line = clock, line
 
     def agreed(self, done: bool) -> bool:
-        return True  # Only the driver process evaluates the agent.
+        return True  # In a cluster run, only the driver process evaluates the agent.
 
     @contextmanager
     def saving(self) -> Iterator[None]:

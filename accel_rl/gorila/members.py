@@ -68,7 +68,8 @@ class Members:
         counts: Sequence[MemberCount],
         resources: dict[str, float],
     ):
-        """`counts` has the counts of each member's earlier processes. Ray reserves `resources` for each member."""
+        """`counts` has the counts of each member's earlier processes. Ray reserves the `resources` for each cluster
+        member."""
         self._ray = ray
         self._setup = setup
         self._resources = resources

@@ -1,7 +1,8 @@
 """A Ray session is started on this machine, or connects to a running Ray cluster.
 
-If the driver of a local Ray session is killed, Ray's agents run for another minute, and Ray never removes its files.
-Therefore a watcher process outlives the driver, ends the session's processes and removes its files.
+If the driver of a local Ray session is killed, Ray's agents run for another minute, and Ray never removes its files. A
+watcher process therefore outlives a killed driver, ends the processes of the driver's session, and removes the
+session's files.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ from accel_rl.system.errors import ConfigError, RunError
 INSTALL = "pip install 'accel_rl[cluster]'"
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "accel_rl"
-# With these settings, Ray listens on the loopback address and requires a token.
+# The environment variables `_CONFINED` make Ray listen on the loopback address and require a token.
 _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 
 
@@ -300,7 +301,8 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def end_session(folder: str) -> None:
-    """Wait briefly until a Ray session's processes end, kill the others, and remove the session's folder."""
+    """Wait briefly until a Ray session's processes end, kill the remaining processes, and remove the session's
+    folder."""
     # Child processes cannot be found after their parent has ended.
     known = members(folder)
     deadline = time.monotonic() + GRACE_S

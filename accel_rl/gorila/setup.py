@@ -1,4 +1,4 @@
-"""All processes of a cluster run share these settings and classes."""
+"""This module has the settings and classes that all processes of a cluster run share."""
 
 import os
 import sys
@@ -33,7 +33,7 @@ class Setup:
     config: dict[str, Any]
     """`config` has the settings of the run, from `Resolved.to_dict`."""
     folder: str
-    """The run folder, in which each member has a subfolder. Machines without a shared file system create the folder
+    """The run folder, in which each member has a subfolder. Machines without a shared file system create the run folder
     locally."""
     name: str
     """The names of all Ray actors of the run begin with `name`."""

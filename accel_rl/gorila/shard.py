@@ -19,8 +19,8 @@ Answer = Literal["accepted", "stale", "duplicate", "not finite"]
 """`Answer` is a shard's answer to a pushed gradient. Only after the answer `accepted` are the parameters updated.
 
 The answer `stale` means that the gradient was computed at old parameters, or before the shard was restored. The answer
-`duplicate` means that the shard has already received this or a later push of the learner. The answer `not finite` means
-that the gradient or the learning rate is not finite.
+`duplicate` means that the shard has already received the same push or a later push of the learner. The answer `not
+finite` means that the gradient or the learning rate is not finite.
 """
 
 
@@ -151,7 +151,7 @@ def _host_copy(x: Tensor) -> Tensor:
 
 
 class Shard:
-    """A `Shard` applies all learners' gradients to its slice of the parameters. The class is not thread-safe.
+    """A `Shard` applies all learners' gradients to its slice of the parameters. A `Shard` is not thread-safe.
 
     When a shard is built or restored, it starts a new epoch, which is a random number.
     """
@@ -238,8 +238,8 @@ class Shard:
         )
 
     def restore(self, snapshot: Snapshot) -> Version:
-        """Restore the shard from a snapshot, and start a new epoch. Gradients of earlier epochs are then stale. Return
-        the shard's new version."""
+        """Restore the shard from a snapshot, and start a new epoch. After the restore, gradients of earlier epochs are
+        stale. Return the shard's new version."""
         self._parameters.copy_(snapshot.parameters)
         self.optimizer.load_state_dict(snapshot.optimizer)
         self._sequences, self.counts = dict(snapshot.sequences), replace(snapshot.counts)

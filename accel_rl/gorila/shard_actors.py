@@ -88,7 +88,7 @@ class RayShards:
     """
 
     def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run", threads: int = 1):
-        """`shards` are copied to Ray actors, whose names begin with `run`. Each actor uses `threads` threads of
+        """`shards` are copied to Ray actors, whose names begin with `run`. Each shard's actor uses `threads` threads of
         torch."""
         if any(shard.device.type != "cpu" for shard in shards):
             raise ValueError("shards in other processes have their parameters on the host")

@@ -26,8 +26,8 @@ class _Pull(NamedTuple):
 
 
 class ShardedSync(GradientSync):
-    r"""`ShardedSync` pushes each shard's slice of the gradient to the shard, and pulls parameters. Call `connect`
-    before the first update.
+    r"""`ShardedSync` pushes each shard's slice of the gradient to the shard, and pulls parameters. `connect` must be
+    called before the first update.
 
     An update computes the gradient at the last pulled parameters, clips the gradient by the norm of all slices, and
     pushes the slices with the versions of their parameters. A gradient is not pushed if it is not finite or its loss is

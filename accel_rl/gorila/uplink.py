@@ -61,8 +61,8 @@ class Uplink:
                                                           | taken - base       |
         shards               ----------------------------> push -> pull -------/
 
-    Ranks update the central parameters also while a push is being sent; these updates are added to the parameters that
-    the shards return, and belong to the next push. If a shard discards a push, its updates are lost.
+    Ranks also update the central parameters while a push is being sent. Updates during a push are added to the
+    parameters that the shards return, and belong to the next push. If a shard discards a push, its updates are lost.
     """
 
     def __init__(self, central: Central, optimizer: Optimizer, config: ParameterServerConfig, learner: str):

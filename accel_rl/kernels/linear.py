@@ -47,8 +47,8 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Compute a wide layer, which has most parameters of a small network, from x [N, F], weight [G, F] and bias [G], as
     [N, G].
 
-    If the weight has the attribute `flat_grad` (set by `FlatParameters`), backward writes the gradient there, and
-    autograd uses this memory as `weight.grad` without a copy.
+    If the weight has the attribute `flat_grad` (set by `FlatParameters`), the backward pass writes the gradient into
+    `flat_grad`, and autograd uses `flat_grad` as `weight.grad` without a copy.
     """
     is_autocast = torch.is_autocast_enabled(x.device.type) or x.dtype != weight.dtype
     if is_autocast or x.dim() != 2 or native.is_left_out():

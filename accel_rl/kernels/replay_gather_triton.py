@@ -53,7 +53,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     tl.store(discount_t + i, discount, mask=j == 0)
     tl.store(a_tm1 + i, tl.load(action + first % size).to(tl.int64), mask=j == 0)
 
-    is_next = j >= STACK  # Here frame j belongs to obs_t.
+    is_next = j >= STACK  # If `is_next`, frame j belongs to obs_t.
     lag = STACK - 1 - j % STACK  # The newest frame of a stack has lag 0.
     known = tl.load(age + tl.where(is_next, last, first) % size).to(tl.int32) + is_next.to(tl.int32)
     shown = lag <= known

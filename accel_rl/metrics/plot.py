@@ -79,8 +79,8 @@ class Curve:
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
-    """Read columns of a run's metrics.csv against another column, at rows that have both. A column is omitted if no row
-    has both values yet."""
+    """Read columns of a run's metrics.csv against the column `x`, at rows that have both values. A column is omitted if
+    no row has both values yet."""
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         with open(run / "metrics.csv", newline="") as f:
@@ -97,8 +97,8 @@ def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
 
 
 def read_column(run: Path, x: str, y: str) -> Column:
-    """Read two columns of a run's metrics.csv, at rows that have both; `x` may be MINUTES. Raises ConfigError if a
-    column is missing."""
+    """Read the columns `x` and `y` of a run's metrics.csv, at rows that have both values. The column `x` may be
+    MINUTES. Raises ConfigError if a column is missing."""
     file = run / "metrics.csv"
     if not file.exists():
         raise ConfigError(f"{run} holds no run with metrics (no metrics.csv)")

@@ -35,11 +35,11 @@ def format_cell(value: float | int | str | None) -> str:
 
 class CsvSink:
     """The sink of metrics.csv writes a header, then the rows. Each row is written immediately, or, if the disk is full,
-    as soon as there is room. A new column rewrites metrics.csv atomically."""
+    as soon as there is room. If a row has a new column, metrics.csv is rewritten atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
-        """`rows` is the number of rows of an existing file that are kept. Later rows are removed, because the resumed
-        run writes these rows again."""
+        """`rows` is the number of rows of an existing file that are kept. Later rows of the file are removed, because
+        the resumed run writes them again."""
         self.path = path
         self._columns: list[str] = []
         self._unwritten: list[dict[str, str]] = []
@@ -129,7 +129,7 @@ class TensorBoardSink:
     def __init__(self, folder: Path, env_steps: int):
         from torch.utils.tensorboard import SummaryWriter
 
-        # purge_step hides rows after the checkpoint, since the resumed run repeats these steps.
+        # purge_step hides rows after the checkpoint, since the resumed run writes them again.
         self._writer = SummaryWriter(str(folder), purge_step=env_steps + 1)
 
     def write(self, row: Row) -> None:

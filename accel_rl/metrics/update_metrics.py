@@ -34,8 +34,8 @@ PREFIXES = ("info/", "secondary/")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateMetrics:
-    """`UpdateMetrics` has sums of scalars over several updates. The sums stay on the learner's device until a row of
-    metrics is written. `names` has M names, and `sums` is [M] float64."""
+    """`UpdateMetrics` has sums of scalars over several updates. The sums of metrics stay on the learner's device until
+    a row of metrics is written. `names` has M names, and `sums` is [M] float64."""
 
     names: tuple[str, ...]
     sums: Tensor
@@ -50,7 +50,7 @@ class UpdateMetrics:
         return cls(tuple(values), torch.stack(scalars), 1)
 
     def prefixed(self, prefix: str) -> "UpdateMetrics":
-        """Put a prefix before each metric's name."""
+        """Return the metrics with a prefix before each metric's name."""
         return UpdateMetrics(tuple(prefix + n for n in self.names), self.sums, self.updates) if prefix else self
 
     def means(self) -> dict[str, float]:

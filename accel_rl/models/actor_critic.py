@@ -22,7 +22,8 @@ def body(spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none") ->
 
 
 class Heads(nn.Module):
-    """Computes logits [N, A] and value [N] from features [N, F]. Initially the policy is nearly uniform."""
+    """Computes logits [N, A] and value [N] from features [N, F]. At the start of training, the policy is nearly
+    uniform."""
 
     def __init__(self, features: int, n_actions: int):
         super().__init__()

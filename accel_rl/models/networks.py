@@ -1,4 +1,4 @@
-"""The convolutional networks of papers, by the names of --algo.network."""
+"""This module has the convolutional networks of papers, by the names of --algo.network."""
 
 import re
 
@@ -11,8 +11,8 @@ from accel_rl.system.imports import import_user_module
 class A3CNet(ConvNet):
     """`A3CNet` is the two-convolution network of Mnih et al. 2016, as Stooke & Abbeel section 5.1 use it on 104x80.
 
-    The layers are 16 filters of 8x8 with stride 4, 32 of 4x4 with stride 2 and padding 1, and 256 fully connected
-    units. The network maps obs [N, S, H, W] uint8 to [N, 256]. The network has 0.90 M parameters at 104x80x4.
+    A3CNet's layers are 16 filters of 8x8 with stride 4, 32 of 4x4 with stride 2 and padding 1, and 256 fully connected
+    units. A3CNet maps obs [N, S, H, W] uint8 to [N, 256], and has 0.90 M parameters at 104x80x4.
     """
 
     layers = ((16, 8, 4, 0), (32, 4, 2, 1))
@@ -22,16 +22,16 @@ class A3CNet(ConvNet):
 class DQNNet(ConvNet):
     """`DQNNet` is the three-convolution network of Mnih et al. 2015, as Stooke & Abbeel section 5.1 use it on 104x80.
 
-    The layers are 32 filters of 8x8 with stride 4, 64 of 4x4 with stride 2 and padding 1, 64 of 3x3 with stride 1 and
-    padding 1, and 512 fully connected units. The network maps obs [N, S, H, W] uint8 to [N, 512].
+    DQNNet's layers are 32 filters of 8x8 with stride 4, 64 of 4x4 with stride 2 and padding 1, 64 of 3x3 with stride 1
+    and padding 1, and 512 fully connected units. DQNNet maps obs [N, S, H, W] uint8 to [N, 512].
     """
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 1), (64, 3, 1, 1))
 
 
 class NatureNet(ConvNet):
-    """`NatureNet` is the network of Mnih et al. 2015, without padding. The network has 1.68 M parameters at 84x84x4,
-    and maps obs [N, S, H, W] uint8 to [N, 512]."""
+    """`NatureNet` is the network of Mnih et al. 2015, without padding. NatureNet maps obs [N, S, H, W] uint8 to [N,
+    512], and has 1.68 M parameters at 84x84x4."""
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))
 

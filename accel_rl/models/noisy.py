@@ -33,8 +33,8 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 
 class NoisyLinear(nn.Linear):
     """Computes y = (mu_w + sigma_w * f(e_out) f(e_in)^T) x + mu_b + sigma_b * f(e_out), with factorised noise
-    (Fortunato et al. 2018, eq. 9 to 11). The weights of `nn.Linear` are the means. `resample` draws new noise, which
-    the layer uses until the next `resample`."""
+    (Fortunato et al. 2018, eq. 9 to 11). The weights of the base class `nn.Linear` are the means of the noisy weights.
+    `resample` draws new noise, which the layer uses until the next `resample`."""
 
     def __init__(self, inputs: int, outputs: int, sigma: float = 0.5):
         super().__init__(inputs, outputs)

@@ -62,7 +62,7 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Apply a hidden layer. On a CPU, a small batch is computed in float32, because converting the weights would take
-    longer."""
+    """Compute a hidden layer of the network. On a CPU, a small batch is computed in float32, because converting the
+    weights would take longer."""
     is_autocast = torch.is_autocast_enabled(x.device.type)
     return layer(x) if not is_autocast or len(x) >= WORTH_CONVERTING or not x.is_cpu else float32_head(layer, x)

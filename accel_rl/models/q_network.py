@@ -29,7 +29,8 @@ def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tup
 
 
 class Stream(nn.Module):
-    """Computes [N, outputs] from features [N, F] by a hidden layer with ReLU. Initially every output is nearly zero."""
+    """Computes [N, outputs] from features [N, F] by a hidden layer with ReLU. At the start of training, every output is
+    nearly zero."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool, layer_norm: LayerNorm = "none"):
         super().__init__()

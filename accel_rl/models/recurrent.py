@@ -10,8 +10,8 @@ from accel_rl.models.precision import float32_head
 
 
 class RecurrentBody(nn.Module):
-    """`RecurrentBody` has a body and an LSTM over time (Mnih et al. 2016, section 5.1: A3C-LSTM). The state of an
-    environment is the concatenation of h and c, [2 * units]."""
+    """`RecurrentBody` has a body and an LSTM over time (Mnih et al. 2016, section 5.1: A3C-LSTM). An environment's
+    recurrent state is the concatenation of the LSTM's h and c, [2 * units]."""
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
         super().__init__()

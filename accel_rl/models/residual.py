@@ -48,8 +48,8 @@ class ImpalaNet(ConvNet):
     """`ImpalaNet` has three sections of 16, 32 and 32 channels with residual blocks, then a fully connected layer of
     256 units.
 
-    The network maps obs [N, S, H, W] uint8 to [N, 256]. The network has 1.09 M parameters at 84x84x4. A subclass with
-    another `width` has `width` times as many channels, so `impala-4` is `ImpalaNet` with width 4.
+    ImpalaNet maps obs [N, S, H, W] uint8 to [N, 256], and has 1.09 M parameters at 84x84x4. A subclass with another
+    `width` has `width` times as many channels, so `impala-4` is `ImpalaNet` with width 4.
     """
 
     layers = ((16, 3, 1, 1), (32, 3, 1, 1), (32, 3, 1, 1))
@@ -71,5 +71,5 @@ class ImpalaNet(ConvNet):
 
 @cache
 def impala_network(width: int) -> type[ImpalaNet]:
-    """Return the class of the network with `width` times as many channels."""
+    """Return the class of the network with `width` times as many channels as ImpalaNet."""
     return ImpalaNet if width == 1 else type(f"ImpalaNet{width}", (ImpalaNet,), {"width": width})

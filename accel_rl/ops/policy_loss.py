@@ -16,8 +16,8 @@ def entropy(logits: Tensor) -> Tensor:
 
 
 def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Return the mean [] of x [...] over the valid cells (all cells if `valid` is None). The mean is zero if no cell is
-    valid.
+    """Return the mean [] of x [...] over the valid cells (all cells if `valid` is None). If no cell is valid, the mean
+    is zero.
 
     An invalid cell of x may be NaN, because the mean and its gradient with respect to x are still finite. The gradient
     with respect to the inputs of x would be zero times NaN, which is NaN, so `finite_where_invalid` must be applied to

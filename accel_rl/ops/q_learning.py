@@ -25,8 +25,9 @@ def batched_index(q: Tensor, action: Tensor) -> Tensor:
 
 
 def huber(error: Tensor, delta: float) -> Tensor:
-    """Return the Huber loss, 1/2 error^2 within +- delta, and delta (|error| - delta / 2) beyond. With delta 0 the loss
-    is 1/2 error^2 everywhere. With delta 1 the gradient is the error clipped to +- 1 (Mnih et al. 2015, Methods)."""
+    """Return the Huber loss, 1/2 error^2 within +- delta, and delta (|error| - delta / 2) beyond. With delta 0 the
+    Huber loss is 1/2 error^2 everywhere. With delta 1 the loss's gradient is the error clipped to +- 1 (Mnih et al.
+    2015, Methods)."""
     if not delta:
         return 0.5 * error.square()
     size = error.abs()

@@ -21,9 +21,9 @@ def generalized_advantage(
         A_t = delta_t + discount_t lambda (1 - cut_t) A_{t+1}
 
     `reward`, `value`, `discount` and the advantage are [T, B], and `bootstrap` [B] is V(s_T). `discount` is gamma * (1
-    - terminated). At a time limit s_{t+1} is not the next row. Therefore `next_value` [T, B] has V(s_{t+1}) of all
-    steps, and `cut` [T, B] bool is true at time limits. At a cut the sum of temporal differences stops although the
-    discount is not zero. With lambda 1 the advantage is the n-step return (up to the rollout's end) minus the value.
+    - terminated). `next_value` [T, B] has V(s_{t+1}) of all steps, because s_{t+1} is not the next row at a time limit.
+    `cut` [T, B] bool is true at time limits, at which the sum of temporal differences stops, although the discount is
+    not zero. With lambda 1 the advantage is the n-step return (up to the rollout's end) minus the value.
     """
     if next_value is None:
         next_value = torch.cat([value[1:], bootstrap[None]])

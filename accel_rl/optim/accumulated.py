@@ -6,9 +6,9 @@ Stooke & Abbeel 2018, appendix A, accumulate n Adam updates with gradients g and
 
     theta <- theta - a_s;   m <- beta_1^n m + (1 - beta_1) a_g;   v <- beta_2^n v + (1 - beta_2) a_g2
 
-Each tensor x of an optimizer's state in this project is an average or a sum of gradients: x <- decay x + f(g).
-Therefore the n updates follow from the state before and after them. For example, (1 - beta_1) a_g is m after the
-updates minus beta_1^n times m before the updates.
+Each tensor x of an optimizer's state in this project is an average or a sum of gradients: x <- decay x + f(g). The sums
+of the n updates therefore follow from the optimizer's state before and after the updates. For example, (1 - beta_1) a_g
+is m after the updates minus beta_1^n times m before the updates.
 """
 
 from collections.abc import Mapping
@@ -52,8 +52,8 @@ class Point:
 
 
 def between(before: Point, after: Point, updates: int, decay: Mapping[str, float]) -> Accumulated:
-    """Return the accumulated result of `updates` updates, from the points before and after the updates. `decay` is
-    `Optimizer.decay`."""
+    """Return the accumulated result of `updates` updates, computed from the parameters and state before and after the
+    updates. `decay` is `Optimizer.decay`."""
     added = {}
     for name, factor in decay.items():
         x = after.optimizer[name] - factor**updates * before.optimizer[name]

@@ -14,10 +14,10 @@ class TorchOptimizer:
     """An example of an optimizer is `TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`. The algorithm's schedule sets
     the learning rate.
 
-    The state consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a GPU, skipping an
-    update does not make the host wait, but costs a copy of parameters and state. Optimizers without the option
-    `capturable` wait for the GPU in each step, so their updates are not captured on a GPU. State that a class creates
-    only in its first step, such as the momentum of SGD, is not shared by asynchronous ranks.
+    The state of a `TorchOptimizer` consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a
+    GPU, skipping an update does not make the host wait, but costs a copy of parameters and state. Optimizers without
+    the option `capturable` wait for the GPU in each step, so their updates are not captured on a GPU. State that a
+    class creates only in its first step, such as the momentum of SGD, is not shared by asynchronous ranks.
     """
 
     def __init__(self, cls: type[torch.optim.Optimizer], size: int, device: str = "cpu", **options: Any):
@@ -31,7 +31,7 @@ class TorchOptimizer:
         begin = getattr(self._optimizer, "_init_group", None)
         if begin is None:
             raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
-        # The call creates the optimizer's state, which torch would create in the first step.
+        # The call of torch creates the optimizer's state, which torch would otherwise create in the first step.
         begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
 
     @property

@@ -21,7 +21,7 @@ class History:
     def __init__(self, ring: FrameRing):
         self.ring = ring
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
-        # The list has (low, high, complete segment of the rows [low, high)).
+        # `_whole` lists (low, high, complete segment of the rows [low, high)).
         self._whole: list[tuple[int, int, Segment]] = []
 
     def state_dict(self) -> dict[str, Any]:

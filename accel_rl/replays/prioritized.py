@@ -87,8 +87,8 @@ class Prioritized:
         return ring.cell_at(at), (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """Set the priorities of cells [N] by |error| [N]. Overwritten cells are skipped. If only some errors of the
-        batch are not finite, their transitions are never drawn again."""
+        """Set the priorities of cells [N] by |error| [N]. Cells that the ring has overwritten are skipped. If only some
+        errors of the batch are not finite, their transitions are never drawn again."""
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)

@@ -72,7 +72,7 @@ class FinalFrames:
         return slots.to(torch.int32)
 
     def drop(self, slots: Tensor) -> None:
-        """Free the slots [n] of final frames. Entries NONE are ignored."""
+        """Free the slots [n] of final frames. Slots with the value NONE are ignored."""
         self._free += slots[slots >= 0].tolist()
 
     def clear(self) -> None:
@@ -121,7 +121,7 @@ class FrameRing:
 
     A cell of the ring stores the newest frame of the observation before the step, the frame's age, the action, the
     unclipped reward and the step's flags. A cell takes one frame and 11 bytes, or 12 bytes with more than 256 actions.
-    All memory is allocated at the start.
+    All memory of a `FrameRing` is allocated when the ring is created.
 
     The host never waits for a GPU's ring, because the host has a copy of the cells' state, `host`. Draws can be
     captured as a CUDA graph, because all values are in tensors at fixed addresses, except those in `key`.
@@ -148,7 +148,7 @@ class FrameRing:
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
         self.refused = 0  # The number of cells with a missing step
-        # Captured draws read these int64 tensors [] on the ring's device.
+        # Captured draws read int64 tensors [] on the ring's device.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
@@ -265,7 +265,8 @@ class FrameRing:
             cells.copy_(values, non_blocking=Device(self.device).queues_work)
 
     def _parts(self, low: int, high: int) -> list[tuple[slice, slice]]:
-        """Return (positions of the cells in memory, rows counted from low) of each block of rows [low, high)."""
+        """For each block of the rows [low, high), return (positions of the block's cells in memory, the block's rows
+        counted from low)."""
         at = low % self.L
         first = min(high - low, self.L - at)
         parts = [(at, slice(0, first))] + ([(0, slice(first, high - low))] if first < high - low else [])

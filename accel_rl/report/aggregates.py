@@ -19,7 +19,7 @@ SIZE = 95  # Bootstrap intervals cover 95 percent.
 @dataclass(frozen=True)
 class Interval:
     """`Interval` has an estimate and its 95 % bootstrap interval over seeds, stratified by game. With one seed, the
-    bounds are NaN."""
+    bounds of the interval are NaN."""
 
     value: float
     low: float
@@ -28,7 +28,8 @@ class Interval:
 
 def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], np.ndarray]:
     """Return (games, human-normalised scores as shares [seeds, games]) of one setting. The games are those with
-    published scores and at least one score. Each game has the same number of seeds, the largest possible."""
+    published scores and with at least one score of the setting. Each game has the same number of seeds, the largest
+    possible."""
     usable = {
         game: [percent(game, r.score(which)) / 100 for r in runs if not np.isnan(r.score(which))]
         for game, runs in games.items()

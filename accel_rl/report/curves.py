@@ -31,7 +31,7 @@ class Band:
 
 
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
-    """Compute the learning curve of a column of metrics.csv over several runs, in the range common to all runs. Returns
+    """Compute the learning curve of a column of metrics.csv over several runs, in the range common to all runs. Return
     None if no run has values or the runs' ranges do not overlap."""
     there = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
     if not there:

@@ -12,8 +12,8 @@ from accel_rl.results import run_settings
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 
-COLUMNS, PANELS = 3, 12  # A picture without rows has at most COLUMNS columns and PANELS panels.
-ROW_COLUMNS = 6  # A picture with rows has six panels in each row.
+COLUMNS, PANELS = 3, 12  # A picture whose panels are not grouped in rows has at most COLUMNS columns and PANELS panels.
+ROW_COLUMNS = 6  # A picture whose panels are grouped in rows has six panels in each row.
 REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
 
 

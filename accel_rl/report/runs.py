@@ -138,7 +138,7 @@ def _named(value: Any) -> str:
 
 def read_csv(file: Path) -> list[Run]:
     """Read the results of another tool from CSV, with one measurement per row. Raises ConfigError with the number of
-    the wrong line. The columns are game, seed, step, score, and optionally tool and wall_s."""
+    the wrong line. The columns of the CSV file are game, seed, step, score, and optionally tool and wall_s."""
     try:
         with open(file, newline="") as f:
             reader = csv.DictReader(f)

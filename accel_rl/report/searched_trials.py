@@ -56,7 +56,7 @@ class Search:
 
 
 def searches(runs: Sequence[Run]) -> list[Search]:
-    """Read the searches to which the runs belong."""
+    """Read the searches (`accel-rl search`) to which the given runs belong."""
     folders = dict.fromkeys(run.path.parent for run in runs if run.path)
     return [_read(folder) for folder in folders if (folder / "trials.csv").exists()]
 

@@ -51,7 +51,7 @@ class Run:
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     repeated: str = ""
-    """`repeated` names runs of the same settings, game and seed, or is ""."""
+    """`repeated` names other runs with the same settings, game and seed, or is ""."""
     unfinished: str = ""
     """`unfinished` is a note about data that the run lacks, or ""."""
 
@@ -65,7 +65,7 @@ class Run:
         return float(self.evaluations[1][self.chosen(which)])
 
     def chosen(self, which: str) -> int:
-        """Return the index of the run's final or best evaluation. The run must have evaluations."""
+        """Return the index of the run's final or best evaluation. The run must have at least one evaluation."""
         counts = np.flatnonzero(~self.short)
         return int(counts[self.evaluations[1][counts].argmax()] if which == "best" else counts[-1])
 

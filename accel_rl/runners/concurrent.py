@@ -175,7 +175,7 @@ class Concurrent:
 
     def _synchronize(self) -> tuple[int, list[UpdateMetrics]]:
         self._device.default_stream().wait_stream(self._stream)
-        # Schedules count the env steps of all ranks, which are the same on every rank.
+        # Schedules count the env steps of all ranks. Every rank samples the same number of env steps.
         env_steps = sum(r.env_steps for r in self._staged)
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = 0

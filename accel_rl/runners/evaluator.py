@@ -60,7 +60,7 @@ class Evaluator:
         An evaluation does not change the network's buffers and the state of torch's random generators.
 
         After `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts.
-        Each saved start is played once.
+        Each saved start point is played once.
         """
         parallel = self.config.evaluation.parallel
         episodes = len(self._starts) if self._starts else self.config.evaluation.episodes
@@ -127,8 +127,8 @@ class Evaluator:
 
 
 def at_10_hz(config: Resolved) -> Resolved:
-    """Return the settings of the random agent, whose agent steps have RANDOM_AGENT_FRAMES frames. The time limit in
-    frames is unchanged. Raises ConfigError."""
+    """Return the settings of the random agent, whose agent steps have RANDOM_AGENT_FRAMES frames. The time limit of an
+    episode, in frames, is unchanged. Raises ConfigError."""
     if not config.env.game:
         raise ConfigError(f"random play at 10 Hz is of Atari games: {config.env.id} is none")
     limit = max(1, config.evaluation_limit * config.env.rules().frame_skip // RANDOM_AGENT_FRAMES)

@@ -45,8 +45,8 @@ def record(run: RunFolder, env_steps: int) -> None:
 
 
 def read(run: RunFolder) -> list[dict[str, Any]]:
-    """Return the launches of a run, or an empty list if launches.json is missing or damaged. The file is only for
-    information."""
+    """Return the launches of a run, or an empty list if launches.json is missing or damaged. The file launches.json is
+    only for information."""
     try:
         result = json.loads((run.path / FILE).read_text())
     except (OSError, ValueError):

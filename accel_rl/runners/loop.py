@@ -11,8 +11,8 @@
             sync.update(loss, rate)                  gradient, clipping, optimizer
             algo.after_update(batch, loss)           priorities
 
-A `Trainer` adds evaluations, metrics, checkpoints, worker processes, ranks and CUDA graphs to this loop. The Trainer
-computes the same numbers bit for bit (tests/runners/test_loop.py).
+A `Trainer` adds evaluations, metrics, checkpoints, worker processes, ranks and CUDA graphs to the loop of this module,
+and computes the same numbers bit for bit (tests/runners/test_loop.py).
 """
 
 from collections.abc import Callable
@@ -52,8 +52,8 @@ def train(
     updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None,
 ) -> LoopResult:
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step. `groups` is the number
-    of groups of environments. The result depends on the number of groups, whose actions are separate batches. `updated`
-    is called after each update, with the env steps before its rollout."""
+    of groups of environments. The result of the loop depends on the number of groups, because each group's actions are
+    a separate batch. `updated` is called after each update, with the env steps before its rollout."""
     config = resolve(given)
     spec = config.spec
 

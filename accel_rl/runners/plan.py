@@ -32,7 +32,7 @@ class SamplerPlan(NamesEngine):
     T: int  # A rollout has T steps of each environment.
     grouping: Grouping
     device: str
-    buffers: int  # The memory has room for `buffers` rollouts.
+    buffers: int  # The rollout memory has room for `buffers` rollouts.
     engine: str
     worker_cores: tuple[int | None, ...]  # Each worker process is pinned to a core, or not pinned (None).
     shares_cores: bool

@@ -57,8 +57,8 @@ class Reporter:
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
         """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv. Later rows
-        are overwritten. If the run ends after a number of updates, `updates` is the number of updates so far, which the
-        progress display counts."""
+        of metrics.csv are overwritten. If the run ends after a number of updates, `updates` is the number of updates so
+        far, which the progress display counts."""
         self.run_folder.hold()
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         if self._csv.rows < rows:

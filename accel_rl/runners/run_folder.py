@@ -150,7 +150,7 @@ class RunFolder:
         self._held = HeldFolder(self.path)
 
     def release(self) -> None:
-        """Close the descriptor of `hold`."""
+        """Close the descriptor of the run folder that `hold` has opened."""
         if self._held is not None:
             self._held.close()
             self._held = None

@@ -24,7 +24,7 @@ class BestAgent:
     """`BestAgent` stores the network with the highest mean evaluation score so far in the run's folder `best`.
 
     The best network's file is written atomically, and verified when it is read. Of networks with equal scores, the
-    first is stored. The score is stored with the network, so that a resumed run continues the comparison. Only one
+    first is stored. The best score is stored with the network, so that a resumed run continues the comparison. Only one
     process may write the best network.
     """
 

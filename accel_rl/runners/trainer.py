@@ -218,7 +218,7 @@ class Trainer:
         return RunError(line)
 
     def _housekeeping(self, stop: StopRequest) -> None:
-        """Evaluate, report and save a checkpoint, each if it is due. The method is called before every cycle."""
+        """Evaluate, report and save a checkpoint, each if it is due. `_housekeeping` is called before every cycle."""
         at, config = self.at, self.config
         self.run_folder.follow()
         done = at.env_steps >= config.env_steps

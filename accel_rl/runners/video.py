@@ -61,7 +61,7 @@ class Episode:
 
 def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int | None = None) -> int:
     """Write a video, and return the number of pictures. Raises ConfigError if the format's encoder is not installed.
-    `scale` is the factor by which an mp4 is enlarged. By default only small pictures are enlarged."""
+    `scale` is the factor by which an mp4 is enlarged. By default, only small pictures are enlarged."""
     if path.suffix not in (".mp4", ".gif"):
         raise ConfigError(f"{path}: must end in .mp4 or .gif")
     path.parent.mkdir(parents=True, exist_ok=True)

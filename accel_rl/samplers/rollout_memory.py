@@ -123,7 +123,7 @@ class ResidentMemory:
         def array(x: Tensor) -> Any:
             return x.numpy() if x.device.type == "cpu" else None
 
-        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report no further numbers.
+        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report no numbers in addition to the score.
         cells = {name: array(getattr(rollout, name)) for name in TENSORS}
         return RolloutArrays(**cells, info=info, stack=rollout.stack)
 

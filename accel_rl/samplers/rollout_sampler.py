@@ -13,7 +13,7 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 class RolloutSampler(Protocol):
     """A sampler collects rollouts of T steps of B environments. The classes `Sampler` and `NoSampler` (for a rank that
-    does not sample) have this interface."""
+    does not sample) have the interface `RolloutSampler`."""
 
     spec: EnvSpec
     T: int
@@ -37,7 +37,7 @@ class RolloutSampler(Protocol):
         """Play T steps in each environment, and return the rollout."""
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that `collect` would return. With `fixed`, the agent's parameters must not change."""
+        """Yield rollouts, as `collect` would return them. With `fixed`, the agent's parameters must not change."""
 
     def check(self) -> None:
         """Detect worker processes that died."""

@@ -32,9 +32,9 @@ class Phase(Enum):
     |                 RUNNING --begin the next--> AHEAD --finish--> RUNNING
     """
 
-    IDLE = "idle"  # In this phase, the environments wait for the first action of a rollout.
-    RUNNING = "running"  # In this phase, the environments play a rollout.
-    AHEAD = "ahead"  # In this phase, some environments finish one rollout while others already play the next rollout.
+    IDLE = "idle"  # In the phase IDLE, the environments wait for the first action of a rollout.
+    RUNNING = "running"  # In the phase RUNNING, the environments play a rollout.
+    AHEAD = "ahead"  # In the phase AHEAD, some environments already play the next rollout.
 
 
 class Sampler:
@@ -114,7 +114,7 @@ class Sampler:
             raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that `collect` would return. Each rollout is valid until the next rollout is requested.
+        """Yield rollouts, as `collect` would return them. Each rollout is valid until the next rollout is requested.
 
         Environments do not pause between rollouts if the agent is open-loop, or if the agent is `fixed` (its parameters
         do not change) and groups have inference threads. When the iterator is closed, the current rollout is played to

@@ -26,7 +26,7 @@ class CallRecorder(TorchDispatchMode):
     active.
 
     `unsupported` contains the names of torch operations that computed values while the recorder was active. A replay
-    would omit these operations, so only views and allocations are allowed.
+    would omit torch operations, so only views and allocations are allowed.
     """
 
     def __init__(self) -> None:

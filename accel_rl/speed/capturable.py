@@ -151,7 +151,7 @@ class Eligibility:
         self.refuse(why)
 
     def refuse(self, why: str) -> None:
-        """Log, once, why inference is not captured."""
+        """Log once why the inference of an agent is not captured."""
         if why not in self._logged:
             logger.info(f"inference is not captured, Python runs at every step: {why}")
         self._logged.add(why)

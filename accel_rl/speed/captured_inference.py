@@ -26,7 +26,7 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """Return the memory of environments `b` in x [T, B, ...]. Each step reads `rows` rows."""
+        """Return the memory of environments `b` in x [T, B, ...]. Each step reads `rows` rows of x."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)

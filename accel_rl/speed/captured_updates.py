@@ -43,12 +43,12 @@ class CapturedUpdates:
     """`CapturedUpdates` makes the updates of a learning phase. The first updates with each kind of batch run from
     Python, and later updates replay a CUDA graph.
 
-    The results are bitwise equal to those of the same updates from Python. Each kind of batch (shapes, dtypes, which
-    parts are None) has one graph. An update that waits for the GPU, or reads Python values that change, is not
-    captured, and the reason is logged once.
+    The results of replayed updates are bitwise equal to those of the same updates from Python. Each kind of batch
+    (shapes, dtypes, which parts are None) has one graph. An update that waits for the GPU, or reads Python values that
+    change, is not captured, and the reason is logged once.
 
     NCCL requires that either all ranks capture a collective or none, and that the ranks launch matching graphs
-    together. Therefore the ranks exchange the numbers of their kinds of batches before each update, and each
+    together. The ranks therefore exchange the numbers of their kinds of batches before each update, and each
     combination has one graph.
     """
 
@@ -57,7 +57,7 @@ class CapturedUpdates:
         self._update = update
         self._graphs = CudaGraphs(algo.device)
         self._numbers: dict[Hashable, int] = {}  # Maps each kind of batch to its number, from 1
-        self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to its captured graph.
+        self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to the captured CUDA graph.
         self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to the number of updates before its capture.
         self._logged: set[str] = set()
         why = "" if enabled else "--no-capture-updates"
@@ -91,7 +91,7 @@ class CapturedUpdates:
         if graph.batch is not None:
             graph.batch.load(batch)
         graph.replay()
-        # The sums are cloned, because the next replay overwrites them.
+        # The sums of metrics are cloned, because the next replay overwrites them.
         return UpdateMetrics(graph.names, graph.sums.clone(), 1)
 
     def _is_warm(self, key: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""A replayed update repeats the Python values that its capture read, so this module records these values and detects
+"""A replayed update repeats the Python values that its capture read, so this module records the values and detects
 changes."""
 
 from collections.abc import Iterator

@@ -55,8 +55,8 @@ def _parts(batch: Any) -> dict[Any, Any] | None:
 
 
 def _mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a batch whose tensors are replaced by a function of them. The constructors of dataclasses are not
-    called."""
+    """Return a batch whose tensors are replaced by a function of them. The constructors of the batch's dataclasses are
+    not called."""
     if isinstance(batch, Tensor):
         return change(batch)
     parts = _parts(batch)

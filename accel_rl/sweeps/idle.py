@@ -70,7 +70,7 @@ def unpause(folder: SweepFolder) -> str:
     paused = _paused(folder.path)
     if not paused:
         raise ConfigError(f"--unpause {folder.path}: no sweep is paused there")
-    for process in reversed(paused):  # The sweep's own process continues last.
+    for process in reversed(paused):  # The sweep's own process is continued after all other processes.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()
     (folder.path / PAUSED).unlink(missing_ok=True)

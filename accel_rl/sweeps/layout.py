@@ -80,15 +80,15 @@ class Placing:
     gpus: str = "all"
     """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With `none`, the slots consist of cores only."""
     gpus_per_run: OptionalCount = None
-    """Number of GPUs that every run gets. The default is the number of GPUs that each run requests (one per rank), at
+    """Number of GPUs that every run gets. By default a run gets the number of GPUs that it requests (one per rank), at
     most all GPUs."""
     runs_per_gpu: Count = 1
     """Number of runs that share a GPU. Runs that share a GPU have separate cores."""
     cores: str = ""
-    """Logical processors that the runs use, such as 0-19. The default is all logical processors that the affinity mask
-    and the cgroup allow."""
+    """Logical processors that the runs use, such as 0-19. By default the runs use all logical processors that the
+    affinity mask and the cgroup allow."""
     cores_per_run: OptionalCount = None
-    """Number of physical cores that every run without GPUs gets. The default is one core per worker of
+    """Number of physical cores that every run without GPUs gets. By default a run gets one core per worker of
     --sampler.workers, otherwise one core per rank, and at most all cores."""
 
     idle: bool = False

@@ -39,7 +39,7 @@ class Options(Placing):
     out: str = ""
     """Folder that the sweep creates, by default runs/NAME-TIME."""
     only: tuple[str, ...] = ()
-    """Run only the grid's runs with these values of levels, such as game=pong,breakout envs=16."""
+    """Run only the grid's runs with the given values of levels, such as game=pong,breakout envs=16."""
     seeds: tuple[int, ...] = ()
     """Seeds of the runs, which replace the experiment's seeds. A function that returns a grid receives the seeds as its
     parameter `seeds`."""

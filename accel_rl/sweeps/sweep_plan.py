@@ -138,8 +138,8 @@ class ClusterNeeds:
         return min(by_cores, math.floor(memory / self.replay))
 
     def describe(self, runs: int, machine: Machine) -> list[str]:
-        """Describe the resources that Gorila runs need, and whether machines of this kind have them, as lines of
-        text."""
+        """Describe the resources that Gorila runs need, and whether machines like `machine` have these resources, as
+        lines of text."""
         each = [] if self.is_local else [counted(self.cores, "core")]
         each += [f"a replay of {self.replay / GIB:.2f} GiB"] * bool(self.replay)
         parts = [self.named + f" with {' and '.join(each)} each" * bool(each), counted(self.shards, "shard")]

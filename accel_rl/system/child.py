@@ -65,7 +65,8 @@ def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
 
 
 def accept_signals() -> None:
-    """Let the handlers of the stop signals receive signals, also those that arrived since the process started."""
+    """Let the handlers of the stop signals receive signals, including signals that arrived since the process
+    started."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 

@@ -25,7 +25,7 @@ class ConfigError(ValueError):
 
 class RunError(RuntimeError):
     """A `RunError` means that a run could not continue, for example because a worker died with --strict or a disk is
-    full. The error message is one line."""
+    full. The message of a `RunError` is one line."""
 
 
 def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
@@ -55,7 +55,7 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
         return _told(name, str(e), 1)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # The reader of the pipe has ended, as in `accel-rl games | head`.
+    except BrokenPipeError:  # The reader of a pipe may end first, as in `accel-rl games | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as e:

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 @contextmanager
 def no_exit(error: Callable[[str], Exception]) -> Iterator[None]:
-    """Context manager in which `sys.exit` and `os._exit` raise `error` with a description of the call. Processes that
-    are forked meanwhile can exit."""
+    """Return a context manager in which `sys.exit` and `os._exit` raise `error` with a description of the call.
+    Processes that are forked within the context can exit."""
     pid, leave = os.getpid(), os._exit
     call = "sys.exit"
 

@@ -1,7 +1,8 @@
 """A guard kills the processes that environments start, however the run ends.
 
-Environments of users may start programs, fork, or start daemons. Such processes inherit an environment variable, the
-mark, by which they are found in /proc. The guard is a process of its own, because the main process may be killed:
+Environments of users may start programs, fork, or start daemons. The processes that environments start inherit an
+environment variable, the mark, by which the guard finds these processes in /proc. The guard is a separate process,
+because the main process may be killed:
 
     guard = Guard()                              a worker process is started with guard.variables("0")
     guard.kill("0")                              the processes that the worker's environments started are killed
@@ -53,7 +54,8 @@ class Guard:
 
 @contextlib.contextmanager
 def children_killed() -> Iterator[None]:
-    """Context manager in which programs that this process starts are marked. They are killed at its end."""
+    """Return a context manager in which programs that this process starts are marked. At its end, marked programs are
+    killed."""
     mark, before = secrets.token_hex(8), os.environ.get(VARIABLE)
     os.environ[VARIABLE] = mark
     try:
@@ -66,21 +68,21 @@ def children_killed() -> Iterator[None]:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes whose mark begins with `mark`, also those that they start meanwhile."""
+    """Kill all processes whose mark begins with `mark`, also processes that they start meanwhile."""
     deadline = time.monotonic() + KILL_S
     while _kill_once(f"{VARIABLE}={mark}".encode()) and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
 def _kill_once(text: bytes) -> bool:
-    """Kill the processes that have an environment variable which begins with a text. Return False if there were none,
-    and if no process has only begun, whose environment variables are unknown until its program is loaded."""
+    """Kill the processes that have an environment variable which begins with a text. Return False if no such process
+    exists, and if no process has just begun, whose environment variables are unknown until its program is loaded."""
     again = False
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if not name.isdigit() or int(name) == os.getpid():
             continue
-        with contextlib.suppress(OSError):  # The process has ended, or is another user's.
-            process = os.pidfd_open(int(name))  # A pidfd never means a later process of the same number.
+        with contextlib.suppress(OSError):  # An error means that the process has ended, or is another user's.
+            process = os.pidfd_open(int(name))  # A pidfd never refers to a later process with the same process id.
             try:
                 with open(f"/proc/{name}/environ", "rb") as f:
                     variables = f.read().split(b"\0")

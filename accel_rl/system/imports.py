@@ -50,8 +50,8 @@ def import_user_module(name: str) -> ModuleType:
 
     `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
-    Only `import_user_module` adds the current folder to the search path. Otherwise a file random.py in the current
-    folder would be imported in place of Python's own module.
+    Only `import_user_module` adds the current folder to the search path. If Python searched the current folder, a file
+    random.py there would be imported in place of Python's own module.
     """
     try:
         folder = os.getcwd()

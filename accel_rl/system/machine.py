@@ -17,7 +17,7 @@ The second form has equal NUMA nodes, numbered as by Linux:
     gpu_memory = "80 GiB"
 
 The third form lists the NUMA nodes: {"nodes": [{"cores": [[0, 40], [1, 41]], "gpus": [0]}, ...]}. All forms may contain
-`memory` (or `memory_gib`) and `machines`, the number of such machines in a cluster.
+`memory` (or `memory_gib`) and `machines`, the number of equal machines in a cluster.
 """
 
 import json

@@ -78,7 +78,7 @@ class Patience:
     """`Patience` is a budget of seconds for waiting for another process.
 
     If the waiting process is stopped (by Ctrl-Z, a debugger or a job scheduler), the other process is most likely
-    stopped too. Therefore each call of `spend` counts for at most SLICE_S seconds.
+    stopped too. Each call of `spend` therefore counts for at most SLICE_S seconds.
     """
 
     def __init__(self, seconds: float):

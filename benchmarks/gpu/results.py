@@ -15,8 +15,8 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """`Results` writes the files gpu-NAME.json and gpu-NAME.md in a folder. Results of earlier commands are not
-    removed."""
+    """`Results` writes the files gpu-NAME.json and gpu-NAME.md in a folder. The results of earlier commands stay in the
+    files."""
 
     def __init__(self, folder: Path, device: str):
         folder.mkdir(parents=True, exist_ok=True)

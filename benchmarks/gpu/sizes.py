@@ -42,7 +42,7 @@ class Sizes:
     shortest: float = 0.5  # A measurement lasts at least `shortest` seconds.
     warm_cycles: int = 12
     decorrelation_steps: int = 300
-    in_process: bool = False  # Environments are stepped without worker processes.
+    in_process: bool = False  # If true, environments are stepped without worker processes.
 
 
 FULL = Sizes()

@@ -18,7 +18,7 @@ Act = Callable[[np.ndarray], np.ndarray]
 @dataclass(frozen=True)
 class Shape:
     game: str
-    envs: int  # Vectorised peers run `envs` environments.
+    envs: int  # Peers that step a batch of environments run `envs` environments.
     process_envs: int  # Peers with one process per environment run `process_envs` environments.
     cores: int
     height: int = 104

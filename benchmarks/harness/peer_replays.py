@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 H, W, STACK = 84, 84, 4
-EPISODE = 500  # An episode has 500 steps.
+EPISODE = 500  # An episode of the stored transitions has 500 steps.
 
 
 @functools.cache

@@ -81,7 +81,7 @@ class Case:
     subject: str = ""
     """Variant whose ratios to other variants are reported, by default the first variant."""
     compared: bool = True
-    """Whether ratios between the variants are meaningful."""
+    """Whether ratios between the variants of the case are meaningful."""
     derive: Callable[[Measurements], Measurements] = lambda found: {}
     """Function that computes further series from the measurements, such as a bound, with one value per turn."""
     columns: Callable[[Measurements], Columns] = lambda found: {}
@@ -89,7 +89,7 @@ class Case:
     figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
     """Function that returns further results of the case."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Variants that could not be built, with the reason."""
+    """Variants of the case that could not be built, with the reason."""
 
     def measure(
         self, seconds: float, repeats: int, unit: str, label: str = "", time_s: float = float("inf")

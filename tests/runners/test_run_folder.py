@@ -139,8 +139,9 @@ def test_a_users_class_that_is_missing_names_the_folder_of_the_run(tmp_path, mon
     assert "\n" not in str(e.value)
 
 
-def test_a_run_that_is_refused_late_leaves_no_folder(tmp_path, capsys):
+def test_a_run_that_is_refused_late_leaves_no_folder(tmp_path, capsys, monkeypatch):
     """The shared memory is larger than `ulimit -f` allows, which only its allocation shows."""
+    monkeypatch.chdir(tmp_path)  # A run saves the uncommitted changes of the current folder's repository.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))
     try:

@@ -52,7 +52,7 @@ struct Game {
     u8 score_bytes;
     ScoreByte score[6];
     u8 first_bytes;  // Only changes of the first_bytes leading score bytes give reward (games before points in tennis).
-    // If not 0, any change of the leading bytes gives this reward in addition to the change of the other bytes.
+    // If not 0, any change of the leading bytes adds per_change to the reward from the other bytes.
     i32 per_change;
     Clause unscored;  // While `unscored` holds (a title picture replaces the digits), the score counts as 0.
     Clause scored;    // If `scored` is not empty, the score counts only while `scored` holds (a bonus for a win).
@@ -66,7 +66,7 @@ struct Game {
     i16 lives[256];
     u8 more_lives_address;  // The number of lives may have a second RAM byte, with this address.
     i16 more_lives[256];
-    // After a reset, before the first frame, these lives are reported; -1 means the lives in the RAM.
+    // After a reset, before the first frame, lives_at_reset are reported; -1 means the lives in the RAM.
     i16 lives_at_reset;
     Clause lives_when;  // While lives_when does not hold, lives are lives_else, or unchanged if lives_else is -1.
     i16 lives_else;
@@ -84,7 +84,7 @@ struct Game {
     // If full_bytes is not 0, the game is over when all full_bytes RAM bytes are not 0 (a full board).
     u8 full_from, full_bytes;
     u8 steps;
-    // After 60 frames, a reset has these steps: RESET, the mode's SELECTs, and the game's start actions.
+    // After 60 frames, a reset plays RESET, the mode's SELECTs, and the game's start actions.
     Step step[MOST_STEPS];
     u8 fire_is_noop;  // If 1, actions with the fire button have no effect.
     Controllers controllers;

@@ -5,7 +5,7 @@
 //
 // A row that repeats the row above is stored as a reference (`source`), and results of the row above are reused.
 //
-// Areas are sums of integers, in which a pixel has 21 x 2 parts and an area 200 parts.
+// Areas are sums of integers: a picture pixel has 21 x 2 parts, and an area of the observation has 200 parts.
 // The result depends on cv2's rounding errors only if a sum is halfway between two values.
 // An area halfway between two values is summed again in floats, in the order of cv2.
 #pragma once
@@ -115,7 +115,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
             sums[21 * period + x] = u16(p.weight[0] * s[0] + p.weight[1] * s[1] + p.weight[2] * s[2]);
         }
     u16 any = 0;
-    for (i32 x = 0; x < 84; x++) {  // Sums are divided by 200 and rounded.
+    for (i32 x = 0; x < 84; x++) {  // Each sum of an area is divided by 200 and rounded.
         const u16 sum = u16(sums[x] + 100), value = u16((sum >> 3) * 5243u >> 17);
         any |= sum == u16(value * 200);
         out[x] = u8(value);
@@ -178,7 +178,7 @@ struct Observer {
     i32 rows;
     AreaLine* line;           // `line` is `area_line` for AVX-512 or AVX2, or null for the portable function.
     u8 largest[ROWS][WIDTH];  // For MEAN, `largest` has the maximum of two frames, in rows that `at` names.
-    u16 at[ROWS];             // Maps each picture row to the row of `largest` with its values.
+    u16 at[ROWS];             // `at` maps each picture row to the row of `largest` with the row's values.
 
     // If `second` is null, only the first frame is used.
     HD void observe(const GrayFrame& first, const GrayFrame* second, u8* out) {
@@ -227,7 +227,7 @@ struct Observer {
                             *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
-            // A line with a halfway sum is not reused, as float sums of the next line may round differently.
+            // A line of areas with a halfway sum is summed again, as float sums may round differently.
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {

@@ -22,7 +22,7 @@ enum TiaRegister : u8 {
     // clang-format on
 };
 
-// `pos` and `hm` list the objects in this order.
+// `pos` and `hm` list the objects in the order of TiaObject.
 // In a pixel's set of objects, an object is bit 1 << object, and the playfield is bit 5.
 enum TiaObject : u8 { P0, P1, M0, M1, BL, PF };
 

@@ -42,7 +42,7 @@ class CudaKernels:
 
         self._driver, self._device = driver, device
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # The call of torch creates the GPU's CUDA context.
+            torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))

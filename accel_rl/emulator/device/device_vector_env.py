@@ -45,8 +45,8 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
     Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80, and frames from before the
     episode are zeros. `reward` is [num_envs] float32, and `terminated` and `truncated` are [num_envs] bool.
     `info["final_obs"]` contains the last observations of ended episodes, in the rows in which `info["_final_obs"]` is
-    true. The other rows are undefined. With `life_loss_info`, a lost life sets terminated, though the game continues.
-    `noop_max` is the maximum number of no-op frames after a reset.
+    true. All other rows of `info["final_obs"]` are undefined. With `life_loss_info`, a lost life sets terminated,
+    though the game continues. `noop_max` is the maximum number of no-op frames after a reset.
 
     All random numbers of an episode follow from its environment's seed and the episode's number (Philox), and are the
     same on CPUs and GPUs. Raises ConfigError.
@@ -104,7 +104,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         self._envs: DeviceEnvs | None = None
         self._out = DeviceStep.empty(num_envs, self._game)
         self._obs = torch.zeros(num_envs, stack_num, img_height, img_width, dtype=torch.uint8, device=self.device)
-        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # `_lag` has the age of each stacked frame.
+        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # The lag of each stacked frame, in steps
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None

@@ -7,8 +7,8 @@ shards.
 | section 5.2: final evaluations from null op starts and from saved starts | `accel-rl evaluate RUN --best --save` |
 
 On a Ray cluster, all tables run by `accel-rl sweep gorila:tables --only agent=gorila --override address=HOST:PORT`. On
-a small machine, the options `--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2` reduce this
-sweep. The experiments `pong_small` and `pong_small_single` are for two cores.
+a small machine, the options `--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2` reduce the
+sweep `tables`. The experiments `pong_small` and `pong_small_single` are for two cores.
 """
 
 from dataclasses import replace
@@ -50,7 +50,7 @@ def gorila(
         gamma=0.99,
         target_interval=60_000,  # Section 5.1 of Nair et al. 2015 counts parameter updates.
         optimizer="adagrad",  # section 4.2
-        # This project chose the learning rate without a search; a small test did not learn Pong with this rate.
+        # This project chose the learning rate without a search, and a small test did not learn Pong with it.
         learning_rate=0.003,
         optimizer_eps=1e-6,  # This project chose the optimizer's epsilon, because the paper reports no value.
         network="nature",  # section 5.1
@@ -99,9 +99,9 @@ table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
 def pong_small(seed: int = 1) -> TrainConfig:
     """A small Gorila run makes Pong's first 300,000 updates on two cores, with two bundles and two shards.
 
-    Actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The run uses A3C's network
-    with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay of 50,000 transitions per
-    bundle. The optimizer is RMSProp, because no learning rate was searched for AdaGrad.
+    The experiment's actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The small
+    Gorila run uses A3C's network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay
+    of 50,000 transitions per bundle. The optimizer is RMSProp, because no learning rate was searched for AdaGrad.
     """
     config = on_gorila(default_config("dqn"))
     default: Any = config.algo

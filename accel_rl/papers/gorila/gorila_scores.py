@@ -66,9 +66,9 @@ def during_training(run: Run, starts: Starts) -> list[Result]:
 
 
 def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
-    """Return the evaluation of a run in the tables, and whether it is a final evaluation. Without a final evaluation,
-    the best evaluation during training is used, whose mean is slightly too high. Returns None if the run has no
-    evaluation."""
+    """Return (the evaluation of a run that the tables use, whether it is a final evaluation). Without a final
+    evaluation, the best evaluation during training is used, whose mean is slightly too high. Returns None if the run
+    has no evaluation."""
     if (result := final(run, starts)) is not None:
         return result, True
     there = during_training(run, starts)

@@ -19,7 +19,7 @@ def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0
     streams of 512 units, and a target network that is copied every 10,000 train steps (section 4.2). `device` is the
     device of the replay. The device cpu stands for the paper's in-RAM replay.
 
-    The paper does not report the number of random steps before training, the exploration and the learning rate, so this
+    The paper does not report the number of random steps before training, the exploration and the learning rate, so the
     experiment uses DQN's values.
     """
     if batch_size not in BATCH_SIZES:

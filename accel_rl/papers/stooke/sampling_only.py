@@ -12,7 +12,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.runners.stored_agents import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
-"""The rows of Table 1 have these total numbers of simulators."""
+"""The rows of Table 1 have `SIMULATORS` simulators in total."""
 LEARNERS = 8
 """Table 1 has eight learners, one per GPU."""
 STEPS = 2_000_000

@@ -158,8 +158,8 @@ def printed_hours(cell: Cell) -> float | None:
 
 
 def stooke_hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018. In these
-    tables, a rank has one GPU and 5 cores. Returns None for settings without a cell."""
+    """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018. In tables 2
+    and 3, a rank has one GPU and 5 cores. Returns None for settings without a cell."""
     cell = stooke_cell(settings)
     return printed_hours(cell) if cell else None
 

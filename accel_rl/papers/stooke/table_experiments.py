@@ -61,5 +61,5 @@ def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainCo
 
 
 def _timed(config: TrainConfig) -> TrainConfig:
-    """Return the configuration without evaluations."""
+    """Return a configuration in which evaluations are disabled."""
     return replace(config, evaluation=replace(config.evaluation, interval=0))

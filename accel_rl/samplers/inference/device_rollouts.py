@@ -85,7 +85,7 @@ class DeviceRollouts:
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
         """After a rollout's last step, copy the data that inference did not need to the GPU. `is_unseen` is true if the
-        rollout was played without copying frames or waiting for actions; then `finish` waits until the host may
+        rollout was played without copying frames or waiting for actions; in this case `finish` waits until the host may
         overwrite the next rollout's memory."""
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
@@ -98,7 +98,7 @@ class DeviceRollouts:
             self._fetch(buffer, last, slice(None))
         for name in _AFTER_STEPS:
             getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
-        for t, b in host.ended.nonzero().tolist():  # Few steps end an episode.
+        for t, b in host.ended.nonzero().tolist():  # The loop is short, because few steps end an episode.
             rollout.final_frames[t, b].copy_(host.final_frames[t, b], non_blocking=True)
         self._copied[buffer].record(self._now)
         if is_unseen:

@@ -59,7 +59,8 @@ class RolloutPlayer(Protocol):
 
 
 class Acceleration:
-    """An `Acceleration` selects how a sampler infers actions. The base class calls the agent at every step."""
+    """An `Acceleration` selects how a sampler infers actions. The base class `Acceleration` calls the agent at every
+    step."""
 
     def on_cpu(self, groups: Sequence[slice]) -> Inference:
         """Return an `Inference` for rollouts in host memory. `groups` has the environments of each group."""

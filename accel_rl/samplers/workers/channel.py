@@ -27,6 +27,7 @@ import numpy as np
 
 from accel_rl.data.shared_memory import Layout
 from accel_rl.samplers.workers.control import Control
+from accel_rl.system.memory_order import IS_ORDERED, OrderedWords, fence_of_machine
 from accel_rl.system.process import SLICE_S, Patience
 
 
@@ -86,9 +87,10 @@ def counters_layout(workers: int, groups: int) -> Layout:
     }
 
 
-def _cells(array: np.ndarray) -> memoryview:
+def _cells(array: np.ndarray) -> memoryview | OrderedWords:
     # An item of a memoryview is read and written as one machine word, and faster than a numpy scalar.
-    return memoryview(array).cast("B").cast("q")  # type: ignore[arg-type]
+    words = memoryview(array).cast("B").cast("q")  # type: ignore[arg-type]
+    return words if IS_ORDERED else OrderedWords(words, fence_of_machine())
 
 
 class WorkerSide:
@@ -221,8 +223,8 @@ class ServerSide:
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
         """Wait until one of the groups of environments is ready, and return []. If worker processes send a message or
-        die first, return these workers. Raises WorkersSilent if a worker owes an answer and gives none for timeout_s
-        (up to a quarter longer)."""
+        die first, return the numbers of these workers. Raises WorkersSilent if a worker owes an answer and gives none
+        for timeout_s (up to a quarter longer)."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []

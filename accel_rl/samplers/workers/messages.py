@@ -25,7 +25,7 @@ class WorkerSetup:
     """Episodes begin at the start points in the file `starts_file`, or with a reset if `starts_file` is empty."""
     environments: int
     start: bool
-    """If true, the worker begins new episodes. If false, the main process restores saved states."""
+    """If true, the worker process begins new episodes. If false, the main process restores saved states."""
     groups: list[int]
     slices: list[tuple[int, int]]
     """`slices` has the range of the worker's environments in each group."""

@@ -1,7 +1,7 @@
 """A worker process pins itself to a core, and steps its environments of every group, one group after another.
 
-`accel_rl.system.child` starts a worker as a new interpreter that imports neither torch nor the user's program.
-Therefore a worker starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
+`accel_rl.system.child` starts a worker as a new interpreter that imports neither torch nor the user's program. A worker
+process therefore starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
 """
 
 import contextlib
@@ -58,8 +58,8 @@ def run(control: Control) -> None:
 
 
 def _close_in_forks(control: Control, setup: WorkerSetup) -> None:
-    """Close this process's descriptors in processes that an environment forks. Otherwise, the main process would not
-    notice the end of this process while a forked process lives, and the rollouts' memory would not be freed."""
+    """Close this process's descriptors in processes that an environment forks. With open descriptors in a forked
+    process, the main process would not notice the end of this process, and the rollouts' memory would not be freed."""
     fds = {control.fileno(), setup.rollout_fd, setup.counters_fd, *setup.event, *setup.server_event}
 
     def close() -> None:

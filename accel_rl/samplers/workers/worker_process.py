@@ -35,7 +35,7 @@ class WorkerProcess:
         cls, index: int, event: EventFd, fds: set[int], variables: Mapping[str, str] | None = None
     ) -> "WorkerProcess":
         """Start a process that inherits the event and the given descriptors, and has further environment variables.
-        The process waits for its set-up message."""
+        The new worker process waits for its set-up message."""
         ours, theirs = socket.socketpair()
         process = child.start(
             child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),

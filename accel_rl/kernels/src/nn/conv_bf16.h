@@ -21,7 +21,7 @@
 namespace accel {
 
 // The input has 4 planes [H, W] of a uint8 picture with stride 4, or channels of [H, W, Ci].
-// Co and Ci are multiples of 16, and C is a multiple of 32.
+// The numbers of channels Co and Ci are multiples of 16, and C is a multiple of 32.
 struct ConvBF16 {
     const i64 Ci, H, W, Co, k, s, p;
 
@@ -47,7 +47,7 @@ struct ConvBF16 {
     const i64 side, down, right;
 };
 
-// Zeroed memory is aligned to cache lines, so that a tile's row is one line.
+// Zeroed memory is aligned to cache lines, so that a tile's row is one cache line.
 // Loading a row across two cache lines takes several times as long.
 class Lines {
     struct Free {
@@ -153,7 +153,7 @@ ACCEL_TILES void convolution(const ConvBF16& l, const Number* input, const bf16*
                     const i64 place = s.outs[size_t(q + m)];
                     if (place < 0) continue;
                     const __m512 sum = _mm512_load_ps(s.sums + (m / 16 * 2 + n) * 256 + m % 16 * 16);
-                    // With this order of operands, the maximum of NaN and a number is NaN.
+                    // The order of operands makes the maximum of NaN and a number NaN.
                     put(_mm512_max_ps(floor, _mm512_add_ps(sum, b)), out + place + (c + n) * 16);
                 }
             }

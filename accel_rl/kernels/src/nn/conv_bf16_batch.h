@@ -95,7 +95,7 @@ inline void conv_bf16_amx(i64 N, const Geometry& geometry, bool bytes, address i
 }
 
 // Computes d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c] and d_bias [Co] in float32.
-// Computes d_input [N, H, W, Ci] bfloat16 unless it is 0, and `out` is 0 without a ReLU.
+// Computes d_input [N, H, W, Ci] bfloat16 unless d_input is 0; `out` is 0 without a ReLU.
 inline void conv_bf16_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
                            address weight, address d_input, address d_weight, address d_bias, int threads) {
     if (bytes)

@@ -17,7 +17,7 @@
 
 namespace accel {
 
-// C and D are multiples of 16. Pictures are [H, W, C] and outputs [rows, columns, D], and r = k / s is 2 or 3.
+// Pictures are [H, W, C] and outputs [rows, columns, D], where C and D are multiples of 16, and r = k / s is 2 or 3.
 struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
     const std::int64_t m, n;          // A tile has m x m outputs and n x n points.

@@ -116,7 +116,7 @@ void convolutions(i64 N, const Geometry& geometry, const Input& input, const flo
     share(N, threads, part, block.most);
 }
 
-// Computes d_weight, d_bias [D], and d_input unless it is null, from grad and weight [D, C, k, k].
+// Computes d_weight, d_bias [D], and d_input unless d_input is null, from grad and weight [D, C, k, k].
 // With a ReLU, `out` has the outputs [N, rows, columns, D]; without a ReLU, `out` is null.
 // The batch is summed in the same parts for any number of threads, so the result is always the same.
 template <class Input>
@@ -183,7 +183,7 @@ inline void conv_f32_winograd(i64 N, const Geometry& geometry, address input, ad
                  at<const float>(bias), at<float>(out), relu, threads);
 }
 
-// Computes d_weight, d_bias [D], and d_input [N, H, W, C] unless it is 0; `out` is 0 without a ReLU.
+// Computes d_weight, d_bias [D], and d_input [N, H, W, C] unless d_input is 0; `out` is 0 without a ReLU.
 inline void conv_f32_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
                           address d_input, address d_weight, address d_bias, int threads) {
     convolutions_back(N, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(grad), at<const float>(out),

@@ -1,4 +1,4 @@
-// Products of matrices whose rows are in the cache have P rows by N registers of 16 columns at a time.
+// Products of matrices with rows in the cache are computed in blocks of P rows by N registers of 16 columns.
 //
 // The terms of a sum are always added in the same order.
 #pragma once

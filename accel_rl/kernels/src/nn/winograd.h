@@ -29,7 +29,7 @@ struct Winograd<2> {  // F(3, 2) multiplies polynomials at the points 0, 1, -1 a
 };
 
 template <>
-struct Winograd<3> {  // F(4, 3) at the points 0, +-2/3, +-3/2, infinity has half the error of the points 0, +-1, +-2.
+struct Winograd<3> {  // F(4, 3) has half the error at the points 0, +-2/3, +-3/2, infinity, compared with 0, +-1, +-2.
     static constexpr int outputs = 4, points = 6;
     static constexpr Transform<6, 6> input{{{1, 0, -97.f / 36, 0, 1, 0},
                                             {0, -3.f / 2, -9.f / 4, 2.f / 3, 1, 0},

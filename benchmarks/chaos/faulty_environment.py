@@ -1,0 +1,59 @@
+"""This environment is CartPole with a fault in one step. The variables CHAOS_FAULT and CHAOS_STEP select the fault and
+the step."""
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.classic_control import CartPoleEnv
+
+
+class FaultyCartPole(CartPoleEnv):
+    """The fault occurs in step CHAOS_STEP of each environment. If CHAOS_ONCE names a file, the first fault creates the
+    file, and no further fault occurs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def step(self, action: Any) -> Any:
+        self.count += 1
+        if self.count == int(os.environ["CHAOS_STEP"]) and self._first():
+            fail(os.environ["CHAOS_FAULT"])
+        return super().step(action)
+
+    def _first(self) -> bool:
+        if not (once := os.environ["CHAOS_ONCE"]):
+            return True
+        try:
+            os.close(os.open(once, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+
+def fail(fault: str) -> None:
+    """Cause the fault that CHAOS_FAULT selects."""
+    match fault:
+        case "exit":
+            sys.exit(3)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "segfault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "raise":
+            raise ValueError("a fault of the environment")
+        case "block":
+            time.sleep(3_600)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "close":
+            os.closerange(3, 256)
+
+
+def make() -> gym.Env:
+    """Return the environment. CartPole's time limit is that of CartPole-v1."""
+    return gym.wrappers.TimeLimit(FaultyCartPole(), 500)

@@ -1,0 +1,208 @@
+"""This module has faults of files: damaged files, older checkpoints, two processes on a folder, full disks, power
+failures."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.chaos.process_faults import moment
+from benchmarks.chaos.trial import Trial, Violation
+
+DAMAGES = ("flip", "truncate", "zeros", "delete", "folder", "link", "empty", "append")
+
+
+def damage(t: Trial) -> None:
+    """Kill the run and damage one of its files: the resumed run ends with one line, or equals the undisturbed run."""
+    process = t.train()
+    if moment(t, process):
+        process.kill()
+    t.wait(process)
+    files = [p for p in sorted(t.run.rglob("*")) if p.is_file()]
+    if not t.checkpoints():
+        t.finish()
+        return
+    path, kind = t.rng.choice(files), t.rng.choice(DAMAGES)
+    t.told.append(f"{kind} {path.relative_to(t.run)}")
+    _damage(t, path, kind)
+    # The rows of a run with a changed setting, and of a run that reports lost rows, are not compared.
+    t.whole_rows = False
+    t.same = t.same and path.name != "config.json"
+    before = t.output()
+    if t.wait(t.resume(), (0, 1, 2)) == 0:
+        if path.name in ("metrics.csv", "config.json"):
+            t.check_surroundings()
+        else:
+            t.check()
+        return
+    lines = t.output()[len(before) :].strip().splitlines()
+    if len(lines) > 4:
+        raise Violation("wrong", f"{len(lines)} lines instead of one: {lines[-1]}")
+    t.check_surroundings()
+    # An earlier checkpoint still exists, for --checkpoint.
+    whole = [c for c in t.checkpoints() if c not in path.parents and c != path]
+    if path.name != "config.json" and "checkpoints" in path.parts and whole:
+        t.wait(t.resume("--checkpoint", str(whole[-1])), (0,))
+        t.check()
+
+
+def _damage(t: Trial, path: Path, kind: str) -> None:
+    content = path.read_bytes()
+    match kind:
+        case "flip" if content:
+            i = t.rng.randrange(len(content))
+            path.write_bytes(content[:i] + bytes([content[i] ^ 1 << t.rng.randrange(8)]) + content[i + 1 :])
+        case "truncate":
+            path.write_bytes(content[: t.rng.randrange(len(content) + 1)])
+        case "zeros":
+            path.write_bytes(bytes(len(content)))
+        case "append":
+            path.write_bytes(content + t.rng.randbytes(t.rng.randint(1, 100)))
+        case "empty" | "flip":
+            path.write_bytes(b"")
+        case "delete":
+            path.unlink()
+        case "folder":
+            path.unlink()
+            path.mkdir()
+        case "link":  # The link points to a file of the user, which must not change.
+            path.unlink()
+            path.symlink_to(t.folder / "outside" / "rows-0000000000000000.safetensors")
+
+
+def go_back(t: Trial) -> None:
+    """Resume an older checkpoint, kill the resumed run, and resume again."""
+    t.wait(t.train(), (0,))
+    older = t.rng.choice(t.checkpoints()[:-1])
+    t.told.append(f"back to {int(older.name)}")
+    n = t.n_rows()
+    process = t.resume("--checkpoint", str(older))
+    t.until_row(process, t.rng.randrange(1, n + 1), t.rng.uniform(0, 0.5))
+    process.kill()
+    t.wait(process)
+    t.finish()
+
+
+def two_processes(t: Trial) -> None:
+    """Two processes resume a stopped run at the same time: one trains it, the other ends with code 2."""
+    process = t.train()
+    if moment(t, process):
+        process.send_signal(signal.SIGTERM)
+    t.wait(process)
+    if not t.checkpoints():
+        t.finish()
+        return
+    both = [t.resume(), t.resume()]
+    codes = sorted(t.wait(p) for p in both)
+    if codes not in ([0, 2], [0, 0]):  # The second process may begin after the first process has ended.
+        raise Violation("wrong", f"exit codes {codes}, not 0 and 2")
+    t.check()
+
+
+def moved(t: Trial) -> None:
+    """Rename or remove the run folder while the run trains."""
+    process = t.train()
+    if not moment(t, process):
+        t.wait(process, (0,))
+        t.check()
+        return
+    elsewhere = t.folder / "elsewhere"
+    t.run.rename(elsewhere)
+    if removed := t.rng.random() < 0.3:
+        shutil.rmtree(elsewhere)
+    t.told.append("removed" if removed else "moved")
+    code = t.wait(process, (0, 1) if not removed else (1,))
+    if t.run.exists() and not (t.run / "config.json").exists():
+        raise Violation("wrong", f"a folder without config.json took the place of the run (exit code {code})")
+    if not removed:
+        t.run = elsewhere
+        t.finish()
+    t.check_surroundings()
+
+
+def full_disk(t: Trial) -> None:
+    """Fill the disk at some moment. Later, free the disk and resume the run."""
+    with _mounted(t, ["-t", "tmpfs", "-o", "size=64m", "tmpfs"]) as disk:
+        t.run = disk / "run"
+        process = t.train()
+        if moment(t, process):
+            _fill(disk / "filler", left=t.rng.choice((0, 0, 4_096, 65_536)))
+            t.told.append("disk full")
+        t.wait(process, (0, 1))
+        (disk / "filler").unlink(missing_ok=True)
+        t.finish()
+
+
+def _fill(path: Path, left: int) -> None:
+    with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 20))
+    with open(path, "ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4_096))
+    os.truncate(path, max(0, path.stat().st_size - left))
+
+
+def power_failure(t: Trial) -> None:
+    """Simulate a loss of power: the resumed run has only the data that ext4 had written to its device at some
+    moment."""
+    image, copy = t.folder / "image", t.folder / "copy"
+    _format(image)
+    with _mounted(t, ["-t", "ext4", "-o", "loop,commit=60", str(image)]) as disk:
+        t.run = disk / "run"
+        process = t.train()
+        moment(t, process)
+        n = len(t.checkpoints())
+        time.sleep(1)  # A checkpoint has its name just before it is durable.
+        shutil.copyfile(image, copy)
+        process.kill()
+        t.wait(process)
+    with _mounted(t, ["-t", "ext4", "-o", "loop", str(copy)]):
+        t.told.append(f"{len(t.checkpoints())} of {n} checkpoints on the device")
+        if len(t.checkpoints()) < n:
+            raise Violation("lost", f"{len(t.checkpoints())} of {n} checkpoints were durable")
+        if n:  # A run without a checkpoint may be lost.
+            t.finish()
+        elif (t.run / "config.json").exists():
+            t.wait(t.resume(), (0, 1, 2))
+
+
+def _format(image: Path) -> None:
+    with open(image, "wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def _mounted(t: Trial, options: list[str]) -> Iterator[Path]:
+    """Mount a file system at the folder `disk` of a trial."""
+    disk = t.folder / "disk"
+    disk.mkdir(exist_ok=True)
+    subprocess.run(["mount", *options, str(disk)], check=True, capture_output=True)
+    try:
+        yield disk
+    finally:
+        t.clean()
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def can_mount() -> str:
+    """Return why file systems cannot be mounted, or ""."""
+    if os.geteuid() != 0:
+        return "mounting a file system needs root"
+    missing = [name for name in ("mount", "mkfs.ext4") if shutil.which(name) is None]
+    return f"{missing[0]} is not installed" if missing else ""
+
+
+def descriptors(t: Trial) -> None:
+    """Close some of the descriptors 0, 1 and 2, or fill their device."""
+    closed = [n for n in range(3) if t.rng.random() < 0.6]
+    full = [n for n in (1, 2) if n not in closed and t.rng.random() < 0.5]
+    redirections = " ".join([*(f"{n}>&-" for n in closed), *(f"{n}>/dev/full" for n in full)])
+    t.told.append(redirections or "none")
+    t.wait(t.train(wrap=["bash", "-c", f'exec "$@" {redirections}', "-"]), (0,))
+    t.check()

@@ -1,0 +1,103 @@
+"""This module has faults of a host, and of the network between two hosts with one synchronous rank each."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+from benchmarks.chaos.modes import ROWS
+from benchmarks.chaos.network import Network, network, torchrun
+from benchmarks.chaos.trial import Trial, Violation
+
+TIMEOUT_S = 15
+"""Setting --distributed.timeout-s of the runs."""
+GRACE_S = 60
+"""Seconds after the timeout within which all hosts must have ended."""
+
+
+def undisturbed(t: Trial) -> None:
+    """Train on two hosts without a fault."""
+    _on_hosts(t, lambda net: None)
+
+
+def slow_network(t: Trial) -> None:
+    """From the beginning, delay packets by up to 200 ms, or lose up to 5 % of the packets."""
+
+    def fault(net: Network) -> None:
+        if t.rng.random() < 0.5:
+            net.delay_s = t.rng.uniform(0.005, 0.02)
+            t.told.append(f"delay {net.delay_s * 1e3:.0f} ms")
+        else:
+            net.loss = t.rng.uniform(0.01, 0.05)
+            t.told.append(f"loss {net.loss:.1%}")
+
+    _on_hosts(t, fault)
+
+
+def cut_host(t: Trial) -> None:
+    """Cut off a host, for less than --distributed.timeout-s seconds or for ever."""
+    seconds = t.rng.choice((1.0, 5.0, float("inf")))
+    _on_hosts(t, lambda net: None, cut_s=seconds)
+
+
+def kill_host(t: Trial) -> None:
+    """Kill all processes of one host, and cut off the host's network."""
+    _on_hosts(t, lambda net: None, kill=True)
+
+
+def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, kill: bool = False) -> None:
+    t.tracebacks = True  # torchrun prints a traceback for a rank that fails.
+    with network(2, t.rng.randrange(1 << 30)) as net:
+        fault(net)
+        agents = _start(t, net)
+        if (cut_s or kill) and t.until_row(agents[0], row := t.rng.randrange(ROWS)):
+            victim = t.rng.randrange(2)
+            t.told.append(f"row {row}: host {victim} " + ("is killed" if kill else f"is cut off for {cut_s:g} s"))
+            net.cut.add(victim)
+            if kill:
+                _kill(t, agents[victim])
+            elif cut_s < TIMEOUT_S:
+                time.sleep(cut_s)
+                net.cut.clear()
+        broken = kill or cut_s >= TIMEOUT_S
+        codes = _ends(agents, t)
+        if not broken and codes != [0, 0]:
+            raise Violation("wrong", f"exit codes {codes}: {t.last_line()}")
+        net.cut.clear()
+        if broken and codes != [0, 0]:
+            if "rank" not in t.output() and "accel-rl: " not in t.output():
+                raise Violation("wrong", f"no line names a rank: {t.last_line()}")
+            if t.checkpoints() and (codes := _ends(_start(t, net), t)) != [0, 0]:
+                raise Violation("lost", f"not resumed, exit codes {codes}: {t.last_line()}")
+        if t.n_rows() == ROWS:
+            t.check()
+        elif t.checkpoints():
+            raise Violation("lost", f"{t.n_rows()} of {ROWS} rows")
+        t.clean()
+
+
+def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
+    """Start the run, or resume it, which is the same command under torchrun."""
+    arguments = t.mode.train(t.run, "--distributed.timeout-s", str(TIMEOUT_S))
+    t.environment = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return [t.start(*arguments, wrap=torchrun(net, host, ranks=1)) for host in range(2)]
+
+
+def _ends(agents: list[subprocess.Popen], t: Trial) -> list[int]:
+    codes = [t.wait(agents[0])]
+    try:
+        codes.append(agents[1].wait(TIMEOUT_S + GRACE_S))
+    except subprocess.TimeoutExpired:
+        raise Violation("hung", "one host has ended and the other has not") from None
+    return codes
+
+
+def _kill(t: Trial, agent: subprocess.Popen) -> None:
+    processes = t.processes(agent)
+    agent.kill()
+    for process in processes:
+        try:
+            os.kill(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue

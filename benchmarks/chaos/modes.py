@@ -1,0 +1,50 @@
+"""This module has the training runs that `benchmarks.chaos` disturbs. Each run takes a few seconds, and represents one
+way of training."""
+
+from dataclasses import dataclass
+
+ENV_STEPS = 1_600
+CHECKPOINT_STEPS = 400
+ROW_STEPS = 80
+ROWS = ENV_STEPS // ROW_STEPS
+COMMON = (
+    *("--seed", "3", "--env-steps", str(ENV_STEPS), "--log.interval", str(ROW_STEPS)),
+    *("--checkpoint.interval", str(CHECKPOINT_STEPS), "--evaluation.interval", "0", "--decorrelation-steps", "0"),
+)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A `Mode` is the command of a training run."""
+
+    arguments: str
+    """Arguments after `accel-rl train`, without those of COMMON."""
+    exact: bool = True
+    """Whether the run, stopped and resumed, equals the undisturbed run bit for bit."""
+    workers: int = 0
+    """Number of worker processes per rank."""
+    ranks: int = 1
+    hosts: int = 1
+    """Number of hosts, each with one rank under torchrun."""
+
+    def train(self, run: object, *more: str) -> list[str]:
+        """Return the arguments of accel-rl that train into the folder `run`."""
+        return ["train", *self.arguments.split(), *COMMON, "--run-dir", str(run), *more]
+
+
+ATARI = "--env.max-episode-steps 90 --network a3c --envs 8 --workers 2"
+CARTPOLE = "--env CartPole-v1 --envs 4 --horizon 10"
+REPLAY = "--batch-size 8 --replay.size 600 --replay.start 200"
+MODES = {
+    "ppo": Mode(f"ppo {CARTPOLE} --minibatch 20 --workers 2", workers=2),
+    "a2c": Mode(f"a2c --game pong {ATARI}", workers=2),
+    "dqn": Mode(f"dqn --game breakout {ATARI} {REPLAY} --intensity 0.5 --epsilon-steps 900", workers=2),
+    "rainbow": Mode(f"rainbow --env CartPole-v1 --engine in-process --envs 8 {REPLAY} --intensity 0.5"),
+    "concurrent": Mode(
+        "dqn --env CartPole-v1 --engine in-process --torch-threads 1 --envs 8 --schedule concurrent --horizon 4 "
+        "--target-interval 160 --batch-size 16 --network a3c --intensity 2 --replay.size 1000 --replay.start 320"
+    ),
+    "ranks": Mode(f"ppo {CARTPOLE} --minibatch 20 --workers 1 --ranks 2 --max-restarts 3", workers=1, ranks=2),
+    "async": Mode(f"a2c {CARTPOLE} --workers 1 --ranks 2 --update async", exact=False, workers=1, ranks=2),
+    "hosts": Mode(f"ppo {CARTPOLE} --minibatch 20 --workers 1", workers=1, ranks=2, hosts=2),
+}

@@ -1,0 +1,134 @@
+"""Run the real code of several processes in simulated order, and find the orders in which it goes wrong.
+
+python -m benchmarks.schedules --schedules 10000 --seed 1       # both memory models, three kinds of schedules
+python -m benchmarks.schedules --seed 1 --only sampling/17/weak  # one schedule again
+python -m benchmarks.schedules --planted                        # after how many schedules planted faults are found
+
+Simulated are the sampler with its workers (which die and hang), asynchronous ranks on central parameters (which die),
+and synchronous ranks that sum gradients in shared memory. Needs the package greenlet.
+"""
+
+import logging
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError
+from benchmarks.harness.program import machine, program
+from benchmarks.harness.table import table
+
+KINDS = ("sampling", "asynchronous", "synchronous")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`Options` has the options of the program."""
+
+    schedules: Count = 1_000
+    """Number of schedules, in turns of each kind and memory model."""
+    seed: int = 0
+    """Seed of all schedules. A schedule depends on the seed, its kind, its number and the commit."""
+    only: str = ""
+    """Run one schedule, KIND/NUMBER/MEMORY, such as sampling/17/weak."""
+    planted: bool = False
+    """Plant faults into the code, and count the schedules until each is found, at most `schedules` for each."""
+    json: str = ""
+    """Write all results also to the given JSON file."""
+
+    def check(self) -> None:
+        """Raise ConfigError if an option is impossible."""
+        if self.schedules < 1:
+            raise ConfigError(f"--schedules {self.schedules}: must be at least 1")
+        parts = self.only.split("/")
+        if self.only and (
+            len(parts) != 3 or parts[0] not in KINDS or not parts[1].isdigit() or parts[2] not in ("weak", "strong")
+        ):
+            raise ConfigError(f"--only {self.only}: must be KIND/NUMBER/MEMORY, such as {KINDS[0]}/17/weak")
+        try:
+            import greenlet  # noqa: F401
+        except ImportError:
+            raise ConfigError("benchmarks.schedules needs greenlet: python -m pip install greenlet") from None
+
+
+def run_one(kind: str, number: int, seed: int, weak: bool) -> int:
+    """Run a schedule, and return its number of points. Raises the error of a schedule that goes wrong."""
+    from benchmarks.schedules.learning import AsynchronousRanks, SynchronousRanks
+    from benchmarks.schedules.sampling import Sampling
+    from benchmarks.schedules.world import World
+
+    world = World(f"{kind} {number} {seed}", weak)
+    faults = number % 3
+    schedule: Any = {"sampling": Sampling, "asynchronous": AsynchronousRanks, "synchronous": SynchronousRanks}[kind]
+    world.run(world.spawn("main", schedule(world, faults).main))
+    return world.points
+
+
+def run(o: Options) -> dict[str, Any]:
+    """Run all schedules, and return the counts and the schedules that went wrong."""
+    import torch
+
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    if o.only:
+        kind, number, memory = o.only.split("/")
+        points = run_one(kind, int(number), o.seed, memory == "weak")
+        return {"counts": {f"{kind}, {memory}": 1}, "points": points, "seconds": 0.0, "wrong": []}
+    return _find_planted(o) if o.planted else _explore(o)
+
+
+def _explore(o: Options) -> dict[str, Any]:
+    began, shown, points, wrong = time.monotonic(), time.monotonic(), 0, []
+    counts: Counter[str] = Counter()
+    for i in range(o.schedules):
+        kind, memory = KINDS[i % 3], ("strong", "weak")[i // 3 % 2]
+        try:
+            points += run_one(kind, i, o.seed, memory == "weak")
+        except Exception as e:
+            wrong.append(f"{kind}/{i}/{memory}: {type(e).__name__}: {e}")
+            print(wrong[-1], flush=True)
+        counts[f"{kind}, {memory}"] += 1
+        if time.monotonic() - shown > 30:
+            shown = time.monotonic()
+            print(f"{i + 1:,} of {o.schedules:,} schedules, {len(wrong)} wrong", flush=True)
+    return {"counts": dict(counts), "points": points, "seconds": time.monotonic() - began, "wrong": wrong}
+
+
+def _find_planted(o: Options) -> dict[str, Any]:
+    from benchmarks.schedules.planted import FAULTS
+
+    rows, wrong, began = [], [], time.monotonic()
+    for name, fault in FAULTS.items():
+        n, found = 0, ""
+        with fault.planted():
+            while not found and n < o.schedules:
+                try:
+                    run_one(fault.kind, n, o.seed, fault.weak)
+                except Exception as e:
+                    found = f"{type(e).__name__}: {e}".split("\n")[0][:80]
+                n += 1
+        rows.append([name, fault.text, fault.kind, n if found else None, found])
+        if not found:
+            wrong.append(f"{name}: not found in {n} schedules")
+    return {"planted": rows, "seconds": time.monotonic() - began, "wrong": wrong}
+
+
+def report(o: Options, result: dict[str, Any]) -> list[str]:
+    """Return the table of the results."""
+    m = machine()
+    head = f"{m['cpu']}, {m['date']}, seed {o.seed}, {result['seconds']:.0f} s"
+    if "planted" in result:
+        return [head, "", *table(["fault", "planted", "schedules of", "found after", "how"], result["planted"])]
+    total = sum(result["counts"].values())
+    rows = [[name, n] for name, n in result["counts"].items()]
+    rows += [["points of choice", result["points"]], ["wrong", len(result["wrong"])]]
+    if result["seconds"]:
+        rows.append(["schedules an hour", round(total / result["seconds"] * 3600)])
+    again = [f"again: python -m benchmarks.schedules --seed {o.seed} --only {w.split(':')[0]}" for w in result["wrong"]]
+    return [head, "", *table(["schedules", "number"], rows), *again]
+
+
+if __name__ == "__main__":
+    sys.exit(program("benchmarks.schedules", __doc__, Options, sys.argv[1:], Options.check, run, report))

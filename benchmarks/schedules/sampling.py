@@ -1,0 +1,277 @@
+"""Schedules of sampling: the real sampler, worker pool and workers, which may die or hang at any point.
+
+Rollouts are compared with those of the serial engine, except for environments whose worker was replaced.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from accel_rl.data.rollout_arrays import Step
+from accel_rl.data.shared_memory import Layout, SharedArrays
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.make import ResolvedEnv
+from accel_rl.envs.sequential import SequentialEnv
+from accel_rl.samplers import in_process
+from accel_rl.samplers.engine import Engine, EngineSetup
+from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.sampler import Sampler
+from accel_rl.samplers.workers import channel, pool, worker
+from accel_rl.samplers.workers.control import Control
+from accel_rl.samplers.workers.messages import WorkerSetup
+from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
+from accel_rl.samplers.workers.worker_process import WorkerProcess
+from accel_rl.system import process
+from benchmarks.schedules.system import SimulatedProcess, System, socket_pair
+from benchmarks.schedules.world import World
+
+SPEC = EnvSpec("tiny", (2,), "float32", 3)
+ENV = ResolvedEnv(id="tiny", randomness="noops")
+T, TIMEOUT_S = 3, 0.2
+
+
+class TinyEnv:
+    """A small environment: observation, reward and the episode's end follow from the seed and all actions."""
+
+    spec = SPEC
+
+    def __init__(self, seed: int, point: Callable[[], None]) -> None:
+        self.seed, self.point = seed, point
+        self.episode, self.t, self.sum = -1, 0, 0
+
+    def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
+        self.episode = self.episode + 1 if episode is None else episode
+        self.t = self.sum = 0
+        self._observe(frame)
+
+    def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
+        self.point()
+        self.t += 1
+        self.sum += (action + 1) * self.t
+        self._observe(frame)
+        over = self.t >= 2 + (self.seed + self.episode) % 4
+        return float(self.sum), over, False, over
+
+    def _observe(self, frame: np.ndarray) -> None:
+        frame[:] = (self.seed * 31 + self.episode * 7 + self.sum) % 101, self.t
+
+    def get_state(self) -> bytes:
+        return json.dumps([self.seed, self.episode, self.t, self.sum]).encode()
+
+    def set_state(self, state: bytes) -> None:
+        self.seed, self.episode, self.t, self.sum = json.loads(state)
+
+    def close(self) -> None:
+        pass
+
+
+class TinyAgent:
+    """An agent whose actions follow from the observations and from the numbers drawn for them."""
+
+    needs_obs, reentrant, state_size = True, True, 0
+
+    def __init__(self, before: Callable[[slice], None], after: Callable[[slice], None]) -> None:
+        self.model, self._before, self._after = nn.Identity(), before, after
+
+    def act(self, obs: Tensor, uniform: Tensor, memory: None = None, b: slice = slice(None)) -> tuple[Tensor, dict]:
+        self._before(b)
+        action = ((obs.sum(-1) * 7 + uniform * 30).long()) % SPEC.n_actions
+        self._after(b)
+        return action, {}
+
+    def evaluating(self, greedy: bool = False) -> "TinyAgent":
+        return self
+
+    def state_dict(self) -> dict:
+        return {}
+
+    def load_state_dict(self, state: dict) -> None:
+        pass
+
+
+class NotedEnvs(SequentialEnv):
+    """Environments of a simulated worker, which notes its reads of actions and its writes of observations."""
+
+    def __init__(self, sampling: "Sampling", setup: WorkerSetup, first: int, seeds: list[int]) -> None:
+        super().__init__([TinyEnv(seed, sampling.world.point) for seed in seeds], setup.reset, 0, seeds)
+        self._sampling, self._world, self._first = sampling, sampling.world, first
+        self._name = ("observations", first, sampling.generations[first])
+
+    def send(self, action: np.ndarray) -> None:
+        self._world.check_read(("actions", self._first))
+        super().send(action)
+
+    def recv(self, out: Step) -> None:
+        super().recv(out)
+        self._sampling.stepping.add(self._world.current.name)
+        self._world.written(self._name)
+
+    def reset_waiting(self, out: Step) -> None:
+        super().reset_waiting(out)
+        self._world.written(self._name)
+
+
+class Sampling:
+    """A schedule of one sampler with its workers."""
+
+    def __init__(self, world: World, faults: int) -> None:
+        """At most `faults` workers are killed or frozen."""
+        self.world, self.system = world, System(world)
+        rng = world.rng
+        self.reset = rng.choice(("immediate", "wait"))
+        groups, workers = rng.choice((1, 2)), rng.choice((1, 2, 3))
+        self.grouping = Grouping(groups * workers * rng.choice((1, 2)), groups, workers)
+        self.spins = rng.choice((0, 0, 3))
+        self.generations: Counter[int] = Counter()
+        self.stepping: set[str] = set()
+        """Names of the workers that have made a step."""
+        self.replaced: set[int] = set()
+        """Environments whose worker was killed or frozen."""
+        self._faults, self._rate = faults, rng.choice((0.0, 0.002, 0.01))
+        world.on_point = self._maybe_fault
+        self.plan = [rng.choice(("collect", "collect", "collect", "state", "check")) for _ in range(4)]
+        self.collected = 0
+
+    def main(self) -> None:
+        """Run the sampler's plan, and compare each result with that of the serial engine."""
+        with self._simulated():
+            setup = self._setup()
+            engine = WorkerPool(setup, PoolConfig((None,) * self.grouping.workers, False, TIMEOUT_S, 0, self.spins))
+            sampler = self._sampler(engine)
+            agent = TinyAgent(self._check, self._wrote)
+            expected = self._expected()
+            try:
+                for step in self.plan:
+                    self._compare(step, next(expected), self._do(sampler, agent, step))
+            finally:
+                if not self.world.is_over:
+                    sampler.close()
+
+    def _setup(self) -> EngineSetup:
+        return EngineSetup(ENV, SPEC, self.grouping, T, 5, reset=self.reset)
+
+    def _sampler(self, engine: Engine) -> Sampler:
+        return Sampler(engine, SPEC, 5, reset=self.reset)
+
+    def _expected(self) -> Iterator[dict[str, np.ndarray]]:
+        def make(config: ResolvedEnv, seeds: list[int], *_: object) -> SequentialEnv:
+            return SequentialEnv([TinyEnv(seed, lambda: None) for seed in seeds], self.reset, 0, seeds)
+
+        with mock.patch.object(in_process, "make_batch", make):
+            sampler = self._sampler(InProcessEngine(self._setup()))
+        agent = TinyAgent(lambda b: None, lambda b: None)
+        for step in self.plan:
+            yield self._do(sampler, agent, step)
+
+    def _do(self, sampler: Sampler, agent: TinyAgent, step: str) -> dict[str, np.ndarray]:
+        if step == "check":
+            sampler.check()
+            return {}
+        if step == "state":
+            state = sampler.state_dict()
+            return {"envs": np.array(state["envs"], object)[None], "age": state["age"][None]}
+        rollout = sampler.collect(agent)
+        names = ("frames", "age", "action", "reward", "terminated", "ended", "valid")
+        return {name: getattr(rollout, name).numpy().copy() for name in names}
+
+    def _compare(self, step: str, expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> None:
+        whole = [i for i in range(self.grouping.B) if i not in self.replaced]
+        for name, value in expected.items():
+            if not np.array_equal(value[:, whole], found[name][:, whole]):
+                raise AssertionError(f"{step}: {name} differs from the serial engine's")
+        if step == "collect":
+            self._check_transitions(found)
+
+    def _check_transitions(self, x: dict[str, np.ndarray]) -> None:
+        """Check that each valid step, also of a replaced worker, is one that `TinyEnv` makes."""
+        before, after = x["frames"][:-1], x["frames"][1:]
+        goes_on = x["valid"] & ~x["ended"]
+        count = after[..., 1] == before[..., 1] + 1
+        total = (after[..., 0] - before[..., 0] - (x["action"] + 1) * after[..., 1]) % 101 == 0
+        if not (count & total)[goes_on].all():
+            raise AssertionError("collect: a valid step was not made by an environment")
+
+    # Data that the actors share
+
+    def _check(self, b: slice) -> None:
+        for first in self._parts(b):
+            self.world.check_read(("observations", first, self.generations[first]))
+
+    def _wrote(self, b: slice) -> None:
+        for first in self._parts(b):
+            self.world.written(("actions", first))
+
+    def _parts(self, b: slice) -> list[int]:
+        every = [self.grouping.part(w, g) for g in range(self.grouping.groups) for w in range(self.grouping.workers)]
+        return [part.start for part in every if b.start <= part.start < b.stop]
+
+    # Simulated processes
+
+    @contextmanager
+    def _simulated(self) -> Iterator[None]:
+        system = self.system
+
+        def launch(index: int, event: object, fds: set[int], variables: object = None) -> WorkerProcess:
+            ours, theirs = socket_pair(system)
+            main = SimulatedProcess(system, f"worker {index}", lambda: worker.run(Control(theirs)), theirs)
+            return WorkerProcess(index, main, Control(ours), event)
+
+        memory: dict[int, SharedArrays] = {}
+
+        def create(layout: Layout) -> SharedArrays:
+            # All actors use one mapping, so that a cell has one address.
+            arrays = SharedArrays.create(layout)
+            memory[arrays.fd] = arrays
+            return arrays
+
+        def batch(setup: WorkerSetup, first: int, seeds: list[int]) -> SequentialEnv:
+            return NotedEnvs(self, setup, first, seeds)
+
+        with ExitStack() as stack:
+            for module, name, value in (
+                (channel, "EventFd", system.event), (channel, "select", system.select), (channel, "os", system.os),
+                (channel, "time", system.time), (channel, "_cells", system.cells), (pool, "EventFd", system.event),
+                (pool, "time", system.time), (process, "time", system.time), (worker, "EventFd", system.event),
+                (worker, "die_with_parent", lambda pid: None), (worker, "_batch", batch),
+                (worker, "_close_in_forks", lambda *_: None), (pool, "Guard", lambda: None),
+                (pool.WorkerProcess, "launch", launch), (pool, "SharedArrays", SimpleNamespace(create=create)),
+                (worker, "SharedArrays", SimpleNamespace(attach=lambda layout, fd: memory[fd])),
+            ):  # fmt: skip
+                stack.enter_context(mock.patch.object(module, name, value))
+            yield
+
+    def _maybe_fault(self) -> None:
+        if self._faults <= 0 or self.world.rng.random() >= self._rate:
+            return
+        living = [p for p in self.system.processes if p.returncode is None]
+        if not living:
+            return
+        victim = self.world.rng.choice(living)
+        self._faults -= 1
+        index = int(victim.actor.name.split()[1])
+        for g in range(self.grouping.groups):
+            part = self.grouping.part(index, g)
+            self.replaced.update(range(part.start, part.stop))
+            self.generations[part.start] += 1
+        if self.world.rng.random() < 0.7:
+            victim.kill()
+        else:  # A worker that hangs for good while it starts ends the run.
+            seconds = self.world.rng.choice((0.001, 0.1, 1e9 if victim.actor.name in self.stepping else 0.1))
+            victim.actor.frozen_until = self.world.now + seconds
+
+
+def run(seed: object, weak: bool = False, faults: int = 2) -> World:
+    """Run one schedule. Raises an error if it goes wrong."""
+    torch.set_num_threads(1)
+    world = World(seed, weak)
+    sampling = Sampling(world, faults)
+    world.run(world.spawn("sampler", sampling.main))
+    return world

@@ -1,0 +1,243 @@
+"""A simulated machine: actors of which one runs at a time, virtual time, and memory as weakly ordered as aarch64's.
+
+An actor is a process or a thread, and runs as a greenlet. At each `World.point` (a load, a store, a wait or a message)
+the scheduler chooses which actor continues, and may kill or freeze an actor. All choices follow from one seed, so a
+schedule can be repeated.
+
+Memory: each cell of shared memory has the list of values that were stored, in order. An actor's view has the position
+in this list behind which the actor cannot read any more. A plain load may return any value from this position on; so
+loads and stores of different cells are seen out of order, as on aarch64. A fence, an event and a message pass on the
+view of one actor to another. With `weak` false every load is an acquire and every store is a release, as on x86-64.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+TICK_S = 1e-5
+"""Virtual seconds between two points of the schedule."""
+View = dict[Any, int]
+
+
+class Hang(Exception):
+    """Raised if no actor can continue, or if actors continue without end."""
+
+
+class Race(Exception):
+    """Raised if an actor reads data that another actor's store need not have reached yet."""
+
+
+class Ended(BaseException):
+    """Raised in an actor when its schedule is over."""
+
+
+class Actor:
+    """An `Actor` is a simulated process or thread."""
+
+    def __init__(self, world: "World", name: str, function: Callable[[], Any]) -> None:
+        self.world, self.name = world, name
+        self.greenlet = greenlet(self._run, parent=world.hub)
+        self.function = function
+        self.is_over = self.is_killed = False
+        self.frozen_until = 0.0
+        self.ready: Callable[[], bool] | None = None
+        """Condition for which the actor waits, or None."""
+        self.deadline = float("inf")
+        self.priority = world.rng.random()
+        self.error: BaseException | None = None
+        self.result: Any = None
+        self.view: View = {}
+        """Position of the oldest value that each cell can have for the actor."""
+        self.read: View = {}
+        """What the views of plainly loaded values add to `view` at the next fence."""
+        self.released: View = {}
+        """View at the last fence, which plain stores pass on."""
+
+    def _run(self) -> None:
+        try:
+            self.result = self.function()
+        except Ended:
+            pass
+        except BaseException as e:
+            self.error = e
+        self.is_over = True
+
+    @property
+    def can_run(self) -> bool:
+        """Return whether the scheduler may continue the actor."""
+        if self.is_over or self.is_killed or self.frozen_until > self.world.now:
+            return False
+        return self.ready is None or self.deadline <= self.world.now or self.ready()
+
+
+class World:
+    """A `World` runs actors in the order that a seed determines."""
+
+    def __init__(self, seed: object, weak: bool = False, limit: int = 100_000) -> None:
+        """A schedule with more than `limit` points is a Hang."""
+        self.rng = random.Random(f"{seed}")
+        self.weak, self.limit = weak, limit
+        self.now, self.points = 0.0, 0
+        self.actors: list[Actor] = []
+        self.on_point: Callable[[], None] = lambda: None
+        """Called at each point, to inject faults."""
+        self.hub = getcurrent()
+        """The scheduler's greenlet, in which the world was made."""
+        self.is_over = False
+        self._stored: dict[Any, list[tuple[Any, View]]] = {}
+        # Half of the schedules change the actor often, and half seldom: a rare order needs long runs of one actor.
+        self._switch = self.rng.choice((0.5, 0.2, 0.05, 0.02))
+        self._by_priority = self.rng.random() < 0.5
+
+    # Scheduling
+
+    @property
+    def current(self) -> Actor:
+        """Return the actor that runs now."""
+        return getcurrent().actor
+
+    def spawn(self, name: str, function: Callable[[], Any]) -> Actor:
+        """Add an actor, which runs `function`."""
+        actor = Actor(self, name, function)
+        actor.greenlet.actor = actor
+        self.actors.append(actor)
+        return actor
+
+    def point(self) -> None:
+        """Let the scheduler choose which actor continues."""
+        self._tick()
+        if self.is_over:
+            raise Ended
+        actor = self.current
+        if self.rng.random() < self._switch or actor.is_killed or actor.frozen_until > self.now:
+            self.hub.switch()
+            if self.is_over:
+                raise Ended
+
+    def block(self, ready: Callable[[], bool], seconds: float | None = None) -> bool:
+        """Let the current actor wait until `ready()` or for a number of virtual seconds. Return whether it is ready."""
+        actor = self.current
+        self._tick()
+        actor.ready = ready
+        actor.deadline = float("inf") if seconds is None else self.now + seconds
+        self.hub.switch()
+        actor.ready = None
+        if self.is_over:
+            raise Ended
+        return ready()
+
+    def sleep(self, seconds: float) -> None:
+        """Let the current actor wait for a number of virtual seconds."""
+        self.block(lambda: False, seconds)
+
+    def monotonic(self) -> float:
+        """Return the virtual time in seconds."""
+        return self.now
+
+    def _tick(self) -> None:
+        self.points += 1
+        self.now += TICK_S
+        if self.points > self.limit:
+            raise Hang(f"no end after {self.limit} points")
+        self.on_point()
+
+    def run(self, main: Actor) -> None:
+        """Run all actors until `main` is over. Raises the exception of `main`, or Hang."""
+        try:
+            while not main.is_over:
+                actor = self._choose()
+                actor.greenlet.switch()
+        finally:
+            self.is_over = True
+            for actor in self.actors:
+                while actor.greenlet:  # It has begun, and is not over.
+                    actor.greenlet.throw(Ended)
+        if main.error is not None:
+            raise main.error
+
+    def _choose(self) -> Actor:
+        while not (able := [actor for actor in self.actors if actor.can_run]):
+            waiting = [a for a in self.actors if not a.is_over and not a.is_killed]
+            times = [t for a in waiting for t in (a.deadline, a.frozen_until) if self.now < t < float("inf")]
+            if not times:
+                raise Hang("all wait: " + ", ".join(a.name for a in waiting))
+            self.now = min(times)
+        if self._by_priority:
+            if self.rng.random() < 0.05:
+                self.rng.choice(able).priority = self.rng.random()
+            # The first one by priority does not starve the others: a spinning process must not wait for ever.
+            return max(able, key=lambda a: a.priority) if self.rng.random() < 0.8 else self.rng.choice(able)
+        return self.rng.choice(able)
+
+    def kill(self, actor: Actor) -> None:
+        """End an actor at its current point, as SIGKILL does."""
+        actor.is_killed = True
+
+    # Memory
+
+    def load(self, cell: Any, initial: Any = 0) -> Any:
+        """Return a value of a cell that the current actor may see."""
+        self.point()
+        stored = self._stored.get(cell)
+        if not stored:
+            return initial
+        actor, last = self.current, len(stored)
+        position = actor.view.get(cell, 0)
+        if self.weak and position < last and self.rng.random() < 0.3:
+            position = self.rng.randint(position, last)
+        else:
+            position = last
+        actor.view[cell] = position
+        if position == 0:
+            return initial
+        value, view = stored[position - 1]
+        _join(actor.read if self.weak else actor.view, view)
+        return value
+
+    def store(self, cell: Any, value: Any) -> None:
+        """Store a value in a cell."""
+        self.point()
+        actor, stored = self.current, self._stored.setdefault(cell, [])
+        actor.view[cell] = len(stored) + 1
+        view = {**(actor.released if self.weak else actor.view), cell: len(stored) + 1}
+        stored.append((value, view))
+
+    def fence(self) -> None:
+        """Order the current actor's loads and stores before the fence before those behind it."""
+        actor = self.current
+        _join(actor.view, actor.read)
+        actor.read = {}
+        actor.released = dict(actor.view)
+
+    def pass_on(self, view: View) -> None:
+        """Add what the current actor has seen to a view, as a system call does that wakes another process."""
+        self.fence()
+        _join(view, self.current.view)
+
+    def receive(self, view: View) -> None:
+        """Let the current actor see what a view contains."""
+        _join(self.current.view, view)
+        self.current.released = dict(self.current.view)
+
+    # Data are memory that is not read cell by cell, such as the frames of a step.
+
+    def written(self, name: Any) -> None:
+        """Note that the current actor has written the data `name`."""
+        self.point()
+        stored = self._stored.setdefault(name, [])
+        stored.append((None, {}))
+        self.current.view[name] = len(stored)
+
+    def check_read(self, name: Any) -> None:
+        """Raise Race if the newest data `name` need not have reached the current actor."""
+        last = len(self._stored.get(name, ()))
+        if self.current.view.get(name, 0) < last:
+            raise Race(f"{self.current.name} reads {name}, which may be stale")
+
+
+def _join(view: View, other: View) -> None:
+    for cell, position in other.items():
+        if view.get(cell, 0) < position:
+            view[cell] = position

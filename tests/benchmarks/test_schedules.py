@@ -1,0 +1,54 @@
+"""The real sampling and learning code in simulated orders, also with planted faults."""
+
+import logging
+
+import pytest
+
+pytestmark = pytest.mark.needs("greenlet")
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    logging.disable(logging.WARNING)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("weak", [False, True], ids=["strong", "weak"])
+@pytest.mark.parametrize("kind", ["sampling", "asynchronous", "synchronous"])
+def test_no_order_goes_wrong(kind, weak):
+    from benchmarks.schedules.__main__ import run_one
+
+    points = [run_one(kind, n, 5, weak) for n in range(30)]
+    assert run_one(kind, 17, 5, weak) == points[17] and len(set(points)) > 10
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("fence", "wake-up", "answer", "release", "drop", "join", "torn", "twice", "owners", "state"),
+        *("barrier", "turn", "order"),
+    ],
+)
+def test_a_planted_fault_is_found(name):
+    from benchmarks.schedules.__main__ import run_one
+    from benchmarks.schedules.planted import FAULTS
+
+    fault = FAULTS[name]
+    with fault.planted(), pytest.raises(Exception):  # noqa: B017 - any error of the schedule
+        for n in range(300):
+            run_one(fault.kind, n, 0, fault.weak)
+
+
+def test_the_program_runs_one_schedule_again(capsys):
+    from benchmarks.harness.program import program
+    from benchmarks.schedules.__main__ import Options, report, run
+
+    def main(*argv):
+        return program("benchmarks.schedules", "", Options, list(argv), Options.check, run, report)
+
+    assert main("--only", "sampling/3/weak") == 0
+    assert "| sampling, weak | 1 |" in capsys.readouterr().out
+    assert main("--only", "sampling/3") == 2
+    assert main("--schedules", "6", "--seed", "4") == 0
+    assert "| wrong | 0 |" in capsys.readouterr().out
