@@ -102,20 +102,23 @@ def simulated_gpu():
 
 @pytest.fixture
 def open_trainer(tmp_path):
-    """open_trainer(config, context, state): a trainer in this process, whose sampler has started, in a new folder."""
+    """open_trainer(config, context, state): a trainer in this process, whose sampler has started, in a new folder.
+    With `opens` False, the sampler has not started, and the test runs or closes the trainer."""
     from accel_rl.config.resolved import resolve
     from accel_rl.runners.plan import RankPlan
     from accel_rl.runners.ranks.context import SINGLE_RANK
     from accel_rl.runners.run_folder import RunFolder
     from accel_rl.runners.trainer import Trainer
 
-    def build(config, context=SINGLE_RANK, state=None):
+    def build(config, context=SINGLE_RANK, state=None, opens=True):
         torch.manual_seed(0)
         config = resolve(config)
         folder = RunFolder.create(tmp_path / str(len(built)), config)
-        built.append(Trainer(config, RankPlan.resolve(config), folder, state, context))
-        built[-1]._open()
-        return built[-1]
+        trainer = Trainer(config, RankPlan.resolve(config), folder, state, context)
+        if opens:
+            built.append(trainer)
+            trainer._open()
+        return trainer
 
     built = []
     yield build

@@ -17,9 +17,11 @@ from accel_rl.runners import launches
 from accel_rl.runners.evaluation import Result
 from accel_rl.runners.learner import build_algorithm
 from accel_rl.runners.plan import RankPlan, RunPlan
+from accel_rl.runners.plan_report import check_memory
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
+from accel_rl.system import hardware
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.output import open_standard_descriptors, steady_output
@@ -53,20 +55,29 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
         from accel_rl.emulator.device import cuda
 
         cuda.check(plan.device)
-    _check_network(config)
+    _check_network(config, plan.device)
     config.algo.check_memory(config.spec, plan.device)
 
 
-def _check_network(config: Resolved) -> None:
-    """Raise ConfigError if the network cannot be built. The check builds the network without memory for its
-    parameters."""
+def _check_network(config: Resolved, device: str) -> None:
+    """Raise ConfigError if the network cannot be built, or does not fit in the device's memory. The check builds the
+    network without memory for its parameters."""
     try:
         with torch.device("meta"):
-            build_algorithm(rank_config(config, 0), config.spec, "meta")
+            algo = build_algorithm(rank_config(config, 0), config.spec, "meta")
     except ConfigError:
         raise
-    except Exception:  # An error of the network is ignored here, because the run raises the error later.
+    except Exception as e:  # An error of the network is ignored here, because the run raises the error later.
+        if "overflow" in str(e):
+            raise ConfigError(f"the network is too large: {' '.join(str(e).split())}") from e
         return
+    # Parameters, their gradients, and at least one number of the optimizer for each parameter are float32.
+    need, free = 12 * sum(p.numel() for p in algo.agent.model.parameters()), hardware.free_memory(device)
+    if need > free:
+        raise ConfigError(
+            f"the network and its optimizer need {need / 2**30:.1f} GiB on {device}, where {free / 2**30:.1f} GiB are "
+            "free: use a smaller network"
+        )
 
 
 def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
@@ -93,15 +104,21 @@ def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
     lines = [*filter(None, [warning(given)]), *inactive(given, config)]
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
+    if config.cluster == "none":
+        check_memory(config, plan)
     path = path or RunFolder.new_path(config)
     config = dataclasses.replace(config, run_dir=str(path))
     run = RunFolder.create(path, config)
-    with run.locked():
-        launches.record(run, env_steps=0)
-        for line in lines:
-            print(f"warning: {line}", flush=True)
-            run.event(line)
-        return run, run_to_end(config, plan, run, None)
+    try:
+        with run.locked():
+            launches.record(run, env_steps=0)
+            for line in lines:
+                print(f"warning: {line}", flush=True)
+                run.event(line)
+            return run, run_to_end(config, plan, run, None)
+    except ConfigError:  # Nothing has been trained.
+        run.discard()
+        raise
 
 
 def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:

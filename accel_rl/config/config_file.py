@@ -8,7 +8,7 @@ from typing import Any
 
 from accel_rl.system.errors import ConfigError
 
-FORMAT = 2
+FORMAT = 3
 """Version of config.json. The format version is increased when a setting changes its name or meaning."""
 
 # Maps each format of config.json to the settings that the next format renames.
@@ -22,7 +22,8 @@ _RENAMED: dict[int, dict[str, str]] = {
         "algo.rule": "algo.optimizer",
         "algo.rule_decay": "algo.rmsprop_alpha",
         "algo.rule_epsilon": "algo.optimizer_eps",
-    }
+    },
+    2: {},
 }
 # Maps each format of config.json to the settings that the next format adds, with the values of earlier runs.
 _ADDED: dict[int, dict[str, Any]] = {
@@ -48,16 +49,18 @@ _ADDED: dict[int, dict[str, Any]] = {
             "timeout_s": 60.0, "bundles": 2, "actors": 0, "learners": 0, "replay": "local", "updates": None,
             "min_bundles": 1, "snapshot_updates": 1_000, "bundle_cpus": 0.0, "bundle_gpus": 0.0,
         },
-    }
+    },
+    2: {"sampler.start_timeout_s": 120.0},
 }  # fmt: skip
-_ADDED_FOR_ATARI: dict[int, dict[str, Any]] = {1: {"env.backend": "ale", "env.randomness": "sequence"}}
+_ADDED_FOR_ATARI: dict[int, dict[str, Any]] = {1: {"env.backend": "ale", "env.randomness": "sequence"}, 2: {}}
 _Q_LEARNING = {"algo.target_unit": "env-steps", "algo.epsilon_unit": "env-steps", "algo.hidden": 0}
 _ADDED_FOR_ALGORITHM: dict[int, dict[str, dict[str, Any]]] = {
     1: {
         "a2c": {"algo.warmup": 0.0},
         "ppo": {"algo.optimizer": "adam"},
         **dict.fromkeys(("dqn", "c51", "rainbow"), _Q_LEARNING),
-    }
+    },
+    2: {},
 }
 
 

@@ -56,7 +56,6 @@ class ParameterServerConfig:
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
             ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
             ("push_updates", self.push_updates >= 1, "at least 1"),
-            ("timeout_s", self.timeout_s > 0, "above 0"),
         ):
             if not holds:
                 raise ConfigError(f"--gorila.{name.replace('_', '-')} {getattr(self, name)}: must be {allowed}")

@@ -48,7 +48,10 @@ class SamplerConfig(NamesEngine):
     inference of built-in agents and network modules is captured. If inference is not captured, events.log contains the
     reason."""
     timeout_s: float = 60.0
-    """Seconds after which a worker process that does not answer is replaced."""
+    """Seconds after which a worker process that does not answer is replaced. At the end of a run, environments have
+    this time to close."""
+    start_timeout_s: float = 120.0
+    """Seconds within which worker processes must create and reset their environments."""
 
     def check(self) -> None:
         for name in ("envs", "horizon", "groups", "workers"):
@@ -56,5 +59,5 @@ class SamplerConfig(NamesEngine):
                 raise ConfigError(f"--sampler.{name} {value}: must be at least 1")
         if self.decorrelation_steps < 0:
             raise ConfigError(f"--sampler.decorrelation-steps {self.decorrelation_steps}: must be 0 or more")
-        if not self.timeout_s > 0:
-            raise ConfigError(f"--sampler.timeout-s {self.timeout_s}: must be above 0")
+        if (self.groups or 1) > self.envs:
+            raise ConfigError(f"--sampler.groups {self.groups}: must be at most --sampler.envs {self.envs}")

@@ -9,10 +9,27 @@ import numpy as np
 
 from accel_rl.system.errors import ConfigError
 
+LARGEST = 10**15
+"""Larger numbers are mistakes: infinity, or a count that no run reaches. A seed may be larger."""
+MOST = {
+    "--seed": 2**63 - 1,
+    "--torch-threads": 1_024,
+    "--sampler.envs": 1_000_000,
+    "--sampler.workers": 4_096,
+    "--sampler.decorrelation-steps": 1_000_000,
+    "--evaluation.parallel": 65_536,
+    "--log.window": 1_000_000,
+    "--distributed.ranks": 4_096,
+    "--distributed.chunks": 65_536,
+}
+"""Largest values of settings that determine the number of processes, threads or objects of a run."""
+TIMEOUTS_S = (0.1, 1e6)
+"""The shortest and the longest timeout in seconds. The longest is about 12 days."""
+
 
 def check_types(config: Any, prefix: str = "--") -> None:
-    """Raise ConfigError for the first setting of a wrong type. `config` is a dataclass of settings, or of groups of
-    settings."""
+    """Raise ConfigError for the first setting of a wrong type, or with a number that is too large. `config` is a
+    dataclass of settings, or of groups of settings."""
     hints = get_type_hints(type(config))
     for f in fields(config):
         value, flag = getattr(config, f.name), prefix + f.name.replace("_", "-")
@@ -20,6 +37,17 @@ def check_types(config: Any, prefix: str = "--") -> None:
             check_types(value, f"{flag}.")
         elif not fits(hints[f.name], value):
             raise ConfigError(f"{flag} {value!r}: must be {described(hints[f.name])}")
+        elif isinstance(value, int | float):
+            _check_size(flag, value)
+
+
+def _check_size(flag: str, value: float) -> None:
+    most = MOST.get(flag, LARGEST)
+    if not abs(value) <= most:  # NaN is not smaller than any number.
+        raise ConfigError(f"{flag} {value:.15g}: must be a number of at most {most:.15g}")
+    least, longest = TIMEOUTS_S
+    if flag.endswith("timeout-s") and not least <= value <= longest:
+        raise ConfigError(f"{flag} {value:g}: must be {least:g} to {longest:g} seconds")
 
 
 def plain(value: Any) -> Any:

@@ -35,7 +35,11 @@ def _anonymous_file(size: int) -> int:
     else:  # macOS has no memfd, so an unlinked temporary file is used.
         fd, path = tempfile.mkstemp(prefix="accel_rl")
         os.unlink(path)
-    os.ftruncate(fd, size)
+    try:
+        os.ftruncate(fd, size)
+    except OSError as e:  # For example, `ulimit -f` also limits anonymous files.
+        os.close(fd)
+        raise ConfigError(f"{size / 2**20:.1f} MiB of shared memory cannot be allocated: {e.strerror}") from e
     return fd
 
 

@@ -93,8 +93,6 @@ class DistributedConfig:
         for name in ("warmup_updates", "hash_interval", "max_restarts"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"--distributed.{name.replace('_', '-')} {getattr(self, name)}: must be 0 or more")
-        if not self.timeout_s > 0:
-            raise ConfigError(f"--distributed.timeout-s {self.timeout_s}: must be above 0")
         if self.local_updates > 1 and not self.is_async:
             raise ConfigError(f"--distributed.local-updates {self.local_updates}: only with --update async")
         if self.gpus and self.ranks and self.ranks < len(self.gpu_list):

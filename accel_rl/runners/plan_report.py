@@ -1,7 +1,7 @@
 """The plan report lists a run's groups of environments, and the bytes of memory on the host and on each device."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.samplers.memory_budget import DEVICE_EMULATOR_BYTES, bound
 from accel_rl.system import hardware
 from accel_rl.system.counts import counted
+from accel_rl.system.errors import ConfigError
+
+LEAST_WORKER_BYTES, LEAST_RANK_BYTES = 20 * 2**20, 100 * 2**20
+"""Private memory of a worker process and of a rank's process, without environments and networks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class RankMemory:
 
     rollouts: int
     simulators: int  # The device engine or the worker processes need at most `simulators` bytes.
+    processes: int  # The worker processes and the rank's own process, if not this one, need at least `processes` bytes.
     replay: int  # The replay buffer needs `replay` bytes.
     replay_device: str
     on_device: bool = False  # If true, environments and rollouts are only on the rank's device.
@@ -40,7 +45,12 @@ class RankMemory:
             where = config.algo.replay.where(plan.device)
             replay = int(config.algo.replay.size * config.algo.replay.bytes_each(spec))
         simulators = emulators + workers * limit.worker
-        return cls(s.buffers * rollout, simulators, replay, where, s.on_device)
+        processes = workers * LEAST_WORKER_BYTES + config.distributed.several * LEAST_RANK_BYTES
+        return cls(s.buffers * rollout, simulators, processes, replay, where, s.on_device)
+
+    def at_least(self) -> "RankMemory":
+        """Return the rank's memory with the lower bound of its processes in place of the upper bound."""
+        return self if self.on_device else replace(self, simulators=self.processes)
 
     def on(self, device: str, rank_device: str) -> int:
         """Return the rank's bytes on a device, "cpu" or the rank's device."""
@@ -54,11 +64,24 @@ class RankMemory:
 def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
     """Return (facts, warnings, problems) of a run's plan, as lines of text. Insufficient memory is reported as a
     problem."""
-    facts: list[str] = []
+    memories = [RankMemory.of(rank_config(config, rank.rank), rank) for rank in plan.ranks]
+    pairs = list(zip(plan.ranks, memories, strict=True))
+    facts = [line for rank, memory in pairs for line in (*rank.lines(), *_details(rank, memory))]
+    return facts, _warnings(plan), _problems(plan, memories)
+
+
+def check_memory(config: Resolved, plan: RunPlan) -> None:
+    """Raise ConfigError if the rollouts, the replay and the smallest processes of a run on this machine do not fit in
+    memory."""
+    memories = [RankMemory.of(rank_config(config, rank.rank), rank).at_least() for rank in plan.ranks]
+    for line in _problems(plan, memories):
+        raise ConfigError(line)
+
+
+def _problems(plan: RunPlan, memories: list[RankMemory]) -> list[str]:
+    """Return a line for each device whose free memory is too small. `memories` has the memory of each rank."""
     needed: dict[str, int] = {}
-    for rank in plan.ranks:
-        memory = RankMemory.of(rank_config(config, rank.rank), rank)
-        facts += [*rank.lines(), *_details(rank, memory)]
+    for rank, memory in zip(plan.ranks, memories, strict=True):
         for device in dict.fromkeys(("cpu", rank.device, memory.replay_device or "cpu")):
             needed[device] = needed.get(device, 0) + memory.on(device, rank.device)
     problems = []
@@ -67,9 +90,10 @@ def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[
         if need > free:
             problems.append(
                 f"{_size(need)} are needed on the {where} besides the network and its activations, {_size(free)} are "
-                "there: use fewer environments (--sampler.envs) or a smaller replay (--replay.size)"
+                "there: use fewer environments (--sampler.envs), a shorter horizon (--sampler.horizon), fewer workers "
+                "or ranks, or a smaller replay (--replay.size)"
             )
-    return facts, _warnings(plan), problems
+    return problems
 
 
 def _details(rank: RankPlan, memory: RankMemory) -> list[str]:

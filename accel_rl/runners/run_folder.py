@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import platform
+import re
 import subprocess
 import time
 import uuid
@@ -25,6 +26,10 @@ from accel_rl.version import __version__
 
 SOURCE = Path(__file__).parent
 PARTS = ("checkpoints", "segments", "evaluations", "best", "ranks")
+_BEGINNING = (
+    folder_lock.FILE, "config.json", "versions.json", "launches.json", "protocol.json", "events.log"
+)  # fmt: skip
+_CHANGES = re.compile(r"changes-\d+\.diff", re.ASCII)
 _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", "tyro", "wandb")
 
 
@@ -59,7 +64,11 @@ class RunFolder:
     @classmethod
     def check_new(cls, path: Path) -> None:
         """Raise ConfigError if a run cannot begin in this folder."""
-        if (path / "config.json").exists():
+        try:
+            exists = (path / "config.json").exists()
+        except OSError as e:  # The path is too long, or cannot be read.
+            raise ConfigError(f"--run-dir {path}: {e.strerror}") from e
+        if exists:
             raise ConfigError(
                 f"{path} already holds a run; go on with it: accel-rl resume {path}, or choose another --run-dir"
             )
@@ -126,6 +135,15 @@ class RunFolder:
         return folder_lock.locked(
             self.path, lambda holder: f"{self.path} is in use by {holder}: stop that run, or wait until it ends"
         )
+
+    def discard(self) -> None:
+        """Remove the folder if it contains only the files of a beginning run."""
+        names = {path.name for path in self.path.iterdir()}
+        beginning = {name for name in names if name in _BEGINNING or _CHANGES.fullmatch(name)}
+        if names == beginning:
+            for name in names:
+                (self.path / name).unlink()
+            self.path.rmdir()
 
     def hold(self) -> None:
         """Hold a descriptor of the folder, to detect that the folder was removed or moved."""

@@ -3,9 +3,15 @@ stops the process immediately."""
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 from accel_rl.system.child import STOP_SIGNALS
+
+
+class Stopped(BaseException):
+    """Raised at a stop signal within `StopRequest.ends_wait`."""
 
 
 class StopRequest:
@@ -16,6 +22,7 @@ class StopRequest:
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
         self._interrupted = False
+        self._raises = False
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> "StopRequest":
@@ -39,6 +46,20 @@ class StopRequest:
                 raise KeyboardInterrupt
             self._interrupted = True
         self.signal = self.signal or signal.Signals(number)
+        if self._raises:
+            raise Stopped
+
+    @contextmanager
+    def ends_wait(self) -> Iterator[None]:
+        """Context manager in which a stop signal raises `Stopped`, because the process waits and has nothing to
+        save."""
+        self._raises = True
+        try:
+            if self:
+                raise Stopped
+            yield
+        finally:
+            self._raises = False
 
     def __bool__(self) -> bool:
         return self.signal is not None

@@ -1,6 +1,7 @@
 """The trainer runs a schedule's cycles from the first step to the last, and evaluates, reports and saves between
 cycles."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from accel_rl.runners.saver import Saver
 from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.separate import Learning, NoSampler, Sampling
-from accel_rl.runners.signals import StopRequest
+from accel_rl.runners.signals import Stopped, StopRequest
 from accel_rl.runners.stored_agents import BestAgent
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import events, hardware, process
@@ -149,7 +150,10 @@ class Trainer:
     def _run(self) -> Result:
         try:
             with StopRequest() as stop:
-                self._open()
+                try:
+                    self._open(stop.ends_wait() if self.config.distributed.size == 1 else nullcontext())
+                except Stopped:
+                    return self._result(stop)
                 self.schedule.interrupted = lambda: bool(stop)
                 self.schedule.sampled = self._show_progress
                 while True:
@@ -167,14 +171,15 @@ class Trainer:
         finally:
             self._close()
 
-    def _open(self) -> None:
-        """Restore the state of the given checkpoint, if any, and start the sampler."""
+    def _open(self, starting: AbstractContextManager[None] = nullcontext()) -> None:  # noqa: B008
+        """Restore the state of the given checkpoint, if any, and start the sampler within the context `starting`."""
         if self._state is not None:
             self.saver.restore(self._state)
         self.saver.checkpoints.clean()
         self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
         self._state = None
-        self.sampler.start()
+        with starting:
+            self.sampler.start()
         self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)
 

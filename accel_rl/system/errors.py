@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterable
 from accel_rl.system.output import open_standard_descriptors
 from accel_rl.system.process import before_torch
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+REPORTED = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.ENAMETOOLONG),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+)
+"""Errors of a disk that is full or not writable, and of the limits of ulimit."""
 
 
 class ConfigError(ValueError):
@@ -38,7 +42,7 @@ def show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command, and return its exit code: 2 for a ConfigError, 1 for a RunError or a disk that cannot be written,
+    """Run a command, and return its exit code: 2 for a ConfigError, 1 for a RunError or an error of `REPORTED`,
     130 for Ctrl-C. An error is printed as one line that begins with `name`."""
     open_standard_descriptors()
     before_torch()
@@ -55,9 +59,9 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as e:
-        if e.errno not in NO_ROOM:
+        if e.errno not in REPORTED:
             raise
-        return _told(name, f"{e.strerror}: {e.filename or 'the run folder'}", 1)
+        return _told(name, f"{e.strerror}{f': {e.filename}' if e.filename else ''}", 1)
 
 
 def _told(name: str, line: str, exit_code: int) -> int:

@@ -4,12 +4,17 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
+from dataclasses import replace
 
+import gymnasium
 import psutil
 import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.train import default_config
+from accel_rl.envs.make import EnvConfig
 from accel_rl.samplers.workers.channel import EventFd
 from accel_rl.samplers.workers.worker_process import WorkerProcess
 from tests.integration.runs import difference, kill, progressed, rows, run, run_until, start, wait_for, workers
@@ -84,6 +89,22 @@ def test_a_starting_worker_outlives_a_signal_to_its_process_group():
         worker.process.wait(1)
     worker.close()
     assert worker.process.wait(10) == 0  # The worker ends because its socket is closed.
+
+
+def blocking_reset():
+    """CartPole whose reset never returns, in a worker process."""
+    env = gymnasium.make("CartPole-v1")
+    env.reset = lambda **_: time.sleep(600)
+    return env
+
+
+def test_a_signal_while_workers_start_ends_the_run(open_trainer):
+    config = replace(default_config("a2c"), env=EnvConfig(id="tests.integration.test_faults:blocking_reset"))
+    trainer = open_trainer(config, opens=False)
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    began = time.monotonic()
+    assert trainer.run().exit_code == 143 and time.monotonic() - began < 15
 
 
 def test_strict_stops_with_an_error(tmp_path):

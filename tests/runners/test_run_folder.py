@@ -2,11 +2,13 @@ import errno
 import json
 import os
 import re
+import resource
 import threading
 from dataclasses import replace
 
 import pytest
 
+from accel_rl.cli.main import main
 from accel_rl.config.train import default_config
 from accel_rl.runners.run_folder import RunFolder, versions
 from accel_rl.system.errors import ConfigError
@@ -135,3 +137,16 @@ def test_a_users_class_that_is_missing_names_the_folder_of_the_run(tmp_path, mon
     ) as e:
         RunFolder.open(run.path)
     assert "\n" not in str(e.value)
+
+
+def test_a_run_that_is_refused_late_leaves_no_folder(tmp_path, capsys, monkeypatch):
+    """The shared memory is larger than `ulimit -f` allows, which only its allocation shows."""
+    monkeypatch.chdir(tmp_path)  # A run saves the uncommitted changes of the current folder's repository.
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))
+    try:
+        assert main(["train", "a2c", "--game", "pong", "--run-dir", str(tmp_path / "run")]) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "MiB of shared memory cannot be allocated: File too large" in line and not list(tmp_path.iterdir())

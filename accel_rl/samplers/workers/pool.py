@@ -46,7 +46,7 @@ class PoolMemory:
         self.counters.close()
 
 
-START_TIMEOUT_S, CLOSE_TIMEOUT_S = 120.0, 2.0
+CLOSE_TIMEOUT_S = 2.0
 MAX_FAILED_STARTS = 3
 MAX_DEATHS_IN_A_ROW = 10  # A worker process is replaced at most 10 times without a complete rollout in between.
 # A saved state of ale-py has one byte per action, and about 500 actions are replayed per second.
@@ -63,6 +63,8 @@ class PoolConfig:
     """If `strict`, a dead worker process ends the run instead of being replaced."""
     timeout_s: float = 60.0
     """A worker process that does not answer within timeout_s seconds is considered hung."""
+    start_timeout_s: float = 120.0
+    """Worker processes must be ready within start_timeout_s seconds."""
     nice: int = 0
     """`nice` is the nice value of the worker processes; a higher value means a lower priority."""
     spins: int = 0
@@ -145,11 +147,13 @@ class WorkerPool:
         slices = [self.grouping.part(w, g) for g in self.grouping.groups_of(w)]
         return [[env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices]
 
-    def _until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+    def _until_ready(self) -> None:
+        timeout_s = self.config.start_timeout_s
         patience = Patience(timeout_s)
         while waiting := [w for w, x in enumerate(self._workers) if x is None or not x.is_ready]:
             if patience.over:
-                raise RunError(f"worker {', '.join(map(str, waiting))} not ready within {timeout_s:g} s")
+                late = ", ".join(map(str, waiting))
+                raise RunError(f"worker {late} not ready within --sampler.start-timeout-s {timeout_s:g}")
             for w in patience.spend(self._side.wait_control):
                 self._on_message(w)
 
@@ -349,7 +353,7 @@ class WorkerPool:
             worker = self._worker(w)
             worker.has_joined = False
             try:
-                reply, _ = worker.control.receive(START_TIMEOUT_S)
+                reply, _ = worker.control.receive(self.config.start_timeout_s)
             except Disconnected:
                 # After a reseed, the replacement of a lost worker also has generation 0.
                 self._history[w].generation = -1
@@ -373,10 +377,9 @@ class WorkerPool:
         for worker in workers:
             limit = self.config.timeout_s if worker.is_ready else CLOSE_TIMEOUT_S
             if not worker.ends(max(0.0, began + limit - time.monotonic())):
-                logger.warning(
-                    f"worker {worker.index} (pid {worker.pid}) has not closed its environments within {limit:g} s: "
-                    "it is killed"
-                )
+                line = f"worker {worker.index} (pid {worker.pid}) has not closed its environments within {limit:g} s"
+                if worker.is_ready:
+                    logger.warning(f"{line}: it is killed")
                 worker.process.kill()
                 worker.process.wait()
             self._discard(worker)
