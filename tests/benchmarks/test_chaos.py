@@ -95,12 +95,14 @@ def test_the_router_delays_loses_and_cuts():
             host.wait()
 
 
-def test_random_command_lines_and_settings_end_in_one_line(capsys):
-    options = command_lines.Options
-    run, report = command_lines.run_cases, command_lines.report
-    assert program("lines", "", options, ["--number", "60", "--seed", "3"], options.check, run, report) == 0
-    assert "config.json, refused" in capsys.readouterr().out
-    assert command_lines._problem(2, 0.1, "Traceback (most recent call last):\nKeyError: 'a'").startswith("a traceback")
-    assert command_lines._problem(2, 4.0, "accel-rl: no") == "4.0 s" and not command_lines._problem(
-        2, 1.0, "accel-rl: no"
-    )
+def test_random_command_lines_and_settings_end_in_one_line():
+    command = [sys.executable, "-m", "benchmarks.chaos.command_lines", "--number", "60", "--seed", "3"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "config.json, refused" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_wrong_end_of_a_command_line_is_found():
+    problem = command_lines._problem
+    assert problem(2, 0.1, "Traceback (most recent call last):\nKeyError: 'a'").startswith("a traceback")
+    assert problem(2, 4.0, "accel-rl: no") == "4.0 s" and not problem(2, 1.0, "accel-rl: no")
+    assert problem(2, 0.1, "") and problem(-9, 0.1, "") == "no end" and problem(139, 0.1, "") == "exit code 139"
