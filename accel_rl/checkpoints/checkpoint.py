@@ -152,7 +152,10 @@ def load(path: Path) -> dict[str, Any]:
 def _read_manifest(path: Path) -> dict[str, Any]:
     """Read and verify the manifest of a checkpoint. Raises OSError, ValueError, or ConfigError for a wrong checksum or
     another format."""
-    manifest = json.loads((path / "MANIFEST.json").read_bytes())
+    try:
+        manifest = json.loads((path / "MANIFEST.json").read_bytes())
+    except RecursionError as e:
+        raise ValueError(f"{path / 'MANIFEST.json'} is nested too deeply") from e
     if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, WITHOUT_CHECKSUM):
         got = manifest.get("format") if isinstance(manifest, dict) else manifest
         raise ConfigError(f"{path}: its format is {got!r}, and this version of accel_rl reads {FORMAT!r} alone")

@@ -99,7 +99,7 @@ def read_file(folder: Path) -> dict[str, Any]:
     except FileNotFoundError as e:
         near = ", ".join(str(p.parent) for p in sorted(folder.glob("*/config.json"))[:3]) if folder.is_dir() else ""
         raise ConfigError(f"{folder} holds no run (no config.json)" + (f"; did you mean {near}" if near else "")) from e
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, RecursionError) as e:  # JSON can be nested too deeply.
         raise ConfigError(f"{file} is not readable: {e}") from e
     if not isinstance(values, dict):
         raise ConfigError(f"{file} is no configuration")

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from benchmarks.chaos import __main__ as chaos
+from benchmarks.chaos import command_lines
 from benchmarks.chaos.modes import MODES
 from benchmarks.chaos.network import can_make_networks, network
 from benchmarks.chaos.trial import Trial, Violation
@@ -92,3 +93,16 @@ def test_the_router_delays_loses_and_cuts():
         finally:
             host.kill()
             host.wait()
+
+
+def test_random_command_lines_and_settings_end_in_one_line():
+    command = [sys.executable, "-m", "benchmarks.chaos.command_lines", "--number", "60", "--seed", "3"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "config.json, refused" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_wrong_end_of_a_command_line_is_found():
+    problem = command_lines._problem
+    assert problem(2, 0.1, "Traceback (most recent call last):\nKeyError: 'a'").startswith("a traceback")
+    assert problem(2, 4.0, "accel-rl: no") == "4.0 s" and not problem(2, 1.0, "accel-rl: no")
+    assert problem(2, 0.1, "") and problem(-9, 0.1, "") == "no end" and problem(139, 0.1, "") == "exit code 139"

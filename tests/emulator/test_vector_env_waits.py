@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -194,3 +195,10 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("end", ["", "sys.exit(0)", "del env"])
 def test_a_process_with_a_pending_send_ends(end: str) -> None:
     run(LONG + "env.send(np.zeros(1, int))\n" + end)
+
+
+def test_threads_are_driven_in_every_way() -> None:
+    """.ci/sanitize runs the same program under the thread sanitizer."""
+    program = Path(__file__).with_name("drive_threads.py")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0 and "threads: clean" in done.stdout, done.stderr

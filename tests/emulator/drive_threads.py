@@ -1,0 +1,73 @@
+"""Steps vector environments on several threads in every way, for a run under ThreadSanitizer (.ci/sanitize).
+
+Python and numpy are not built with the sanitizer, so this program imports little else.
+"""
+
+import threading
+
+import numpy as np
+from gymnasium import error
+
+from accel_rl.emulator import VectorEnv, envpool
+
+GAMES = ("breakout", "pong")
+
+
+def step_all() -> None:
+    for game in GAMES:
+        for mode in ("NextStep", "SameStep", "Disabled"):
+            env = VectorEnv(game, 6, num_threads=3, max_num_frames_per_episode=80, autoreset_mode=mode)
+            env.reset(seed=1)
+            for t in range(60):
+                *_, terminated, truncated, _ = env.step(np.full(6, t % 3))
+                if mode == "Disabled" and (ended := terminated | truncated).any():
+                    env.reset(options={"reset_mask": ended})
+            saved = env.clone_states()
+            env.step(np.zeros(6, int))
+            env.restore_states(saved)
+            env.step(np.zeros(6, int))
+            env.close()
+
+
+def receive_in_batches() -> None:
+    envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=6, batch_size=2, num_threads=3, max_episode_steps=30)
+    envs.async_reset()
+    for _ in range(120):
+        info = envs.recv()[-1]
+        envs.send(np.zeros(2, int), info["env_id"])
+    envs.close()
+
+
+def call_from_two_threads() -> None:
+    env = VectorEnv("pong", 4, num_threads=2)
+    env.reset(seed=1)
+
+    def step() -> None:
+        for _ in range(50):
+            try:
+                env.step(np.zeros(4, int))
+            except error.AlreadyPendingCallError:  # Another thread's call is not over.
+                continue
+
+    threads = [threading.Thread(target=step) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    env.close()
+
+
+def close_while_playing() -> None:
+    for _ in range(5):
+        env = VectorEnv("pong", 4, num_threads=2)
+        env.reset(seed=1)
+        env.send(np.zeros(4, int))
+        env.close()
+
+
+if __name__ == "__main__":
+    step_all()
+    receive_in_batches()
+    call_from_two_threads()
+    close_while_playing()
+    print("threads: clean")
