@@ -1,6 +1,8 @@
 """Synchronous ranks use collective operations over torch's default process group."""
 
+import json
 import os
+import platform
 import select
 import time
 import traceback
@@ -60,6 +62,7 @@ class Collective:
         self.watch = Watch({})  # The processes of the other ranks on this machine
         # The pending operations are dropped, because they hold the process group's connections open.
         self._works: list[Any] = []
+        self._hosts: list[str] = self.gather(platform.node())
 
     @property
     def on_gpu(self) -> bool:
@@ -89,11 +92,14 @@ class Collective:
         return own
 
     def gather(self, x: Any) -> list[Any]:
-        """Return the values x (plain lists and numbers) of all ranks, in the order of ranks."""
-        result: list[Any] = [None] * self.size
-        with _Named(self, "a list"):
-            dist.all_gather_object(result, x)
-        return result
+        """Return the values x (lists, numbers and strings) of all ranks, in the order of ranks. The values are sent as
+        JSON, because unpickling another machine's bytes could run code."""
+        data = torch.frombuffer(bytearray(json.dumps(x).encode()), dtype=torch.uint8)
+        sizes = self.all_gather(len(data))
+        rows = torch.zeros(self.size, max(sizes), dtype=torch.uint8)
+        rows[self.rank, : len(data)] = data
+        self.all_reduce_sum(rows)
+        return [json.loads(row[:n].numpy().tobytes()) for row, n in zip(rows, sizes, strict=True)]
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
         """Start to sum x over the ranks in place, in the background. Return a function that waits for the sum."""
@@ -128,7 +134,8 @@ class Collective:
                 time.sleep(0.02)
         except RuntimeError:
             return "another rank is gone or hangs, and so is the ranks' store"
-        return f"rank {', '.join(map(str, others))} is gone or hangs" if others else "the ranks lost each other"
+        names = ", ".join(str(r) if len(set(self._hosts)) == 1 else f"{r} ({self._hosts[r]})" for r in others)
+        return f"rank {names} is gone or hangs" if others else "the ranks lost each other"
 
 
 class _Named:

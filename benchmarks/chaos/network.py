@@ -49,7 +49,7 @@ class Network:
 
     def inside(self, host: int) -> list[str]:
         """Return the command that runs its arguments on a host."""
-        return ["nsenter", "--target", str(self._holders[host].pid), "--net"]
+        return ["nsenter", "--target", str(self._holders[host].pid), "--net", "--uts"]
 
     def close(self) -> None:
         """End the hosts."""
@@ -66,7 +66,7 @@ class Network:
         tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._tuns.append(tun)
         fcntl.ioctl(tun, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
-        holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        holder = subprocess.Popen(["unshare", "--net", "--uts", "sleep", "infinity"])
         self._holders.append(holder)
         deadline = time.monotonic() + 10
         while os.stat(f"/proc/{holder.pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
@@ -78,6 +78,7 @@ class Network:
         _run(*inside, "ip", "addr", "add", f"{self.address(host)}/24", "dev", name)
         _run(*inside, "ip", "link", "set", name, "mtu", "9000", "up")
         _run(*inside, "ip", "link", "set", "lo", "up")
+        _run(*inside, "hostname", f"host-{host}")
 
     def _route(self) -> None:
         """Move packets between the hosts until the network is closed."""
@@ -120,7 +121,7 @@ def can_make_networks() -> str:
         return "network namespaces need root"
     if not os.path.exists("/dev/net/tun"):
         return "/dev/net/tun is missing"
-    missing = [name for name in ("ip", "unshare", "nsenter") if shutil.which(name) is None]
+    missing = [name for name in ("ip", "unshare", "nsenter", "hostname") if shutil.which(name) is None]
     return f"{missing[0]} is not installed" if missing else ""
 
 
