@@ -50,7 +50,7 @@ _ADDED: dict[int, dict[str, Any]] = {
             "min_bundles": 1, "snapshot_updates": 1_000, "bundle_cpus": 0.0, "bundle_gpus": 0.0,
         },
     },
-    2: {"sampler.start_timeout_s": 120.0},
+    2: {"sampler.start_timeout_s": 120.0, "sampler.on_error": "stop"},
 }  # fmt: skip
 _ADDED_FOR_ATARI: dict[int, dict[str, Any]] = {1: {"env.backend": "ale", "env.randomness": "sequence"}, 2: {}}
 _Q_LEARNING = {"algo.target_unit": "env-steps", "algo.epsilon_unit": "env-steps", "algo.hidden": 0}
