@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import select
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -47,6 +48,7 @@ class Watch:
 
 
 SETTLE_S = 3.0  # All surviving ranks notice a failure within `SETTLE_S` seconds.
+ANSWER_S = 2.0  # The ranks' store answers within `ANSWER_S` seconds.
 
 
 class Collective:
@@ -62,6 +64,7 @@ class Collective:
         self.watch = Watch({})  # The processes of the other ranks on this machine
         # The pending operations are dropped, because they hold the process group's connections open.
         self._works: list[Any] = []
+        self._is_store_gone = False
         self._hosts: list[str] = self.gather(platform.node())
 
     @property
@@ -123,19 +126,40 @@ class Collective:
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
     def _missing(self) -> str:
-        others = [r for r in range(self.size) if r != self.rank]
         self._works.clear()
+        others = [r for r in range(self.size) if r != self.rank]
+        missing: list[int] = []
+
+        def ask() -> None:
+            missing.extend(self._without_key(others))
+
+        # A call of the store waits for ever if the network to the store's host is cut off.
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        leave()  # The connections are closed, so that waiting ranks notice the failure.
+        thread.join(SETTLE_S + ANSWER_S)
+        if thread.is_alive():
+            return f"the ranks' store does not answer, and rank {self._names(others)} may be gone"
+        if self._is_store_gone:
+            return "another rank is gone or hangs, and so is the ranks' store"
+        return f"rank {self._names(missing)} is gone or hangs" if missing else "the ranks lost each other"
+
+    def _without_key(self, others: list[int]) -> list[int]:
+        """Return the other ranks that do not set their keys within SETTLE_S seconds."""
         deadline = time.monotonic() + SETTLE_S
         try:
             self.store.set(f"well/{self.rank}", "1")
-            leave()  # The connections are closed, so that waiting ranks notice the failure.
             while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
                 others = [r for r in others if not self.store.check([f"well/{r}"])]
                 time.sleep(0.02)
         except RuntimeError:
-            return "another rank is gone or hangs, and so is the ranks' store"
-        names = ", ".join(str(r) if len(set(self._hosts)) == 1 else f"{r} ({self._hosts[r]})" for r in others)
-        return f"rank {names} is gone or hangs" if others else "the ranks lost each other"
+            self._is_store_gone = True
+        return others
+
+    def _names(self, ranks: list[int]) -> str:
+        """Return the numbers of ranks, with their hosts if there are several."""
+        several = len(set(self._hosts)) > 1
+        return ", ".join(f"{r} ({self._hosts[r]})" if several else str(r) for r in ranks)
 
 
 class _Named:

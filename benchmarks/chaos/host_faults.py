@@ -8,12 +8,10 @@ from collections.abc import Callable
 
 from benchmarks.chaos.modes import ROWS
 from benchmarks.chaos.network import Network, network, torchrun
-from benchmarks.chaos.trial import Trial, Violation
+from benchmarks.chaos.trial import LIMIT_S, Trial, Violation
 
 TIMEOUT_S = 15
 """Setting --distributed.timeout-s of the runs."""
-GRACE_S = 60
-"""Seconds after the timeout within which all hosts must have ended."""
 
 
 def undisturbed(t: Trial) -> None:
@@ -51,7 +49,7 @@ def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, ki
     with network(2, t.rng.randrange(1 << 30)) as net:
         fault(net)
         agents = _start(t, net)
-        if (cut_s or kill) and t.until_row(agents[0], row := t.rng.randrange(ROWS)):
+        if (cut_s or kill) and t.until_row(agents[0], row := t.rng.randrange(1, ROWS)):
             victim = t.rng.randrange(2)
             t.told.append(f"row {row}: host {victim} " + ("is killed" if kill else f"is cut off for {cut_s:g} s"))
             net.cut.add(victim)
@@ -85,12 +83,19 @@ def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
 
 
 def _ends(agents: list[subprocess.Popen], t: Trial) -> list[int]:
-    codes = [t.wait(agents[0])]
-    try:
-        codes.append(agents[1].wait(TIMEOUT_S + GRACE_S))
-    except subprocess.TimeoutExpired:
-        raise Violation("hung", "one host has ended and the other has not") from None
-    return codes
+    """Wait until the ranks of both hosts have ended, and return the agents' exit codes. torchrun's agent of a host that
+    was cut off waits for minutes after its rank's end, and is killed."""
+    deadline = time.monotonic() + LIMIT_S
+    while waiting := [agent for agent in agents if agent.poll() is None]:
+        codes = [agent.returncode for agent in agents]
+        if any(codes) and not any(t.processes(agent, "accel_rl train") for agent in waiting):
+            t.told.append("torchrun's agent was killed")
+            for agent in waiting:
+                _kill(t, agent)
+        if time.monotonic() > deadline:
+            raise Violation("hung", f"a host's rank has not ended within {LIMIT_S:g} s")
+        time.sleep(0.1)
+    return [agent.returncode for agent in agents]
 
 
 def _kill(t: Trial, agent: subprocess.Popen) -> None:
