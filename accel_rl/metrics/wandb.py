@@ -23,7 +23,7 @@ def check_wandb(mode: str) -> None:
         raise ConfigError(f"--wandb {mode} needs the extra wandb: {INSTALL}")
 
 
-class WandbSink:
+class WandbSink(Sink):
     def __init__(self, run: Any):
         self._run = run
 
