@@ -31,9 +31,9 @@ FLOORS = [
     {"report"},
     {"api"},
     {"gym", "launch"},
+    {"cli"},
     {"benchmarks"},
     {"experiments"},
-    {"cli"},
     {"__main__"},
 ]
 RANK = {room: i for i, floor in enumerate(FLOORS) for room in floor}

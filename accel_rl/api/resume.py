@@ -1,6 +1,7 @@
 """A run is continued from one of its checkpoints."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from accel_rl.api.launch import check_device, checked, run_to_end
@@ -16,6 +17,7 @@ from accel_rl.runners.evaluation import Result
 from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
+from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
@@ -94,18 +96,24 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 def _check_state(config: Resolved, state: dict[str, Any]) -> str:
     """Raise ConfigError if the checkpoint belongs to another run. Return the Atari backend that the run has used."""
-    there = state["config"]["env"]
-    if (state["config"]["algorithm"], there | {"backend": config.env.backend}) != (
-        config.algorithm,
-        config.env.to_dict(),
-    ):
-        raise ConfigError(
-            f"the checkpoint is of another run ({state['config']['algorithm']} on {state['config']['env']})"
-        )
-    played: str = there["backend"]
+    saved, own = (dict(_flat(x)) for x in (state["config"], rank_config(config, 0).identity()))
+    played: str = saved.pop("env.backend", config.env.backend)
+    for name in saved:
+        if name in own and saved[name] != own[name]:  # Another version may have other settings.
+            flag = name.replace("_", "-")
+            raise ConfigError(f"the checkpoint is of another run (--{flag} {saved[name]}, this run has {own[name]})")
     if played != config.env.backend:
         check_switch(config.env, config.sampler.reset, state["sampler"]["envs"])
     return played
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Return the full name and the value of each setting."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:

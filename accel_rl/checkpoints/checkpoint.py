@@ -99,7 +99,7 @@ class Checkpoints:
         for path in (*map(self.path, self.steps()), *abandoned):
             try:
                 held |= set(_read_manifest(path).get("segments", []))
-            except (OSError, ValueError, TypeError, ConfigError):
+            except (OSError, ValueError, LookupError, TypeError, RecursionError):
                 return  # The segments of a damaged checkpoint are unknown, so no segment is removed.
         self.segments.keep_only(held)
 
@@ -134,6 +134,8 @@ def load(path: Path) -> dict[str, Any]:
     segments = SegmentStore(path.parent.parent / "segments")
     try:
         manifest = _read_manifest(path)
+        if _NAME.fullmatch(path.name) and int(path.name) != manifest["env_steps"]:
+            raise ConfigError(f"{path} is the checkpoint at {manifest['env_steps']} env steps under another name")
         data = []
         for name in _FILES:
             content = (path / name).read_bytes()

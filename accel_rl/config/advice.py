@@ -75,7 +75,14 @@ CONDITIONS = (
         "--no-inference-per-worker",
     ),
     Condition(
-        ("sampler.workers", "sampler.inference_per_worker", "sampler.timeout_s", "sampler.start_timeout_s", "strict"),
+        (
+            "sampler.workers",
+            "sampler.inference_per_worker",
+            "sampler.timeout_s",
+            "strict",
+            "sampler.start_timeout_s",
+            "sampler.on_error",
+        ),
         lambda c: c.sampler.has_workers,
         "--sampler.engine workers",
     ),

@@ -6,8 +6,9 @@
 The device, worker processes and threads are chosen later, by the `RunPlan` of the machine that executes the run.
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,13 @@ class Resolved(TrainConfig):
 
     def __post_init__(self) -> None:
         assert isinstance(self.env, ResolvedEnv) and isinstance(self.sampler, ResolvedSampler), "not resolved"
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that a run never changes, as plain JSON. A checkpoint has the settings of its run."""
+        sampler = {name: getattr(self.sampler, name) for name in ("envs", "horizon", "reset", "decorrelation_steps")}
+        values = {"algorithm": self.algorithm, "env": self.env.to_dict(), "seed": self.seed}
+        result: dict[str, Any] = json.loads(json.dumps(values | {"algo": asdict(self.algo), "sampler": sampler}))
+        return result
 
     @property
     def spec(self) -> EnvSpec:

@@ -50,6 +50,9 @@ class SamplerConfig(NamesEngine):
     timeout_s: float = 60.0
     """Seconds after which a worker process that does not answer is replaced. At the end of a run, environments have
     this time to close."""
+    on_error: Literal["stop", "restart"] = "stop"
+    """Reaction to an environment that raises an error. With `stop`, the run ends. With `restart`, the worker process is
+    replaced, and its part of the rollout is dropped, as if the worker had died."""
     start_timeout_s: float = 120.0
     """Seconds within which worker processes must create and reset their environments."""
 

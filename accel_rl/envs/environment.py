@@ -15,6 +15,14 @@ def episode_rng(seed: int, episode: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode,)))
 
 
+class EnvError(Exception):
+    """Raised by the environment `env` if its own code fails, with a message of one line that names the step."""
+
+    def __init__(self, env: "Env", message: str):
+        super().__init__(message)
+        self.env = env
+
+
 class Env(Protocol):
     """An `Env` is a single environment. `SequentialEnv` combines several environments into a batch.
 

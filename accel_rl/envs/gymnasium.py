@@ -1,6 +1,7 @@
 """Any Gymnasium environment with a Discrete action space can be used, by its id or by a factory function."""
 
 import inspect
+import math
 import warnings
 import zlib
 from typing import Any
@@ -9,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.environment import episode_rng, pack_state, unpack_state
+from accel_rl.envs.environment import EnvError, episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.pictures import check_flat, picture_layout
 from accel_rl.system.errors import ConfigError, nearest
@@ -81,14 +82,20 @@ class GymnasiumEnv:
             self._ended = True
             self.episode_info = {}
             return 0.0, False, True, True
-        observation, reward, terminated, truncated, info = self._env.step(self._first_action + action)
         self._actions.append(action)
-        self._write(observation, frame)
+        try:
+            observation, reward, terminated, truncated, info = self._env.step(self._first_action + action)
+            self._write(observation, frame)
+            reward = float(reward)
+        except Exception as e:
+            raise EnvError(self, self._failed("step", e)) from e
+        if math.isinf(reward):  # Updates with a reward of NaN are skipped.
+            raise EnvError(self, self._failed("step", ValueError(f"the reward is {reward}")))
         terminated = bool(terminated)
         self._ended = terminated or bool(truncated) or len(self._actions) == self._limit
         if self._ended:
             self.episode_info = episode_info(info)
-        return float(reward), terminated, self._ended and not terminated, self._ended
+        return reward, terminated, self._ended and not terminated, self._ended
 
     def get_state(self) -> bytes:
         header = {
@@ -155,14 +162,24 @@ class GymnasiumEnv:
         self._actions = []
         self._ended = False
         self.is_lost = False
-        observation, _ = self._env.reset(seed=episode_seed)
-        self._write(observation, frame)
+        try:
+            observation, _ = self._env.reset(seed=episode_seed)
+            self._write(observation, frame)
+        except Exception as e:
+            raise EnvError(self, self._failed("reset", e)) from e
+
+    def _failed(self, act: str, error: Exception) -> str:
+        """Describe an error of the environment in one line. `act` is step or reset."""
+        at = f"step {len(self._actions):,}" if act == "step" else "the reset"
+        return f"{self.id} failed at {at} of episode {self._episode:,}: {type(error).__name__}: {_line(error)}"
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         if self._picture is not None:
             observation = self._picture.frame(observation)
         elif self._flatten:
             observation = gymnasium.spaces.flatten(self._space, observation)
+        elif np.shape(observation) != self._space.shape:
+            raise ValueError(f"the observation has the shape {np.shape(observation)}, its space {self._space.shape}")
         np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
         np.copyto(self._newest, frame)  # The saved newest frame verifies a restored state.
 

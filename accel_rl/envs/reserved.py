@@ -38,6 +38,10 @@ class ReservedEnv:
         self._episode += 1
 
     @property
+    def instances(self) -> tuple[Env, Env]:
+        return self._playing, self._reserve
+
+    @property
     def playing(self) -> Env:
         """Return the environment instance that currently plays."""
         return self._playing

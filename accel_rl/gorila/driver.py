@@ -38,6 +38,7 @@ LOOK_S = 0.1  # The driver polls every process every LOOK_S seconds.
 # The driver waits at most ANSWER_S seconds for an answer of one process.
 # Cluster members end if the driver does not call the board for 30 s.
 ANSWER_S = 10.0
+SAVE_S = 15.0  # If a member has not ended after `SAVE_S` seconds, a checkpoint is saved.
 END_S = 120.0  # Members have `END_S` seconds to finish a training cycle and write a checkpoint.
 
 
@@ -238,11 +239,15 @@ class Driver:
         self.at.logged_at = self.at.env_steps
 
     def _end_members(self) -> None:
-        """Request that the members end, and wait until their processes have ended."""
-        deadline = time.monotonic() + END_S
+        """Request that the members end, and wait until their processes have ended. If a member does not end, a
+        checkpoint is saved after SAVE_S, because batch systems kill a run soon after its signal."""
+        began, saved = time.monotonic(), False
         while not self.members.ended:
             self._turn(ending=True)
-            if time.monotonic() > deadline:
+            if not saved and time.monotonic() > began + SAVE_S:
+                self.save()
+                saved = True
+            if time.monotonic() > began + END_S:
                 late = ", ".join(seat.name for seat in self.members.seats if not seat.ended)
                 logger.warning(f"{late} did not end within {END_S:g} s")
                 return

@@ -287,7 +287,7 @@ class BundleRanks:
         starter = LocalStarter(config, RunPlan.resolve(config), run, None)
         assert starter.counters is not None
         self._counters = starter.counters
-        self._group = RankGroup(run, starter, config.distributed.size, self._counters)
+        self._group = RankGroup(run, starter, config.distributed.size, self._counters, config.distributed.timeout_s)
         exchange = _Central(config.distributed.chunks)
         Learner(config, config.spec, "cpu", config.seed, exchange)
         sync = exchange.sync

@@ -75,6 +75,7 @@ def build_engine(plan: SamplerPlan, setup: EngineSetup, config: Resolved) -> Eng
             cores=plan.worker_cores,
             strict=config.strict,
             timeout_s=config.sampler.timeout_s,
+            on_error=config.sampler.on_error,
             start_timeout_s=config.sampler.start_timeout_s,
             nice=NICE_BESIDE_SERVER if plan.shares_cores else 0,
             spins=0 if plan.shares_cores else 200,

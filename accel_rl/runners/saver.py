@@ -71,7 +71,7 @@ class Saver:
     def state_dict(self) -> dict[str, Any]:
         at, device = self.at, self.learner.algo.device
         return {
-            "config": {"algorithm": self.config.algorithm, "env": self.config.env.to_dict()},
+            "config": self.config.identity(),
             "env_steps": at.env_steps,
             "evaluated_at": at.evaluated_at,
             "logged_at": at.logged_at,

@@ -53,6 +53,8 @@ def import_user_module(name: str) -> ModuleType:
     Only `import_user_module` adds the current folder to the search path. If Python searched the current folder, a file
     random.py there would be imported in place of Python's own module.
     """
+    if not name or name.startswith("."):
+        raise ModuleNotFoundError(f"{name!r} is no name of a module", name=name)
     try:
         folder = os.getcwd()
     except FileNotFoundError:

@@ -1,12 +1,15 @@
-"""This module measures the CPU time of a process with its children, and the energy of the CPU packages."""
+"""This module measures the CPU time of a process with its children, stalls of another process, and the energy of the
+CPU packages."""
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 import psutil
 
 POWERCAP = Path("/sys/class/powercap")
+LOOK_S = 1.0  # A `Stall` is updated about every LOOK_S seconds.
 
 
 def cpu_seconds() -> float:
@@ -17,6 +20,41 @@ def cpu_seconds() -> float:
             times = child.cpu_times()
             total += times.user + times.system + times.children_user + times.children_system
     return total
+
+
+class Stall:
+    """A `Stall` measures for how long another process has used no CPU time. A process that polls or waits with a
+    timeout uses a little; a process that is stopped, or blocked for ever, uses none."""
+
+    def __init__(self, pid: int):
+        self._pid = pid
+        self._cpu_ns = -1
+        self._looked_at = time.monotonic()
+        self.seconds = 0.0
+
+    def look(self) -> float:
+        """Return the seconds without CPU time so far. Time in which this process itself was stopped does not count."""
+        now, cpu_ns = time.monotonic(), _cpu_ns(self._pid)
+        waited = min(now - self._looked_at, 2 * LOOK_S)
+        self.seconds = self.seconds + waited if cpu_ns == self._cpu_ns else 0.0
+        self._looked_at, self._cpu_ns = now, cpu_ns
+        return self.seconds
+
+
+def _cpu_ns(pid: int) -> int:
+    """Return the CPU time of all threads of a process in nanoseconds. If a thread is ready to run, or if the kernel
+    does not count nanoseconds, return this process's clock, because the process is not stalled or may not be."""
+    total = 0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                folder = Path(f"/proc/{pid}/task/{thread}")
+                total += int((folder / "schedstat").read_text().split()[0])
+                if (folder / "stat").read_text().rpartition(")")[2].split()[0] == "R":
+                    return time.monotonic_ns()
+    except (OSError, ValueError):
+        return time.monotonic_ns()
+    return total or time.monotonic_ns()
 
 
 class PackageEnergy:

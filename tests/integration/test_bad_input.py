@@ -1,5 +1,7 @@
 """Every mistake is one line on stderr, exit code 2, and no process started. Run in this process: nothing is spawned."""
 
+import json
+import shutil
 import subprocess
 
 import pytest
@@ -196,9 +198,6 @@ def test_a_folder_that_holds_a_run(finished, capsys):
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "manifest", "foreign", "gone", "config"])
 def test_a_damaged_or_foreign_checkpoint(finished, tmp_path, capsys, damage):
-    import json
-    import shutil
-
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     checkpoint = sorted((folder / "checkpoints").iterdir())[-1]
@@ -223,14 +222,28 @@ def test_a_damaged_or_foreign_checkpoint(finished, tmp_path, capsys, damage):
         assert len(err.splitlines()) == 1 and str(folder) in err
 
 
-def test_a_checkpoint_of_another_environment(finished, tmp_path, capsys):
-    import json
-    import shutil
-
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"env": {"id": "Acrobot-v1"}}, "of another run (--env.id CartPole-v1, this run has Acrobot-v1)"),
+        ({"seed": 7}, "of another run (--seed 0, this run has 7)"),
+        ({"algo": {"learning_rate": 0.5}}, "of another run (--algo.learning-rate "),
+        ({"sampler": {"horizon": 7}}, "of another run (--sampler.horizon 5, this run has 7)"),
+        ({"distributed": {"update": ":"}}, "there is no module ''"),
+        ({"schedule": ".x:y"}, "there is no module '.x'"),
+        ({"name": "000000001599"}, "is the checkpoint at 800 env steps under another name"),
+    ],
+    ids=str,
+)
+def test_a_checkpoint_of_another_run(changed, says, finished, tmp_path, capsys):
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
+    if name := changed.pop("name", None):
+        next((folder / "checkpoints").iterdir()).rename(folder / "checkpoints" / name)
     config = json.loads((folder / "config.json").read_text())
-    config["env"].update(id="Acrobot-v1")
+    for key, value in changed.items():
+        config[key] = {**config[key], **value} if isinstance(value, dict) else value
     (folder / "config.json").write_text(json.dumps(config))
     assert main(["resume", str(folder), "--env-steps", "1600"]) == 2
-    assert "another run" in capsys.readouterr().err
+    (line,) = (x for x in capsys.readouterr().err.splitlines() if not x.startswith("note: "))
+    assert says in line

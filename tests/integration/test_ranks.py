@@ -124,17 +124,22 @@ def test_max_restarts_brings_a_synchronous_run_back(tmp_path):
     assert steps == sorted(set(steps)) and steps[-1] >= 40_000
 
 
-@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_killed_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim):
+@pytest.mark.parametrize(
+    ("victim", "fault"),
+    [(0, signal.SIGSTOP), *(pytest.param(v, signal.SIGKILL, marks=pytest.mark.slow) for v in (0, 1))],
+)
+def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
     folder = tmp_path / "run"
-    process = start("train", "a2c", *LONG, "--ranks", 2, "--update", "async", "--run-dir", folder)
+    args = ("a2c", *LONG, "--ranks", 2, "--update", "async", "--distributed.timeout-s", 3, "--run-dir", folder)
+    process = start("train", *args)
     try:
         wait_for(lambda: progressed(folder, 2) and Checkpoints(folder / "checkpoints").steps(), 60)
         wait_for(lambda: progressed(folder / "ranks/1", 2), 60)
         before = ranks_of(process.pid)
-        os.kill(before[victim].pid, signal.SIGKILL)
-        killed = f"rank {victim} (pid {before[victim].pid}) was killed by SIGKILL"
-        wait_for(lambda: killed in events(folder), 10, "seen")
+        os.kill(before[victim].pid, fault)
+        lost = f"rank {victim} (pid {before[victim].pid})"
+        wait_for(lambda: f"{lost} was killed by SIGKILL" in events(folder), 20, "seen")
+        assert (f"{lost} has used no CPU time for 3 s" in events(folder)) == (fault == signal.SIGSTOP)
         other = folder if victim else folder / "ranks/1"
         n = len(rows(other))
         wait_for(lambda: progressed(other, n + 2), 60, "the other goes on")

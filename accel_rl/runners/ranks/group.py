@@ -6,6 +6,7 @@
 `LocalStarter` starts ranks on this machine, and `RayStarter` starts ranks on the machines of a Ray cluster.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,7 @@ from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.usage import LOOK_S, Stall
 
 POLL_S = 0.02
 STOP_S = 120.0  # A stopped rank has `STOP_S` seconds to write its checkpoint.
@@ -75,11 +77,23 @@ class RankGroup:
     """A `RankGroup` has the processes of all ranks. If a rank fails, all ranks end. With `counters`, the ranks are
     asynchronous, and a killed rank is replaced while the other ranks continue."""
 
-    def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
+    def __init__(
+        self,
+        run: RunFolder,
+        starter: Starter,
+        size: int,
+        counters: SharedCounters | None = None,
+        timeout_s: float = math.inf,
+    ):
+        """An asynchronous rank that uses no CPU time for `timeout_s` is killed, and then replaced as any killed
+        rank."""
         self._run = run
         self._starter = starter
         self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
+        self._timeout_s = timeout_s
+        self._stalls = dict[int, Stall]()  # Maps the process id of each rank to its stall.
+        self._looked_at = time.monotonic()
         self.replaced = 0  # Counts the killed ranks that were replaced.
         self._given_up = set[int]()  # Ranks in `_given_up` were killed while the run was ending, and are not replaced.
         self._steps_at_start = [0] * size  # Each rank's env steps at its process's start are stored.
@@ -123,10 +137,27 @@ class RankGroup:
                 if deadline is not None and running and time.monotonic() > deadline:
                     late = ", ".join(str(r.index) for r in running)
                     raise RunError(f"rank {late} did not stop within {STOP_S:g} s")
+                if self._counters is not None:
+                    self._kill_stalled(running)
                 watch()
                 time.sleep(POLL_S)
             result = Result.from_dict(self._ranks[0].reply())
             return replace(result, exit_code=stop.exit_code or self._stop_code())
+
+    def _kill_stalled(self, running: Sequence[RankHandle]) -> None:
+        """Kill each rank that has stalled. Synchronous ranks notice a stalled rank themselves."""
+        if time.monotonic() - self._looked_at < LOOK_S:
+            return
+        self._looked_at = time.monotonic()
+        self._stalls = {r.pid: self._stalls.get(r.pid) or Stall(r.pid) for r in running}
+        for rank in running:
+            if self._stalls[rank.pid].look() > self._timeout_s:
+                _report(
+                    self._run,
+                    f"rank {rank.index} (pid {rank.pid}) has used no CPU time for {self._timeout_s:g} s: it is stopped "
+                    "or hangs, and is killed",
+                )
+                rank.kill()
 
     def _stop_code(self) -> int:
         """Return the exit code of the run if a signal has stopped a single rank, and otherwise 0."""

@@ -25,7 +25,7 @@ def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None
 
     def build(steps: int | None) -> RankGroup:
         starter = LocalStarter(config, plan, run, steps)
-        return RankGroup(run, starter, config.distributed.size, starter.counters)
+        return RankGroup(run, starter, config.distributed.size, starter.counters, config.distributed.timeout_s)
 
     return train_with_restarts(config, run, env_steps, build)
 

@@ -63,6 +63,8 @@ class PoolConfig:
     """If `strict`, a dead worker process ends the run instead of being replaced."""
     timeout_s: float = 60.0
     """A worker process that does not answer within timeout_s seconds is considered hung."""
+    on_error: str = "stop"
+    """With "restart", a worker process whose environment raises an error is replaced as a dead worker is."""
     start_timeout_s: float = 120.0
     """Worker processes must be ready within start_timeout_s seconds."""
     nice: int = 0
@@ -163,6 +165,10 @@ class WorkerPool:
         try:
             reply, _ = worker.control.receive()
         except Disconnected:
+            self._on_death(w)
+            return
+        if reply.error and self.config.on_error == "restart":
+            logger.warning(f"worker {w} (pid {worker.pid}): {reply.error}")
             self._on_death(w)
             return
         worker.check(reply)

@@ -1,11 +1,14 @@
 """A stepper executes the requested steps of one group of environments, in a worker process or in the main process."""
 
+import traceback
 from collections.abc import Callable
 
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays, Step
-from accel_rl.envs.environment import BatchEnv
+from accel_rl.envs.environment import BatchEnv, Env, EnvError
+from accel_rl.envs.reserved import ReservedEnv
+from accel_rl.system.errors import RunError
 
 BUFFERS = 2
 """With two rollout buffers, the next rollout's initial observation can be written while the learner reads the last
@@ -28,6 +31,7 @@ class GroupStepper:
     def __init__(self, env: BatchEnv, buffers: list[RolloutArrays], b: slice):
         T = buffers[0].action.shape[0]
         self.env = env
+        self._first_index = b.start
         self._actions: list[np.ndarray] = [buf.action[t, b] for buf in buffers for t in range(T)]
         self._steps: list[Step] = [buf.step(t, b) for buf in buffers for t in range(T)]
         self._initial: list[Step] = [buf.initial(b, env.spec) for buf in buffers]
@@ -37,10 +41,28 @@ class GroupStepper:
     def start(self) -> None:
         """Begin the first episodes, with decorrelated starts, and store their first frames for the next initial
         observation."""
-        self.env.reset(self._first)
+        try:
+            self.env.reset(self._first)
+        except EnvError as e:
+            raise self._error(e) from e
         self._is_fresh = True
 
+    def _error(self, e: EnvError) -> RunError:
+        """Return the error of an environment with the environment's index in its sampler. The environment's traceback
+        is a note of the error."""
+        envs = getattr(self.env, "envs", ())
+        index = next((f" {self._first_index + i}" for i, env in enumerate(envs) if e.env in _parts(env)), "")
+        error = RunError(f"environment{index}: {e}")
+        error.add_note("".join(traceback.format_exception(e.__cause__ or e)))
+        return error
+
     def do(self, step_index: int) -> None:
+        try:
+            self._do(step_index)
+        except EnvError as e:
+            raise self._error(e) from e
+
+    def _do(self, step_index: int) -> None:
         if step_index >= 0:
             step_index %= len(self._steps)
             self.env.send(self._actions[step_index])
@@ -61,5 +83,13 @@ class GroupStepper:
     def set_state(self, states: list[bytes]) -> None:
         """Restore the environments' states from a checkpoint. The caller of `set_state` restores the last
         observation."""
-        self.env.set_state(states)
+        try:
+            self.env.set_state(states)
+        except EnvError as e:
+            raise self._error(e) from e
         self._is_fresh = False
+
+
+def _parts(env: Env) -> tuple[Env, ...]:
+    """Return an environment, or the two environments that --sampler.reset swap plays in turn."""
+    return env.instances if isinstance(env, ReservedEnv) else (env,)

@@ -142,7 +142,7 @@ def main() -> None:
 def _failure(error: Exception) -> Reply:
     """Return the reply that reports an error to the main process."""
     if isinstance(error, (ConfigError, RunError)):
-        return Reply(error=str(error))
+        return Reply(error=str(error), traceback="".join(getattr(error, "__notes__", [])))
     return Reply(error=" ".join(f"{type(error).__name__}: {error}".split()), traceback=traceback.format_exc())
 
 

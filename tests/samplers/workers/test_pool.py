@@ -256,8 +256,36 @@ def test_an_environments_own_error_is_shown_and_ends_the_run():
     env = env_of(id="tests.samplers.workers.test_pool:failing")
     sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
     try:
-        with pytest.raises(RunError, match="this environment fails at step 3"):
+        with pytest.raises(RunError, match=r"environment 0: .* failed at step 3 of episode 1: ValueError: this") as e:
             sampler.collect(agent)
+        assert "this environment fails at step 3" in e.value.__notes__[0]
+    finally:
+        sampler.close()
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ((np.zeros(5), 1.0, False, False, {}), r"the observation has the shape \(5,\), its space \(4,\)"),
+        ((np.zeros(4), None, False, False, {}), "not 'NoneType'"),
+        ((np.zeros(4), float("inf"), False, False, {}), "the reward is inf"),
+        ((np.zeros(4), 1.0, False, {}), "expected 5, got 4"),
+    ],
+)
+def test_a_wrong_result_names_the_environment_and_the_step(result, says, monkeypatch):
+    monkeypatch.setattr(FaultAtStep3, "step", lambda self, action: result)
+    env = env_of(id="tests.samplers.workers.test_pool:failing")
+    sampler = make_sampler(env, 2, 1, 0)  # In this process.
+    with pytest.raises(RunError, match=f"environment 0: .* failed at step 1 of episode 1: .*{says}"):
+        sampler.collect(make_agent(env))
+
+
+def test_a_worker_whose_environment_fails_is_replaced_on_demand(warned):
+    env = env_of(id="tests.samplers.workers.test_pool:failing")
+    sampler, agent = make_sampler(env, 2, 1, 1, on_error="restart"), make_agent(env)
+    try:
+        assert not sampler.collect(agent).valid.all()
+        assert "environment 0: " in warned[0] and "takes its place" in warned[1]
     finally:
         sampler.close()
 
