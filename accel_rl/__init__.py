@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from accel_rl.algos.ppo import PPO
     from accel_rl.algos.pqn import PQN
     from accel_rl.algos.rainbow import Rainbow
+    from accel_rl.api.callbacks import SaveBest, StopAtScore, VideoEvery
     from accel_rl.api.rollout_source import make_sampler
     from accel_rl.api.run import Run, train
     from accel_rl.config.train import TrainConfig
     from accel_rl.emulator.vector_env import VectorEnv
+    from accel_rl.metrics.sinks import Sink
+    from accel_rl.runners.callback import Callback, Training
     from accel_rl.system.errors import ConfigError, RunError
 
 __all__ = [
@@ -39,12 +42,18 @@ __all__ = [
     "IMPALA",
     "PPO",
     "PQN",
+    "Callback",
     "ConfigError",
     "Rainbow",
     "Run",
     "RunError",
+    "SaveBest",
+    "Sink",
+    "StopAtScore",
     "TrainConfig",
+    "Training",
     "VectorEnv",
+    "VideoEvery",
     "__version__",
     "gym",
     "make_sampler",
@@ -62,6 +71,12 @@ _MODULES = {
     "Run": "api.run",
     "train": "api.run",
     "make_sampler": "api.rollout_source",
+    "Callback": "runners.callback",
+    "Training": "runners.callback",
+    "Sink": "metrics.sinks",
+    "SaveBest": "api.callbacks",
+    "StopAtScore": "api.callbacks",
+    "VideoEvery": "api.callbacks",
     "TrainConfig": "config.train",
     "VectorEnv": "emulator.vector_env",
     "ConfigError": "system.errors",

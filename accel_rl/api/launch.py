@@ -13,9 +13,10 @@ from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.sinks import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
-from accel_rl.runners import launches
+from accel_rl.runners import launches, observers
 from accel_rl.runners.evaluation import Result
 from accel_rl.runners.learner import build_algorithm
+from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.plan_report import check_memory
 from accel_rl.runners.ranks.rank_config import rank_config
@@ -43,6 +44,7 @@ def checked(given: TrainConfig) -> Resolved:
     if config.log.tensorboard:
         check_tensorboard()
     check_wandb(config.wandb)
+    observers.check(config)
     if config.cluster != "none":
         cluster_of(config).check(config)
     return config
@@ -95,9 +97,10 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
     return given, run, result
 
 
-def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
+def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = None) -> tuple[RunFolder, Result]:
     """Start a run in a new folder and train to its end. Raises ConfigError or RunError. `path` is the run's new folder,
-    or None for the default name."""
+    or None for the default name. `objects` are the run's callbacks and sinks, instead of new objects of the classes
+    that the settings name."""
     if path is not None:
         RunFolder.check_new(path)
     config = checked(given)
@@ -115,27 +118,32 @@ def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
             for line in lines:
                 print(f"warning: {line}", flush=True)
                 run.event(line)
-            return run, run_to_end(config, plan, run, None)
+            return run, run_to_end(config, plan, run, None, objects)
     except ConfigError:  # Nothing has been trained.
         run.discard()
         raise
 
 
-def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
-    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None."""
+def run_to_end(
+    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None = None
+) -> Result:
+    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. The function
+    `run_new` explains `objects`."""
     open_standard_descriptors()
     with steady_output(run.event):
-        return _run_to_end(config, plan, run, state)
+        return _run_to_end(config, plan, run, state, objects)
 
 
-def _run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
+def _run_to_end(
+    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None
+) -> Result:
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":
         g = config.gorila
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
         shards = counted(g.shards, "shard")
         print(f"{what}: {length} by {g.members} members and {shards} -> {run.path}", flush=True)
-        return cluster_of(config).launch(config, run, state)
+        return cluster_of(config).launch(config, run, state, objects or Observers.of(config))
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
         print(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}", flush=True)
@@ -145,7 +153,7 @@ def _run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str
 
         return local_ranks.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)
-    trainer = Trainer(config, plan.ranks[0], run, state)
+    trainer = Trainer(config, plan.ranks[0], run, state, observers=objects or Observers.of(config))
     print(
         f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {plan.ranks[0].device}, "
         f"{plan.ranks[0].sampler.environments()} -> {run.path}",

@@ -14,6 +14,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
 from accel_rl.runners import launches
 from accel_rl.runners.evaluation import Result
+from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
 from accel_rl.runners.ranks.rank_config import rank_config
@@ -22,17 +23,17 @@ from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
 
-def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result:
+def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions, objects: Observers | None = None) -> Result:
     """Continue a run in its folder and files. The run began with the settings `begun`. Raises ConfigError or
-    RunError."""
+    RunError. `objects` are the callbacks and sinks of the run, instead of those that `begun` names."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
     run.check_parts()
     with run.locked():
-        return _resume(run, begun, changes)
+        return _resume(run, begun, changes, objects)
 
 
-def _resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result:
+def _resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions, objects: Observers | None) -> Result:
     changed = _changed(run, begun, changes)
     own_cores = changed.sampler.cores
     cores = changes.cores if changes.cores is not None else own_cores
@@ -58,7 +59,7 @@ def _resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Resul
         run.event(f"played by {config.env.backend} from here on, by {played} before")
     if state is None:
         print(f"{run.path} has no checkpoint yet: starting from the beginning", flush=True)
-    return run_to_end(placed, plan, run, state)
+    return run_to_end(placed, plan, run, state, objects)
 
 
 def _set_aside(run: RunFolder, env_steps: int) -> None:

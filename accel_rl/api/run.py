@@ -3,7 +3,8 @@
 import csv
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ from accel_rl.api.resume import resume
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.train import TrainConfig
+from accel_rl.metrics.sinks import Sink
+from accel_rl.runners.callback import Callback
 from accel_rl.runners.evaluation import Evaluation, Result
+from accel_rl.runners.observers import with_observers
 from accel_rl.runners.run_folder import RunFolder
 
 
@@ -27,6 +31,8 @@ def train(
     *,
     env: str | Callable[..., Any] | None = None,
     run_dir: str | os.PathLike[str] | None = None,
+    callbacks: Iterable[Callback | type[Callback] | str] = (),
+    sinks: Iterable[Sink | type[Sink] | str] = (),
     **values: Any,
 ) -> "Run":
     """Train an agent, and return the run.
@@ -36,6 +42,7 @@ def train(
 
     `what` is an algorithm's name, class or settings, or a `TrainConfig`. `env` is the id of a Gymnasium environment, or
     a function that creates an environment; Atari games are `game="pong"`. `run_dir` is the new folder of the run.
+    `callbacks` and `sinks` are objects, classes or names (`accel_rl.Callback`, `accel_rl.Sink`).
     `values` are all other settings, by the names of `accel-rl train --help`, with two underscores in place of a point:
     `evaluation__interval=10_000`. Raises ConfigError for wrong settings, before any process starts, and RunError if the
     run cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM the run raises
@@ -43,7 +50,8 @@ def train(
     """
     config = settings(what, env, values)
     path = Path(run_dir).expanduser() if run_dir is not None else None
-    run, result = run_new(config, path)
+    config, objects = with_observers(config, callbacks, sinks)
+    run, result = run_new(config, path, objects)
     raise_if_stopped(result)
     return Run(run.path, result)
 
@@ -94,12 +102,27 @@ class Run:
         names = list(rows[0]) if rows else []
         return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
 
-    def resume(self, env_steps: float | None = None, **options: Any) -> "Run":
+    def resume(
+        self,
+        env_steps: float | None = None,
+        *,
+        callbacks: Iterable[Callback | type[Callback] | str] | None = None,
+        sinks: Iterable[Sink | type[Sink] | str] | None = None,
+        **options: Any,
+    ) -> "Run":
         """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
-        backend, engine. Raises ConfigError or RunError."""
+        backend, engine. `callbacks` and `sinks` replace those that config.json names. Raises ConfigError or
+        RunError."""
         chosen = from_keywords(ResumeOptions, {"env_steps": env_steps, **options})
-        self.result = resume(*RunFolder.open(self.path), chosen)
+        run, begun = RunFolder.open(self.path)
+        begun = replace(
+            begun,
+            callback=begun.callback if callbacks is None else (),
+            sink=begun.sink if sinks is None else (),
+        )
+        begun, objects = with_observers(begun, callbacks or (), sinks or ())
+        self.result = resume(run, begun, chosen, objects)
         raise_if_stopped(self.result)
         return self
 

@@ -97,7 +97,8 @@ def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> 
 
 def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
     """Print the results of a run, and suggest commands such as evaluate."""
-    state = "stopped" if result.exit_code else "finished"
+    is_finished = not result.exit_code and (result.env_steps >= config.env_steps or bool(config.gorila.updates))
+    state = "finished" if is_finished else "stopped"
     online = f"online score {human_score(result.score)} over the last {config.log.window} episodes"
     if math.isnan(result.score):
         each = result.env_steps // max(1, config.sampler.envs * config.distributed.size)
@@ -112,5 +113,5 @@ def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
     stdout("next:")
     stdout(f"  accel-rl plot {run.path}      the learning curve as a picture")
     stdout(f"  accel-rl watch {run.path}     a video of the agent")
-    more = "" if result.exit_code else f" --env-steps {2 * config.env_steps}"
+    more = "" if not is_finished else f" --env-steps {2 * config.env_steps}"
     stdout(f"  accel-rl resume {run.path}{more}    continue training")

@@ -8,7 +8,7 @@ from typing import Any
 
 from accel_rl.system.errors import ConfigError
 
-FORMAT = 3
+FORMAT = 4
 """Version of config.json. The format version is increased when a setting changes its name or meaning."""
 
 # Maps each format of config.json to the settings that the next format renames.
@@ -24,6 +24,7 @@ _RENAMED: dict[int, dict[str, str]] = {
         "algo.rule_epsilon": "algo.optimizer_eps",
     },
     2: {},
+    3: {},
 }
 # Maps each format of config.json to the settings that the next format adds, with the values of earlier runs.
 _ADDED: dict[int, dict[str, Any]] = {
@@ -50,9 +51,10 @@ _ADDED: dict[int, dict[str, Any]] = {
             "min_bundles": 1, "snapshot_updates": 1_000, "bundle_cpus": 0.0, "bundle_gpus": 0.0,
         },
     },
-    2: {"sampler.start_timeout_s": 120.0, "sampler.on_error": "stop"},
+    2: {"sampler.start_timeout_s": 120.0},
+    3: {"sampler.on_error": "stop", "callback": [], "sink": []},
 }  # fmt: skip
-_ADDED_FOR_ATARI: dict[int, dict[str, Any]] = {1: {"env.backend": "ale", "env.randomness": "sequence"}, 2: {}}
+_ADDED_FOR_ATARI: dict[int, dict[str, Any]] = {1: {"env.backend": "ale", "env.randomness": "sequence"}, 2: {}, 3: {}}
 _Q_LEARNING = {"algo.target_unit": "env-steps", "algo.epsilon_unit": "env-steps", "algo.hidden": 0}
 _ADDED_FOR_ALGORITHM: dict[int, dict[str, dict[str, Any]]] = {
     1: {
@@ -61,6 +63,7 @@ _ADDED_FOR_ALGORITHM: dict[int, dict[str, dict[str, Any]]] = {
         **dict.fromkeys(("dqn", "c51", "rainbow"), _Q_LEARNING),
     },
     2: {},
+    3: {},
 }
 
 

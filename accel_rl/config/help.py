@@ -64,7 +64,7 @@ def options_of(cls: type, default: Any, registry: Any) -> list[Option]:
 
 def _option(action: Any) -> Option:
     text = " ".join(str(action.help or "").split())  # Line breaks in the docstring of a setting are removed.
-    text, _, shown = text.rpartition("(default: ")
+    text, _, shown = text.removesuffix(" (repeatable)").partition("(default: ")
     shown = shown.removesuffix(")").strip("'")
     value = (action.metavar or "").removeprefix("{None}|").replace("{[", "[").replace("]}", "]")
     if choices := re.fullmatch(r"\{([^\[]*)\}", value):

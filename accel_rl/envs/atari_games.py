@@ -1,6 +1,7 @@
 """Lists the Atari games, with published scores of random and human players."""
 
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -61,8 +62,22 @@ def check_game(name: str) -> None:
     """Raise ConfigError, with the nearest names, unless ale-py has the game."""
     if name not in GAMES:
         raise ConfigError(
-            f"game={name!r} is unknown: must be one of ale-py's {len(GAMES)} games" + nearest(name, GAMES)
+            f"game={name!r} is unknown: must be one of ale-py's {len(GAMES)} games"
+            + (f"; nearest: {game}" if (game := game_of(name)) else nearest(name, GAMES))
         )
+
+
+def game_of(id: str) -> str:
+    """Return the game of another library's id, such as ms_pacman for ALE/MsPacman-v5, MsPacmanNoFrameskip-v4 or
+    MsPacman, or "" for other ids."""
+    name = re.sub(r"^ALE/|(-ram)?(NoFrameskip|Deterministic)?-v[0-9]+$", "", id)
+    return {game.replace("_", ""): game for game in GAMES}.get(name.replace("_", "").lower(), "")
+
+
+def check_id(id: str) -> None:
+    """Raise ConfigError for a Gymnasium id of an Atari game, whose observations are large colour pictures."""
+    if re.match(r"ALE/|\w+(NoFrameskip|Deterministic)-v[0-9]+$", id) and (game := game_of(id)):
+        raise ConfigError(f"--env {id}: is an Atari game; use --game {game} (in Python game={game!r})")
 
 
 @cache

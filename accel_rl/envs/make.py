@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE, check_game, unclean_reset
+from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE, check_game, check_id, unclean_reset
 from accel_rl.envs.environment import Env
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
@@ -128,6 +128,7 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
             raise ConfigError(
                 f"{name}={value!r} is unknown: must be one of {', '.join(allowed)}" + nearest(value, allowed)
             )
+    check_id(config.id)
     backend = config.backend
     if backend == "auto" and config.game:
         backend = "emulator" if config.game in ATARI_57 and emulator_is_built() else "ale"

@@ -19,8 +19,10 @@ from accel_rl.gorila.shard_actors import RayShards
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
 from accel_rl.models.network_state import network_state
+from accel_rl.runners.callback import Callbacks, Training
 from accel_rl.runners.evaluation import Evaluation, Result
 from accel_rl.runners.learner import Learner, build_algorithm
+from accel_rl.runners.observers import NO_OBSERVERS, Observers, UserSink
 from accel_rl.runners.ranks.context import SINGLE_RANK
 from accel_rl.runners.reporter import Counters, Reporter
 from accel_rl.runners.run_folder import RunFolder
@@ -43,12 +45,21 @@ END_S = 120.0  # Members have `END_S` seconds to finish a training cycle and wri
 class Driver:
     """Starts and supervises the shards, the board, the members and the evaluator until the run ends."""
 
-    def __init__(self, ray: Any, config: Resolved, run: RunFolder, state: dict[str, Any] | None = None):
+    def __init__(
+        self,
+        ray: Any,
+        config: Resolved,
+        run: RunFolder,
+        state: dict[str, Any] | None = None,
+        observers: Observers = NO_OBSERVERS,
+    ):
         """The run continues from the checkpoint's state `state`."""
         self.config = config
         self.run_folder = run
         g = config.gorila
-        self.at, self.reporter = Counters(), Reporter(config, run, SINGLE_RANK)
+        self.at = Counters()
+        self.reporter = Reporter(config, run, SINGLE_RANK, [UserSink(sink) for sink in observers.sinks])
+        self.callbacks = Callbacks(observers.callbacks, Training(config, None, run, self.at, self._counts))
         self.setup = Setup(config.to_dict(), str(run.path.absolute()), f"run-{secrets.token_hex(4)}")
         reader = Reader("driver", g, saves_shards=True)
         spec = config.spec
@@ -87,6 +98,10 @@ class Driver:
             raise RunError(f"the checkpoint is of {len(counts)} members, the run has {len(self.roles)}")
         return counts
 
+    def _counts(self) -> tuple[list[tuple[float, int]], int, int]:
+        """Return the recent episodes, the number of episodes and the number of updates of all members."""
+        return list(self.board.recent), self.board.total.episodes, self.updates
+
     @property
     def updates(self) -> int:
         """Return the number of updates of the parameters, counted by the first shard."""
@@ -95,9 +110,10 @@ class Driver:
     def train(self) -> Result:
         """Train until the run ends or receives SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
         try:
-            with StopRequest() as stop, events.written(self.run_folder.event, self.reporter.event):
+            with StopRequest() as stop, events.written(self.reporter.record, self.reporter.event):
                 self.reporter.begin(self.at.env_steps)
-                while not (stop or self._done() or self.members.ended):
+                self.callbacks("on_start")
+                while not (stop or self.callbacks.stopped or self._done() or self.members.ended):
                     self._turn(ending=False)
                     self.run_folder.follow()
                     if self.run_folder.moved:
@@ -106,13 +122,16 @@ class Driver:
                 self._end_members()
                 self.shards.refresh(ANSWER_S)
                 self.board.read(True, ANSWER_S)
-                if not (stop or self.run_folder.moved) and self.config.evaluation.interval:
+                if not (stop or self.callbacks.stopped or self.run_folder.moved) and self.config.evaluation.interval:
                     self._finish_evaluation()
                 self._row(None)
                 self.save()
                 self.run_folder.raise_if_moved(self.at.env_steps)
+                self.callbacks("on_end")
                 score = episode_metrics(self.board.recent)["score"]
                 return Result(self.at.env_steps, score, self.evaluation, stop.exit_code, self.reporter.wall_s)
+        except RunError as error:
+            raise self.run_folder.logged(error) from error
         finally:
             self.close()
 
@@ -197,6 +216,7 @@ class Driver:
             network = self.learner.network(evaluated.parameters)
             state = agent_state(self.learner.algo.agent.state_dict(), network)
             self.best.note(evaluated.env_steps, evaluated.evaluation, state)
+            self.callbacks("on_evaluation", evaluated.evaluation)
         work, members = self.board.total, self.members
         values: Row = {
             "updates": self.updates,
@@ -214,6 +234,7 @@ class Driver:
         }
         if line := self.pushes.stale(self.config.gorila.delay_limit):
             logger.warning(line)
+        values |= self.callbacks.row(list(values))
         self.reporter.write(self.at, values, evaluations, {})
         self.at.logged_at = self.at.env_steps
 
@@ -237,6 +258,7 @@ class Driver:
         at.saved_at = at.env_steps
         checkpoints = Checkpoints(self.run_folder.path / "checkpoints", self.config.checkpoint.keep)
         checkpoints.save(at.env_steps, self.state_dict(self._snapshot()))
+        self.callbacks("on_checkpoint", checkpoints.path(at.env_steps))
 
     def _snapshot(self) -> list[Snapshot]:
         """Return a snapshot of each shard, or the previous snapshot of a shard that does not answer."""
@@ -369,7 +391,9 @@ def _check_network(config: Resolved) -> None:
         )
 
 
-def launch(config: Resolved, run: RunFolder, state: dict[str, Any] | None) -> Result:
+def launch(
+    config: Resolved, run: RunFolder, state: dict[str, Any] | None, observers: Observers = NO_OBSERVERS
+) -> Result:
     """Train from a checkpoint's state, or from the beginning if `state` is None."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
-        return Driver(ray, config, run, state).train()
+        return Driver(ray, config, run, state, observers).train()

@@ -80,7 +80,7 @@ class Place:
 
 def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
     """Return the settings of a cluster member, which uses share number `slot` of the `slots` shares of its machine's
-    cores, plays no evaluations, and does not write to Weights & Biases or TensorBoard."""
+    cores, plays no evaluations, and has no sinks and no callbacks."""
     cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)
     return replace(
         config,
@@ -90,6 +90,8 @@ def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
         checkpoint=replace(config.checkpoint, interval=config.checkpoint_interval()),
         log=replace(config.log, interval=config.log_interval(), tensorboard=False),
         wandb="disabled",
+        callback=(),
+        sink=(),
     )
 
 

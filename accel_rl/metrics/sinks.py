@@ -1,5 +1,4 @@
-"""Sinks are the destinations of rows of metrics. A sink receives every row in order. A resumed run tells each sink the
-number of the last valid row."""
+"""Sinks are the destinations of rows of metrics. A sink receives every row in order."""
 
 import contextlib
 import csv
@@ -8,7 +7,7 @@ import logging
 import math
 import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError, RunError
@@ -21,10 +20,22 @@ Row = dict[str, float | int | str]
 WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "cpu_s", "joules", "steps_per_s")
 
 
-class Sink(Protocol):
-    def write(self, row: Row) -> None: ...
+class Sink:
+    """`Sink` is the base class of the destinations of metrics and events. A subclass overrides the methods that it
+    needs. Only rank 0 has sinks of the user."""
 
-    def close(self) -> None: ...
+    def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
+        """Called once in each process of the run, before its first row. `settings` are those of config.json. `folder`
+        is the folder of the run. A resumed run begins at `env_steps`, and writes all later rows again."""
+
+    def write(self, row: Row) -> None:
+        """Called with each row of metrics.csv, by the names of its columns. A column may be NaN."""
+
+    def event(self, line: str) -> None:
+        """Called with each line of events.log, without its time."""
+
+    def close(self) -> None:
+        """Called once, at the end of the run."""
 
 
 def format_cell(value: float | int | str | None) -> str:
@@ -33,7 +44,7 @@ def format_cell(value: float | int | str | None) -> str:
     return format(value, ".9g") if isinstance(value, float) else str(value)
 
 
-class CsvSink:
+class CsvSink(Sink):
     """The sink of metrics.csv writes a header, then the rows. Each row is written immediately, or, if the disk is full,
     as soon as there is room. If a row has a new column, metrics.csv is rewritten atomically."""
 
@@ -125,7 +136,7 @@ def check_tensorboard() -> None:
         raise ConfigError("--log.tensorboard needs the extra tensorboard: pip install 'accel_rl[tensorboard]'") from e
 
 
-class TensorBoardSink:
+class TensorBoardSink(Sink):
     def __init__(self, folder: Path, env_steps: int):
         from torch.utils.tensorboard import SummaryWriter
 

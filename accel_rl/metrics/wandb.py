@@ -1,4 +1,4 @@
-"""Weights & Biases (extra: wandb) is off by default, delays a run for at most a bounded time, and never ends a run. The
+"""Weights & Biases is off by default, delays a run for at most a bounded time, and never ends a run. The
 API key of Weights & Biases is not stored in the run folder."""
 
 import importlib.util
@@ -13,17 +13,17 @@ from accel_rl.system.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
-INSTALL = "pip install 'accel_rl[wandb]'"
+INSTALL = "pip install wandb"
 START_TIMEOUT_S = 20.0
 
 
 def check_wandb(mode: str) -> None:
-    """Raise ConfigError if `mode` is not `disabled` and the extra `wandb` is not installed."""
+    """Raise ConfigError if `mode` is not `disabled` and the package wandb is not installed."""
     if mode != "disabled" and importlib.util.find_spec("wandb") is None:
-        raise ConfigError(f"--wandb {mode} needs the extra wandb: {INSTALL}")
+        raise ConfigError(f"--wandb {mode} needs the package wandb: {INSTALL}")
 
 
-class WandbSink:
+class WandbSink(Sink):
     def __init__(self, run: Any):
         self._run = run
 

@@ -5,9 +5,15 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 from accel_rl.optim.optimizer import ElementWise, Optimizer, Rate
 from accel_rl.system.devices import Device
+from accel_rl.system.hardware import say_once
+
+# The fused operation is called directly, because torch.optim adds overhead to each step. The operation is private, so
+# a later torch may lack it.
+FUSED_ADAM: Any = getattr(torch, "_fused_adam_", None)
 
 
 class Adam(ElementWise):
@@ -71,13 +77,16 @@ class Adam(ElementWise):
             return
         step = torch.tensor(float(self._steps)) if self._count is None else self._count
         found_inf = None if finite is None else (~finite).float()
-        # The fused operation is called directly, because torch.optim adds overhead to each step.
-        torch._fused_adam_(
-            [data], [grad], [mean], [square], [], [step],
-            amsgrad=False, beta1=self.beta_1, beta2=self.beta_2, lr=learning_rate, weight_decay=0.0,
-            eps=self.epsilon_at(self._steps) if self._count is None else self.epsilon, maximize=False,
-            found_inf=found_inf,
-        )  # fmt: skip
+        epsilon = self.epsilon_at(self._steps) if self._count is None else self.epsilon
+        settings: dict[str, Any] = {
+            "amsgrad": False, "beta1": self.beta_1, "beta2": self.beta_2, "lr": learning_rate, "weight_decay": 0.0,
+            "eps": epsilon, "maximize": False, "found_inf": found_inf,
+        }  # fmt: skip
+        if FUSED_ADAM is not None:
+            FUSED_ADAM([data], [grad], [mean], [square], [], [step], **settings)
+        else:
+            say_once("torch has no _fused_adam_: torch.optim makes the steps of Adam, which is slower")
+            adam([data], [grad], [mean], [square], [], [step - 1], fused=True, **settings)  # adam counts the step.
 
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None

@@ -1,7 +1,8 @@
 """The reporter writes a run's metrics to sinks such as metrics.csv, and displays progress and events."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from accel_rl.config.resolved import Resolved
@@ -40,13 +41,15 @@ class Counters:
 class Reporter:
     """Reports the metrics, progress and events of one rank. Only rank 0 displays progress."""
 
-    def __init__(self, config: Resolved, run: RunFolder, context: RankContext):
+    def __init__(self, config: Resolved, run: RunFolder, context: RankContext, sinks: Sequence[Sink] = ()):
+        """`sinks` receive rows and events in addition to the sinks of the settings."""
         self.config = config
         self.run_folder = run
         self.context = context
         self.recorder = Recorder()
         self._progress: ProgressDisplay | None = None
         self._sinks: list[Sink] = []
+        self._further_sinks = sinks
         self._csv: CsvSink | None = None
         self._episodes = 0  # At the last row of metrics, `_episodes` episodes had ended.
         self._wall_before = 0.0  # `_wall_before` is the wall time of the run's earlier processes, in seconds.
@@ -73,6 +76,9 @@ class Reporter:
         self._sinks.append(self._csv)
         self._sinks += tensorboard_sink(self.config, self.run_folder.path, env_steps)
         self._sinks += wandb_sink(self.config, self.run_folder.path)
+        for sink in self._further_sinks:
+            sink.open(self.config.to_dict(), self.run_folder.path, env_steps)
+            self._sinks.append(sink)
         name = self.config.env.game or self.config.env.id
         display = ProgressDisplay if self.context.rank == 0 else Silent
         label = f"{self.config.algorithm} {name}"
@@ -125,9 +131,15 @@ class Reporter:
         assert self._progress is not None
         self._progress.resume(env_steps)
 
+    def record(self, line: str) -> None:
+        """Write a line to events.log and to the sinks."""
+        self.run_folder.event(line)
+        for sink in self._sinks:
+            sink.event(line)
+
     def event(self, line: str) -> None:
         """Write an unusual event to events.log, and display the event."""
-        self.run_folder.event(line)
+        self.record(line)
         if self._progress is not None:
             self._progress.say(line)
         else:
@@ -142,8 +154,16 @@ class Reporter:
                 f"over {counted(len(evaluation.scores), 'episode')}"
             )
 
-    def row(self, at: Counters, learner: Learner, episodes: EpisodeTracker, evaluations: list[Evaluation]) -> None:
-        """Write the metrics since the last row to every sink as a new row, and evaluations to their own file."""
+    def row(
+        self,
+        at: Counters,
+        learner: Learner,
+        episodes: EpisodeTracker,
+        evaluations: list[Evaluation],
+        further: Callable[[Sequence[str]], Row] = lambda columns: {},
+    ) -> None:
+        """Write the metrics since the last row to every sink as a new row, and evaluations to their own file. The
+        function `further` returns metrics of callbacks, from the names of the row's columns."""
         recent, episodes_of_all, updates = self.context.clock.report(episodes, learner.updates)
         row: Row = {
             "updates": updates,
@@ -155,6 +175,7 @@ class Reporter:
             "learning_rate": learner.learning_rate,
             "skipped_updates": learner.gradient_sync.skips.total,
         }
+        row |= further(list(row))
         self._episodes = episodes_of_all
         self.write(at, row, evaluations, learner.gradient_sync.times)
 
@@ -195,8 +216,10 @@ class Reporter:
             self.run_folder.write_json(file, {"env_steps": at.env_steps, **evaluation.to_dict()})
 
     def close(self) -> None:
-        for sink in self._sinks:
-            sink.close()
-        if self._progress is not None:
-            self._progress.close()
-        self.run_folder.release()
+        with ExitStack() as closing:  # All parts are closed, even if a user's sink raises an error.
+            closing.callback(self.run_folder.release)
+            if self._progress is not None:
+                closing.callback(self._progress.close)
+            sinks, self._sinks = self._sinks, []
+            for sink in reversed(sinks):
+                closing.callback(sink.close)

@@ -25,7 +25,7 @@ from accel_rl.system.held_folder import HeldFolder
 from accel_rl.version import __version__
 
 SOURCE = Path(__file__).parent
-PARTS = ("checkpoints", "segments", "evaluations", "best", "ranks")
+PARTS = ("checkpoints", "segments", "evaluations", "best", "best-training", "ranks")
 _BEGINNING = (
     folder_lock.FILE, "config.json", "versions.json", "launches.json", "protocol.json", "events.log"
 )  # fmt: skip

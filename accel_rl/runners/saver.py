@@ -7,6 +7,7 @@ import torch
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved
 from accel_rl.data.generator_state import restore_default
+from accel_rl.runners.callback import Callbacks
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import RankContext
 from accel_rl.runners.reporter import Counters, Reporter
@@ -30,6 +31,7 @@ class Saver:
         sampler: RolloutSampler,
         schedule: Schedule,
         reporter: Reporter,
+        callbacks: Callbacks,
     ):
         self.config = config
         self.run_folder = run
@@ -40,6 +42,7 @@ class Saver:
         self.sampler = sampler
         self.schedule = schedule
         self.reporter = reporter
+        self.callbacks = callbacks
         self.checkpoints = self._checkpoints()
 
     def _checkpoints(self) -> Checkpoints:
@@ -57,6 +60,7 @@ class Saver:
         self.reporter.sync()
         with self.context.barrier.saving():
             self.checkpoints.save(self.at.env_steps, self.state_dict())
+        self.callbacks("on_checkpoint", self.checkpoints.path(self.at.env_steps))
 
     @property
     def last(self) -> int | None:
@@ -73,6 +77,7 @@ class Saver:
             "logged_at": at.logged_at,
             "rows": self.reporter.rows,
             "recorder": self.reporter.recorder.state_dict(),
+            "callbacks": self.callbacks.training.metrics.state_dict(),
             "learner": self.learner.state_dict(),
             "secondary": self.secondary.state_dict() if self.secondary is not None else None,
             "sampler": self.sampler.state_dict(),
@@ -87,6 +92,7 @@ class Saver:
         at.env_steps = at.saved_at = state["env_steps"]
         at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
         self.reporter.recorder.load_state_dict(state["recorder"], device)
+        self.callbacks.training.metrics.load_state_dict(state.get("callbacks", {"groups": []}), device)
         self.learner.load_state_dict(state["learner"])
         if self.secondary is not None:
             self.secondary.load_state_dict(state["secondary"])

@@ -28,14 +28,15 @@ class BestAgent:
     process may write the best network.
     """
 
-    def __init__(self, run: RunFolder):
+    def __init__(self, run: RunFolder, folder: str = "best"):
         self._run = run
+        self._folder = folder
         self._score: float | None = None
 
     @property
     def _kept(self) -> Checkpoints:
         # The file of a network is numbered by time, since env steps can decrease after a resume.
-        return Checkpoints(self._run.path / "best" / "checkpoints", keep=1)
+        return Checkpoints(self._run.path / self._folder / "checkpoints", keep=1)
 
     @property
     def score(self) -> float:

@@ -14,10 +14,12 @@ from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.models.network_state import copy_network
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners.build import build_sampler
+from accel_rl.runners.callback import Callbacks, Training
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.evaluation import Evaluation, Result
 from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.learner import Learner
+from accel_rl.runners.observers import NO_OBSERVERS, Observers, UserSink
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.runners.reporter import Counters, Reporter
@@ -48,6 +50,7 @@ class Trainer:
         run: RunFolder,
         state: dict[str, Any] | None = None,
         context: RankContext = SINGLE_RANK,
+        observers: Observers = NO_OBSERVERS,
     ):
         self.config = config
         self.plan = plan
@@ -61,7 +64,8 @@ class Trainer:
             hardware.pin(plan.placement.server_cores)
         self.spec = config.spec
         run.write_json("protocol.json", self.spec.protocol)
-        self.reporter, self.at = Reporter(config, run, context), Counters()
+        self.at = Counters()
+        self.reporter = Reporter(config, run, context, [UserSink(sink) for sink in observers.sinks])
         self.learner = Learner(
             config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
         )
@@ -69,13 +73,17 @@ class Trainer:
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         context.exchange.begin(self.learner.algo)
         self.secondary = self._build_secondary()
+        self.callbacks = Callbacks(
+            observers.callbacks, Training(config, plan, run, self.at, self._counts, self.learner)
+        )  # fmt: skip
         self.sampler: RolloutSampler = NoSampler(self.spec)
         if context.samples:
-            self.sampler = self._build_sampler()
+            self.sampler = self.callbacks.observed(self._build_sampler())
         self.schedule = self._build_schedule()
         self.saver = Saver(
-            config, run, context, self.at, self.learner, self.secondary, self.sampler, self.schedule, self.reporter
-        )
+            config, run, context, self.at, self.learner, self.secondary, self.sampler, self.schedule, self.reporter,
+            self.callbacks,
+        )  # fmt: skip
         self.evaluator = Evaluator(config, plan)
         self.best = BestAgent(run)
         self.evaluation: Evaluation | None = None  # `evaluation` has the result of the run's last evaluation.
@@ -135,13 +143,17 @@ class Trainer:
             most_skipped=c.max_skipped_updates,
         )
 
+    def _counts(self) -> tuple[list[tuple[float, int]], int, int]:
+        """Return the recent episodes, the number of episodes and the number of updates of this rank."""
+        return list(self.sampler.episodes.recent), self.sampler.episodes.count, self.learner.updates
+
     @property
     def learners(self) -> list[Learner]:
         return [self.learner] if self.secondary is None else [self.learner, self.secondary]
 
     def run(self) -> Result:
         """Train to the last env step, or until SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
-        with events.written(self.run_folder.event, self.reporter.event), no_exit(self._exited):
+        with events.written(self.reporter.record, self.reporter.event), no_exit(self._exited):
             return self._run()
 
     def _exited(self, call: str) -> RunError:
@@ -158,13 +170,18 @@ class Trainer:
                 self.schedule.sampled = self._show_progress
                 while True:
                     self._housekeeping(stop)
-                    stops = self.context.clock.stops(bool(stop or self.run_folder.moved))
+                    if self.callbacks.stopped:
+                        self.context.clock.end()
+                    stops = self.context.clock.stops(
+                        bool(stop or self.run_folder.moved or self.callbacks.stopped)
+                    )  # fmt: skip
                     if stops or self.at.env_steps >= self.config.env_steps:
                         break
                     self._cycle()
                 if self.at.saved_at != self.at.env_steps or self.schedule.pending or self.saver.last is None:
                     self.saver.save()
                 self.run_folder.raise_if_moved(self.at.env_steps)
+                self.callbacks("on_end")
                 return self._result(stop)
         except RunError as error:
             raise self.run_folder.logged(error) from error
@@ -182,6 +199,7 @@ class Trainer:
             self.sampler.start()
         self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)
+        self.callbacks("on_start")
 
     def _cycle(self) -> None:
         """Run one cycle of the schedule."""
@@ -196,6 +214,8 @@ class Trainer:
         for learner in self.learners:
             if learner.gradient_sync.skips.seen_in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
+        if metrics:
+            self.callbacks("on_update", metrics)
         self._show_progress()
 
     def _show_progress(self, ahead: int = 0) -> None:
@@ -231,9 +251,11 @@ class Trainer:
             if not evaluated:
                 return  # A run that is stopping plays the interrupted evaluation after a resume.
             self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
+            if self.evaluation is not None:
+                self.callbacks("on_evaluation", self.evaluation)
         if evaluated or at.due(at.logged_at, config.log_interval(), done):
             self._verify()
-            self.reporter.row(at, self.learner, self.sampler.episodes, evaluations)
+            self.reporter.row(at, self.learner, self.sampler.episodes, evaluations, self.callbacks.row)
             at.logged_at = at.env_steps
         if at.due(at.saved_at, config.checkpoint_interval(), done):
             self.saver.save()

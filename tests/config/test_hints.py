@@ -71,6 +71,8 @@ def test_every_flag_of_the_table_exists_in_some_algorithm():
         ("--no-torch-deterministic", "--seed", "--seed", "--seed"),
         ("--cuda", "use --device", "use --device", "use --device"),
         ("--verbose", "shows progress", "shows progress", "shows progress"),
+        ("--callbacks", "use --callback", "use --callback", "use --callback"),
+        ("--logger", "use --sink", "use --sink", "use --sink"),
     ],
 )
 def test_what_is_said(typed, ppo, a2c, dqn):

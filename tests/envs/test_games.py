@@ -9,6 +9,8 @@ from accel_rl.envs.atari_games import (
     ATARI_57,
     GAMES,
     check_game,
+    check_id,
+    game_of,
     human_normalized,
     scores,
     unclean_reset,
@@ -129,3 +131,31 @@ def test_random_play_scores_as_published(game: str) -> None:
     error = max(returns.std(ddof=1) / np.sqrt(len(returns)), 0.1)  # the published mean has an error of its own
     print(f"{game}: {returns.mean():.2f} +- {error:.2f}, published {published}")
     assert abs(returns.mean() - published) <= 3 * error
+
+
+@pytest.mark.parametrize(
+    ("id", "game"),
+    [
+        ("ALE/Pong-v5", "pong"),
+        ("ALE/Pong-ram-v5", "pong"),
+        ("MsPacmanNoFrameskip-v4", "ms_pacman"),
+        ("UpNDownDeterministic-v0", "up_n_down"),
+        ("Qbert", "qbert"),
+        ("CartPole-v1", ""),
+        ("ALE/Pongg-v5", ""),
+    ],
+)
+def test_the_game_of_another_librarys_id(id, game):
+    assert game_of(id) == game
+
+
+@pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4"])
+def test_an_id_of_another_library_is_answered_with_the_game(id):
+    with pytest.raises(ConfigError, match=rf"^game='{id}' is unknown: .*; nearest: pong$"):
+        check_game(id)
+    with pytest.raises(
+        ConfigError, match=rf"^--env {id}: is an Atari game; use --game pong \(in Python game='pong'\)$"
+    ):
+        check_id(id)
+    check_id("CartPole-v1")
+    check_id("accel_rl/Pong-v5")

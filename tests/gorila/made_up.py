@@ -1,7 +1,10 @@
 """Learners with random gradients on shards in this process, and transports that delay, repeat and lose calls."""
 
+from dataclasses import dataclass
+
 import torch
 
+from accel_rl import Callback
 from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
@@ -139,3 +142,19 @@ class Repeats:
         if method == "push":
             self.inner.call(shard, method, *arguments)
         return self.inner.call(shard, method, *arguments)
+
+
+@dataclass
+class EndAt(Callback):
+    """Ends a run at its first checkpoint after `env_steps`."""
+
+    env_steps: int
+
+    def on_start(self, training):
+        training.event(f"started at {training.env_steps}")
+        self.checkpoints = 0
+
+    def on_checkpoint(self, training, path):
+        self.checkpoints += 1
+        training.log("checkpoints", self.checkpoints)
+        return training.env_steps < self.env_steps

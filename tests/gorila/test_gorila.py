@@ -50,6 +50,16 @@ def score(folder):
     return float(rows(folder)[-1]["score"])
 
 
+def test_a_callback_ends_the_run(tmp_path):
+    folder = tmp_path / "run"
+    callback = "tests.gorila.made_up:EndAt(env_steps=3_000)"
+    options = ("--env-steps", 200_000, "--checkpoint.interval", 1_000, "--callback", callback)
+    done = run(*GORILA, *options, "--run-dir", folder, timeout_s=600)
+    assert done.returncode == 0, done.stderr
+    assert "callback EndAt.on_checkpoint ends the run" in events(folder) and "stopped at" in done.stdout
+    assert float(rows(folder)[-1]["checkpoints"]) >= 1 and "started at 0" in events(folder)
+
+
 def test_two_bundles_learn_catch(tmp_path):
     done = run(*GORILA, "--env-steps", 20_000, "--run-dir", tmp_path / "run", timeout_s=600)
     assert done.returncode == 0, done.stderr

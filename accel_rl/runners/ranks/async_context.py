@@ -19,6 +19,7 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.evaluation import Result
+from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
@@ -89,6 +90,9 @@ class AsyncClock(Clock):
 
     def progress(self, share: float) -> float:
         return min(1.0, self._counters.all_updates / self._all_updates) if self._all_updates else share
+
+    def end(self) -> None:
+        self._counters.stop()
 
     def stops(self, asked: bool) -> bool:
         if self._watch and not asked and self._counters.env_steps() < self._until:
@@ -238,7 +242,7 @@ def train(
     was lost. All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
     state = _newest_state(config, plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
     context = async_context(counters, central_fd, plan.rank, config, watch)
-    result = Trainer(config, plan, folder, state, context).run()
+    result = Trainer(config, plan, folder, state, context, Observers.of(config)).run()
     assert isinstance(context.clock, AsyncClock)
     if context.clock.lost:
         gone = ", ".join(map(str, context.clock.lost))

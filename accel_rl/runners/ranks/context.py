@@ -26,6 +26,9 @@ class Clock:
         """Return the completed fraction of the run, from the completed fraction `share` of its env steps."""
         return share
 
+    def end(self) -> None:
+        """End the run on all ranks after their current cycles. Rank 0 calls `end`."""
+
     def stops(self, asked: bool) -> bool:
         """Return whether the run ends now. `asked` is true if this rank received a request to stop."""
         return asked

@@ -45,5 +45,7 @@ def rank_config(config: Resolved, rank: int, local_rank: int | None = None, loca
         algo=config.algo.of_rank(d.size),
         device=d.device(local, size, config.device),
         wandb="disabled" if rank else config.wandb,
+        callback=() if rank else config.callback,
+        sink=() if rank else config.sink,
         log=replace(config.log, tensorboard=config.log.tensorboard and not rank),
     )

@@ -80,6 +80,10 @@ class SharedCounters:
         """Return the number of parameter updates by all machines, as last recorded."""
         return int(self._run[_ALL_UPDATES])
 
+    def stop(self) -> None:
+        """Record that the run ends."""
+        self._run[_STOP] = True
+
     @property
     def stopped(self) -> bool:
         return bool(self._run[_STOP])

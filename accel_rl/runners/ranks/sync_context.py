@@ -20,6 +20,7 @@ from accel_rl.distributed.process_group import backend, process_group
 from accel_rl.distributed.shared_reduce import SharedMemoryMean
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.evaluation import Result
+from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.shared_counters import share
@@ -190,7 +191,7 @@ def train(
         exchange = context.exchange
         assert isinstance(exchange, SyncExchange)
         exchange.shared = _shared_gradients(store, exchange.communicator)
-        return Trainer(config, plan, folder, state, context).run()
+        return Trainer(config, plan, folder, state, context, Observers.of(config)).run()
 
 
 def _shared_gradients(store: Any, communicator: Collective) -> int | None:

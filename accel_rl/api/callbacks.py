@@ -1,0 +1,81 @@
+"""The built-in callbacks.
+
+accel_rl.train("ppo", game="pong", callbacks=[StopAtScore(score=18), VideoEvery(env_steps=500_000)])
+accel-rl train ppo --game pong --callback 'StopAtScore(score=18)' --callback SaveBest
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel_rl.metrics.update_metrics import UpdateMetrics
+from accel_rl.models.network_state import buffers_kept
+from accel_rl.runners import video
+from accel_rl.runners.callback import Callback, Training
+from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.seeds import own_generator
+from accel_rl.runners.stored_agents import BestAgent
+from accel_rl.samplers.episodes import Episode
+from accel_rl.system.errors import ConfigError
+
+
+@dataclass
+class StopAtScore(Callback):
+    """End the run when the mean score of the last training episodes is at least `score`."""
+
+    score: float
+    episodes: int = 100
+    """Number of the last episodes that the mean has, at most --log.window. The run never ends before this many."""
+
+    def on_start(self, training: Training) -> None:
+        window = training.config.log.window
+        if not 1 <= self.episodes <= window:
+            raise ConfigError(f"StopAtScore(episodes={self.episodes}): must be 1 to --log.window {window}")
+
+    def on_episode(self, training: Training, episode: Episode) -> bool:
+        recent = training.recent[-self.episodes :]
+        return len(recent) < self.episodes or sum(score for score, _ in recent) / len(recent) < self.score
+
+
+@dataclass
+class SaveBest(Callback):
+    """At each checkpoint, store the network if the mean score of the last --log.window training episodes is the best so
+    far. The network is stored in best-training/ of the run folder. `accel-rl evaluate RUN --checkpoint
+    RUN/best-training/checkpoints/NUMBER` evaluates it. The network of the best evaluation is always stored, in best/.
+    """
+
+    def on_checkpoint(self, training: Training, path: Path) -> None:
+        if recent := training.recent:
+            scores, lengths = zip(*recent, strict=True)
+            best = BestAgent(RunFolder(training.path), "best-training")
+            protocol = training.config.spec.protocol
+            best.note(training.env_steps, Evaluation(scores, lengths, protocol), training.learner.agent_state())
+
+
+@dataclass
+class VideoEvery(Callback):
+    """Write a video of an evaluation episode to videos/ of the run folder, every `env_steps` env steps."""
+
+    env_steps: int = 1_000_000
+    max_steps: int = 27_000
+    """Maximum length of the episode in env steps."""
+    seed: int = 0
+    """Seed of the environment and of the agent's choices."""
+
+    def __post_init__(self) -> None:
+        if self.env_steps < 1 or self.max_steps < 1:
+            raise ConfigError(f"env_steps {self.env_steps} and max_steps {self.max_steps} must be positive")
+
+    def on_start(self, training: Training) -> None:
+        self._next = (training.env_steps // self.env_steps + 1) * self.env_steps
+
+    def on_update(self, training: Training, updates: list[UpdateMetrics]) -> None:
+        if training.env_steps < self._next:
+            return
+        self._next = (training.env_steps // self.env_steps + 1) * self.env_steps
+        agent = training.agent.evaluating(training.config.evaluation.greedy)
+        path = video.default_path(training.path, training.env_steps)
+        with own_generator(str(training.learner.algo.device), self.seed), buffers_kept(agent.model):
+            episode = video.Episode(training.config, agent, self.seed, self.max_steps)
+            video.write(episode.pictures(), path, episode.fps)
+        training.event(f"video {path}: score {episode.score:g} in {episode.length:,} env steps")

@@ -1,0 +1,201 @@
+"""The observers of a run are its callbacks and its sinks.
+
+The command line and config.json name an observer by its class, `module:Class`, with arguments if needed:
+`StopAtScore(score=18)`. In Python an observer may be an object, whose text `spec_of` returns if there is one.
+"""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accel_rl.config.registry import find
+from accel_rl.config.resolved import Resolved
+from accel_rl.config.train import TrainConfig
+from accel_rl.metrics.sinks import Row, Sink
+from accel_rl.runners.callback import Callback, check_methods, failed
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.hardware import say_once
+
+BUILT_IN = {name: f"accel_rl.api.callbacks:{name}" for name in ("StopAtScore", "SaveBest", "VideoEvery")}
+"""Names of the callbacks of accel_rl.api.callbacks, which may be used without their module."""
+KINDS: tuple[tuple[str, type[Any]], ...] = (("callback", Callback), ("sink", Sink))
+"""Pairs of (setting, base class of the objects that the setting names)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """`Observers` has the callbacks and the sinks of one process."""
+
+    callbacks: tuple[Callback, ...] = ()
+    sinks: tuple[Sink, ...] = ()
+
+    @classmethod
+    def of(cls, config: Resolved) -> "Observers":
+        """Build the callbacks and sinks that the settings name. Raises ConfigError."""
+        return cls(
+            tuple(_built("callback", text, Callback) for text in config.callback),
+            tuple(_built("sink", text, Sink) for text in config.sink),
+        )
+
+
+NO_OBSERVERS = Observers()
+
+
+def check(config: Resolved) -> None:
+    """Raise ConfigError, with a message of one line, if a named callback or sink cannot be built."""
+    for kind, base in KINDS:
+        for text in getattr(config, kind):
+            built, arguments = _parsed(kind, text, base)
+            _check_arguments(kind, text, built, arguments)
+            if dataclasses.is_dataclass(built):  # Other classes may open files, and are built once, later.
+                _built(kind, text, base)
+            if issubclass(built, Callback):
+                check_methods(built, config.cluster == "gorila")
+
+
+def _built(kind: str, text: str, base: type[Any]) -> Any:
+    built, arguments = _parsed(kind, text, base)
+    _check_arguments(kind, text, built, arguments)
+    try:
+        return built(**arguments)
+    except Exception as e:
+        raise ConfigError(f"--{kind} {text}: {type(e).__name__}: {e}") from e
+
+
+def _parsed(kind: str, text: str, base: type[Any]) -> tuple[type[Any], dict[str, Any]]:
+    """Return (class, arguments) of `module:Class(name=value)`. Values are Python literals. Raises ConfigError."""
+    flag = f"--{kind} {text}"
+    name, bracket, rest = text.partition("(")
+    try:
+        call = ast.parse(f"f({rest}" if bracket else "f()", mode="eval").body
+        assert isinstance(call, ast.Call) and not call.args
+        arguments = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords if k.arg}
+    except (SyntaxError, ValueError, AssertionError) as e:
+        raise ConfigError(f"{flag}: must be module:Class or module:Class(name=value, ...) with plain values") from e
+    if ":" not in name and name not in BUILT_IN:
+        allowed = f"{', '.join(BUILT_IN)} or module:Class" if kind == "callback" else "module:Class"
+        raise ConfigError(f"{flag}: must be {allowed}")
+    result = find(BUILT_IN.get(name, name), f"--{kind}")
+    if not (isinstance(result, type) and issubclass(result, base)):
+        raise ConfigError(f"{flag}: it is not a subclass of accel_rl.{base.__name__}")
+    return result, arguments
+
+
+def _check_arguments(kind: str, text: str, built: type[Any], arguments: dict[str, Any]) -> None:
+    try:
+        inspect.signature(built).bind(**arguments)
+    except TypeError as e:
+        raise ConfigError(f"--{kind} {text}: {e}; it has {inspect.signature(built)}") from e
+
+
+def named(kind: str, base: type[Any], objects: Iterable[Any]) -> tuple[list[Any], list[str | None]]:
+    """Return the objects of `callbacks=[...]` or `sinks=[...]`, and the text of each, or None for an object without a
+    text. An item is an object, a class, or a text. Raises ConfigError for another item."""
+    result: list[Any] = []
+    for item in objects:
+        if isinstance(item, str):
+            result.append(_built(kind, item, base))
+        elif isinstance(item, type) and issubclass(item, base):
+            _check_arguments(kind, item.__name__, item, {})
+            result.append(item())
+        elif isinstance(item, base):
+            result.append(item)
+        else:
+            raise ConfigError(f"{kind}s has {item!r}: it is not a {base.__name__}, its class or its name")
+    texts = [item if isinstance(item, str) else spec_of(x) for item, x in zip(objects, result, strict=True)]
+    return result, texts
+
+
+def spec_of(thing: Any) -> str | None:
+    """Return the text from which other processes build an equal object, or None. An object has a text if its class is
+    at the top of a module, and if it is a dataclass of plain values, or its class has no `__init__`."""
+    cls = type(thing)
+    module = importlib.import_module(cls.__module__)
+    if cls.__module__ == "__main__" or getattr(module, cls.__qualname__, None) is not cls:
+        return None
+    name = f"{cls.__module__}:{cls.__qualname__}"
+    name = next((short for short, long in BUILT_IN.items() if long == name), name)
+    if not dataclasses.is_dataclass(cls):
+        return name if cls.__init__ is object.__init__ and not vars(thing) else None
+    values = {f.name: getattr(thing, f.name) for f in dataclasses.fields(cls) if f.init}
+    if not all(map(_is_plain, values.values())):
+        return None
+    text = ", ".join(f"{name}={value!r}" for name, value in values.items())
+    return f"{name}({text})" if text else name
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (SyntaxError, ValueError):
+        return False
+
+
+def with_observers(
+    config: TrainConfig, callbacks: Iterable[Any], sinks: Iterable[Any]
+) -> tuple[TrainConfig, Observers]:
+    """Return the settings, which name all callbacks and sinks that have a text, and the callbacks and sinks as objects:
+    those that the settings named before, then the given ones. Raises ConfigError."""
+    callback_objects, callback_texts = _of_kind("callback", Callback, config, callbacks)
+    sink_objects, sink_texts = _of_kind("sink", Sink, config, sinks)
+    config = dataclasses.replace(config, callback=callback_texts, sink=sink_texts)
+    return config, Observers(callback_objects, sink_objects)
+
+
+def _of_kind(kind: str, base: type[Any], config: TrainConfig, given: Any) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    objects, texts = named(kind, base, [*getattr(config, kind), *_listed(kind, base, given)])
+    for thing, text in zip(objects, texts, strict=True):
+        _check_process(config, kind, thing, text)
+    return tuple(objects), tuple(text for text in texts if text is not None)
+
+
+def _listed(kind: str, base: type[Any], given: Any) -> list[Any]:
+    if isinstance(given, str | type | base):
+        raise ConfigError(f"{kind}s={given!r}: must be a list, each a {base.__name__}, its class or its name")
+    return list(given)
+
+
+def _check_process(config: TrainConfig, kind: str, thing: Any, text: str | None) -> None:
+    """Raise ConfigError for an object without a text in a run whose ranks are other processes. In other runs, print
+    that a resumed run does not have the object."""
+    name = type(thing).__name__
+    if isinstance(thing, Callback):
+        check_methods(type(thing), config.cluster == "gorila")
+    if text is not None:
+        return
+    if config.distributed.several or config.cluster == "ray":
+        raise ConfigError(
+            f"{kind} {name}: rank 0 is another process and cannot receive this object; define its class at the top of "
+            "a module, as a dataclass of plain values"
+        )
+    say_once(f"{kind} {name} is not recorded in config.json: give it again to resume the run")
+
+
+class UserSink(Sink):
+    """A `UserSink` is a user's sink, whose errors name the sink and the method."""
+
+    def __init__(self, sink: Sink):
+        self._sink = sink
+
+    def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
+        self._call("open", settings, folder, env_steps)
+
+    def write(self, row: Row) -> None:
+        self._call("write", dict(row))
+
+    def event(self, line: str) -> None:
+        self._call("event", line)
+
+    def close(self) -> None:
+        self._call("close")
+
+    def _call(self, method: str, *args: Any) -> None:
+        try:
+            getattr(self._sink, method)(*args)
+        except Exception as error:
+            raise failed(f"sink {type(self._sink).__name__}.{method}", error) from error
