@@ -113,7 +113,8 @@ def moved(t: Trial) -> None:
     elsewhere = t.folder / "elsewhere"
     t.run.rename(elsewhere)
     if removed := t.rng.random() < 0.3:
-        shutil.rmtree(elsewhere)
+        while elsewhere.exists():  # The run may be writing a file.
+            shutil.rmtree(elsewhere, ignore_errors=True)
     t.told.append("removed" if removed else "moved")
     code = t.wait(process, (0, 1) if not removed else (1,))
     if t.run.exists() and not (t.run / "config.json").exists():

@@ -144,7 +144,9 @@ class Sampling:
         """Run the sampler's plan, and compare each result with that of the serial engine."""
         with self._simulated():
             setup = self._setup()
-            engine = WorkerPool(setup, PoolConfig((None,) * self.grouping.workers, False, TIMEOUT_S, 0, self.spins))
+            engine = WorkerPool(
+                setup, PoolConfig((None,) * self.grouping.workers, timeout_s=TIMEOUT_S, spins=self.spins)
+            )
             sampler = self._sampler(engine)
             agent = TinyAgent(self._check, self._wrote)
             expected = self._expected()
