@@ -225,7 +225,8 @@ def benchmark(argv: list[str], module: str) -> None:
         parser().parse_args(argv)
         return
     try:
-        options = importlib.import_module(module).Options
+        program = importlib.import_module(module)
+        options = getattr(program, "Options", None) or importlib.import_module(f"{module}.__main__").Options
     except ImportError as e:
         pytest.skip(f"needs the extra bench: {e}")
     assert dataclasses.is_dataclass(parse(options, argv, module, ""))

@@ -103,6 +103,20 @@ class Checkpoints:
                 return  # The segments of a damaged checkpoint are unknown, so no segment is removed.
         self.segments.keep_only(held)
 
+    def renumber(self, env_steps: int, number: int) -> None:
+        """Move the checkpoint at `env_steps` to another number of env steps. Raises OSError, ValueError or ConfigError
+        for a damaged manifest."""
+        temporary = self.folder / f".writing-{os.getpid()}-{number}"
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.copytree(self.path(env_steps), temporary)
+        manifest = {**_read_manifest(temporary), "env_steps": number}
+        manifest["checksum"] = _checksum(manifest)
+        write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
+        sync_folder(temporary)
+        os.rename(temporary, self.path(number))
+        sync_folder(self.folder)
+        self._remove(self.path(env_steps))
+
     def _remove(self, path: Path) -> None:
         """Remove a checkpoint. The checkpoint's folder is renamed first, so that a folder with a checkpoint's name is
         always complete."""

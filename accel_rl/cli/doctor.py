@@ -33,7 +33,6 @@ Default: a2c, ppo and dqn on pong. cores is a number or a list; quota (of the cg
 Say = Callable[[str, object], None]
 EXTRAS = {
     "tensorboard": "tensorboard",
-    "wandb": "wandb",
     "video": "imageio-ffmpeg",
     "search": "optuna",
     "onnx": "onnxscript",

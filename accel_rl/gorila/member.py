@@ -1,6 +1,5 @@
 """A member of a cluster run is a process that samples, learns, or does both, with one or several ranks."""
 
-import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -90,10 +89,10 @@ class Member:
         The checkpoint is renumbered to `env_steps`, the current number of env steps of the run.
         """
         checkpoints = Checkpoints(folder.path / "checkpoints")
-        bring_back(checkpoints, env_steps)
         try:
+            bring_back(checkpoints, env_steps)
             latest = checkpoints.load_latest()
-        except (ConfigError, RunError) as e:
+        except (ConfigError, RunError, OSError, ValueError) as e:
             folder.event(f"starts without its checkpoint: {e}")
             return None
         if latest is None:
@@ -108,7 +107,7 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
     later = [steps for steps in checkpoints.steps() if steps > env_steps]
     for i, steps in enumerate(reversed(later)):
         if i == 0 and not checkpoints.path(env_steps).exists():
-            os.rename(checkpoints.path(steps), checkpoints.path(env_steps))
+            checkpoints.renumber(steps, env_steps)
         else:
             shutil.rmtree(checkpoints.path(steps))
 

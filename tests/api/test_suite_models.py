@@ -10,7 +10,7 @@ from accel_rl.cli.main import main
 from accel_rl.system.errors import ended
 from experiments import suite_agent as program
 
-EPISODES = 4
+EPISODES = 2
 """Episodes that each agent plays on each backend."""
 NAMES = model_folder.model_names()
 

@@ -21,10 +21,10 @@ def main(*argv):
     )
 
 
-def test_a_kill_and_a_damage_are_survived(capsys):
-    assert main("--seed", "1", "--trials", "2", "--modes", "ppo", "--faults", "kill", "damage") == 0
+def test_a_damaged_file_is_survived(capsys):
+    assert main("--seed", "1", "--trials", "1", "--modes", "ppo", "--faults", "damage") == 0
     out = capsys.readouterr().out
-    assert "| all | 2 | 0 | 0 | 0 |" in out
+    assert "| all | 1 | 0 | 0 | 0 |" in out
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_the_router_delays_loses_and_cuts():
 
 
 def test_random_command_lines_and_settings_end_in_one_line():
-    command = [sys.executable, "-m", "benchmarks.chaos.command_lines", "--number", "60", "--seed", "3"]
+    command = [sys.executable, "-m", "benchmarks.chaos.command_lines", "--number", "24", "--seed", "3"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and "config.json, refused" in done.stdout, done.stdout + done.stderr
 

@@ -359,7 +359,7 @@ def test_another_number_of_shards_is_refused():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("shards", 0), ("max_delay", -1), ("in_flight", 3), ("outlier_deviations", -1.0), ("timeout_s", 0.0)],
+    [("shards", 0), ("max_delay", -1), ("in_flight", 3), ("outlier_deviations", -1.0)],
 )
 def test_impossible_settings_are_refused(name, value):
     ParameterServerConfig().check()
