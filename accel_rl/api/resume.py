@@ -1,7 +1,6 @@
 """A run is continued from one of its checkpoints."""
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 from accel_rl.api.launch import check_device, checked, run_to_end
@@ -12,6 +11,7 @@ from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
+from accel_rl.results.run_settings import flat
 from accel_rl.runners import launches
 from accel_rl.runners.evaluation import Result
 from accel_rl.runners.observers import Observers
@@ -96,7 +96,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 def _check_state(config: Resolved, state: dict[str, Any]) -> str:
     """Raise ConfigError if the checkpoint belongs to another run. Return the Atari backend that the run has used."""
-    saved, own = (dict(_flat(x)) for x in (state["config"], rank_config(config, 0).identity()))
+    saved, own = (dict(flat(x)) for x in (state["config"], rank_config(config, 0).identity()))
     played: str = saved.pop("env.backend", config.env.backend)
     for name in saved:
         if name in own and saved[name] != own[name]:  # Another version may have other settings.
@@ -105,15 +105,6 @@ def _check_state(config: Resolved, state: dict[str, Any]) -> str:
     if played != config.env.backend:
         check_switch(config.env, config.sampler.reset, state["sampler"]["envs"])
     return played
-
-
-def _flat(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Return the full name and the value of each setting."""
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """This module has faults of a host, and of the network between two hosts with one synchronous rank each."""
 
-import os
 import signal
 import subprocess
 import time
@@ -8,7 +7,7 @@ from collections.abc import Callable
 
 from benchmarks.chaos.modes import ROWS
 from benchmarks.chaos.network import Network, network, torchrun
-from benchmarks.chaos.trial import LIMIT_S, Trial, Violation
+from benchmarks.chaos.trial import LIMIT_S, Trial, Violation, signal_all
 
 TIMEOUT_S = 15
 """Setting --distributed.timeout-s of the runs."""
@@ -101,8 +100,4 @@ def _ends(agents: list[subprocess.Popen], t: Trial) -> list[int]:
 def _kill(t: Trial, agent: subprocess.Popen) -> None:
     processes = t.processes(agent)
     agent.kill()
-    for process in processes:
-        try:
-            os.kill(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    signal_all(processes, signal.SIGKILL)
