@@ -7,7 +7,6 @@ runs/suite-cpu. The order of the runs makes the results useful even if only the 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from accel_rl.config.presets import with_preset
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Grid, Member
 
@@ -21,11 +20,9 @@ EVALUATIONS = 10
 
 
 def run(algorithm: str, game: str, seed: int, env_steps: int = TEN_MILLION) -> TrainConfig:
-    """`run` trains one agent with the protocol `cleanrl2022`. PPO has CleanRL's settings, and the other algorithms have
-    this project's settings."""
+    """`run` trains one agent with the protocol `cleanrl2022`. All algorithms have this project's settings, so that the
+    suite tests the defaults."""
     config = default_config(algorithm)
-    if algorithm == "ppo":
-        config = with_preset(config, "cleanrl")
     evaluation = replace(config.evaluation, interval=env_steps // EVALUATIONS, episodes=EPISODES)
     env = replace(config.env, game=game, protocol="cleanrl2022")
     return replace(config, env=env, env_steps=env_steps, seed=seed, evaluation=evaluation)
