@@ -17,6 +17,7 @@ from typing import Any
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
+from accel_rl.config.trust import code_names
 from accel_rl.distributed.process_group import choose_interface, environment_store, part
 from accel_rl.runners import launches
 from accel_rl.runners.evaluation import Result
@@ -106,7 +107,7 @@ def _train(
         store.set("steps", str(steps))
     else:
         steps = int(store.get("steps").decode())
-        run, begun = RunFolder.open(path)
+        run, begun = RunFolder.open(path, code_names(given.to_dict()))
         config = resolve(begun)
     of_rank, folder = info.config(config), run.of_rank(rank)
     if replace(given, run_dir=config.run_dir) != config:
@@ -130,7 +131,7 @@ def _opened(path: Path, config: Resolved, launcher: str) -> tuple[RunFolder, Res
         run = RunFolder.create(path, config)
         launches.record(run, env_steps=0)
         return run, config, -1
-    run, saved = RunFolder.open(path)
+    run, saved = RunFolder.open(path, code_names(config.to_dict()))
     begun = resolve(saved)
     there, wanted = ((c.algorithm, c.distributed.size, c.distributed.update) for c in (begun, config))
     if there != wanted:
