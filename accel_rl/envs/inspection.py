@@ -23,10 +23,10 @@ from accel_rl.system.errors import ConfigError, show_warning
 from accel_rl.system.process import die_with_parent
 
 
-def is_built_in(id: str) -> bool:
-    """Return whether the environment is one of Gymnasium's own, whose code neither blocks nor crashes."""
+def is_of_user(id: str) -> bool:
+    """Return whether the code of an environment may block or crash, because it is not one of Gymnasium's own."""
     entry = gymnasium.registry.get(id)
-    return entry is not None and str(entry.entry_point).startswith("gymnasium.")
+    return ":" in id or (entry is not None and not str(entry.entry_point).startswith("gymnasium."))
 
 
 @cache

@@ -244,9 +244,9 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
     with children_killed() if config.id else nullcontext():
         if start_timeout_s is not None and config.id and not config.game:
             stack, limit = _gymnasium_settings(config, training, cached)
-            from accel_rl.envs.inspection import inspected, is_built_in
+            from accel_rl.envs.inspection import inspected, is_of_user
 
-            if not is_built_in(config.id):
+            if is_of_user(config.id):
                 return inspected(config.id, stack, start_timeout_s).limited(limit)
         env = make_env(config, seed=0, training=training, cached=cached)
         env.close()

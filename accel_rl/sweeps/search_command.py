@@ -263,7 +263,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
         values = "  ".join(f"{k}={named(v)}" for k, v in t.params.items())
         stdout(f"  {t.value:>8.4g}  {folder.run(name_of(t.number))}  {values}")
     if stop:
-        stdout(f"next: accel-rl search --resume {folder.path}    continue with the remaining trials")
+        stdout(f"next: accel-rl search --resume {folder.path} --trust    continue with the remaining trials")
         return stop.exit_code
     stdout(f"next: accel-rl report {folder.path}")
     return 0 if best else 1

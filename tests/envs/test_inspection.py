@@ -36,4 +36,4 @@ def test_the_spec_is_that_of_this_process(monkeypatch):
         theirs = make_spec(config, training, start_timeout_s=60.0)
         assert theirs.to_dict() == {**ours.to_dict(), "name": config.id}
     assert inspection.inspected.cache_info().misses, "the evaluation's spec is of the same process"
-    assert inspection.is_built_in("CartPole-v1") and not inspection.is_built_in("no:Such-v0")
+    assert not inspection.is_of_user("CartPole-v1") and inspection.is_of_user("no:Such-v0")
