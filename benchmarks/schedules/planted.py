@@ -146,6 +146,15 @@ def _begin_without_the_last_wait(self: InferenceThreads, T: int, serve: Callable
         future.add_done_callback(lambda future: pool.wake())
 
 
+_attach = ServerSide.attach
+
+
+def _attach_in_the_wrong_order(self: ServerSide, worker: int, event: Any, control: Any) -> None:
+    for g in range(self.groups):
+        self._answer[worker][g * _LINE] = 0
+    _attach(self, worker, event, control)
+
+
 def _load_without(name: str) -> Callable[..., None]:
     load = Concurrent.load_state_dict
 
@@ -213,6 +222,13 @@ FAULTS = {
     ),
     "last": Planted(
         "threads", "a thread does not wait for the last step", InferenceThreads, "begin", _begin_without_the_last_wait
+    ),
+    "attach": Planted(
+        "threads",
+        "a new worker's answers are reset before its requests",
+        ServerSide,
+        "attach",
+        _attach_in_the_wrong_order,
     ),
     "early": Planted(
         "periods", "a period does not wait for its updates", Concurrent, "_await", lambda self, training: None
