@@ -187,6 +187,7 @@ class ParameterServer:
             for rank in ranks:
                 if rank.error is not None:
                     raise rank.error
+                self.world.receive(rank.view)  # The end of a process is seen by the process that waits for it.
             uplink.flush()
             if uplink.counts.duplicates or (not self._is_disturbed and uplink.counts.lost):
                 raise AssertionError(f"{name}: {uplink.counts}")
