@@ -182,7 +182,9 @@ def _in_fork(main: Any, arguments: list[str], folder: Path) -> tuple[int, float,
             if done:
                 usage = spent
             elif time.monotonic() > deadline:
-                os.killpg(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # The process may not have its group yet.
+                    os.killpg(pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
                 deadline = float("inf")
             else:
                 time.sleep(0.002)

@@ -227,9 +227,9 @@ def test_sigterm_saves_in_time_although_a_member_is_stopped(start, tmp_path):
 
 def test_a_killed_ray_agent_ends_the_run_in_one_line(start, tmp_path):
     folder = tmp_path / "run"
-    more = ("--checkpoint.interval", 500, "--gorila.timeout-s", 10)
+    more = ("--checkpoint.interval", 500, "--gorila.timeout-s", 40)
     train = start(*GORILA, "--env-steps", "1e6", *more, "--run-dir", folder)
-    wait_until(lambda: Checkpoints(folder / "checkpoints").steps())
+    wait_until(lambda: Checkpoints(folder / "checkpoints").steps(), 200)
     family = psutil.Process(train.pid).children(recursive=True)
     next(p for p in family if p.name() == "raylet").kill()
     _, err = train.communicate(timeout=200)
@@ -245,7 +245,7 @@ def test_a_killed_ray_agent_ends_the_run_in_one_line(start, tmp_path):
 def test_members_continue_from_later_checkpoints_under_the_drivers_number(start, tmp_path):
     folder = tmp_path / "run"
     train = start(*GORILA, "--env-steps", "1e6", "--checkpoint.interval", 1_000, "--run-dir", folder)
-    wait_until(lambda: len(Checkpoints(folder / "checkpoints").steps()) > 2)
+    wait_until(lambda: len(Checkpoints(folder / "checkpoints").steps()) > 2, 300)
     train.send_signal(signal.SIGINT)
     train.communicate(timeout=200)
     oldest, *later = Checkpoints(folder / "checkpoints").steps()
