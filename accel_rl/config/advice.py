@@ -54,6 +54,7 @@ CONDITIONS = (
     Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
     Condition(("gorila.",), lambda c: c.cluster == "gorila", "--cluster gorila"),
     Condition(("gorila.push_updates",), _async, "--update async"),
+    Condition(("init_only",), lambda c: bool(c.init), "--init"),
     Condition(("address",), lambda c: c.cluster != "none", "--cluster gorila or ray"),
     Condition(
         ("distributed.chunks", "distributed.local_updates", "distributed.warmup_updates", "distributed.pull_steps"),
@@ -140,6 +141,9 @@ def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def warning(config: TrainConfig) -> str:
     """Return a one-line warning about surprising effects of the settings, or ""."""
+    is_linear = getattr(config.algo, "learning_rate_schedule", "") == "linear"
+    if is_linear and (end := config.schedule_steps) and end < config.env_steps:
+        return f"the learning rate is zero from --schedule-steps {end} to --env-steps {config.env_steps}"
     if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
         return ""
     replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1

@@ -6,6 +6,7 @@ import io
 import re
 import sys
 import typing
+from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 import tyro
@@ -93,6 +94,20 @@ def positionals(argv: list[str], names: list[str], prog: str, many: bool = False
     if n < len(argv) and not argv[n].startswith("-"):
         raise ConfigError(f"{prog}: unexpected argument {argv[n]!r}")
     return argv[:n], argv[n:]
+
+
+def split(argv: list[str], flags: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Split options into those whose flag is one of `flags` (`flags_of`), in full or short, and all others, each with
+    its values."""
+    names = {*flags, *(f"--{name}" for name in flags.values()), "-h", "--help", "--help-all"}
+    own: list[str] = []
+    others: list[str] = []
+    chosen = own
+    for arg in argv:
+        if arg.startswith("--") or arg == "-h":
+            chosen = own if arg.partition("=")[0].replace("_", "-") in names else others
+        chosen.append(arg)
+    return own, others
 
 
 def value_of(argv: list[str], flag: str) -> str | None:
