@@ -62,7 +62,7 @@ def test_line_breaks_of_the_source_are_not_in_texts(capsys, monkeypatch):
                 assert len(line) + 1 + len(following.split()[0]) > 100, block
 
 
-@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"games", "doctor"}))
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"games", "doctor", "completion"}))
 def test_other_commands_describe_each_option(command, capsys):
     text = printed(capsys, command, "--help")
     assert text.startswith(f"usage: accel-rl {command}") and flags_in(text)
