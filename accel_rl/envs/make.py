@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE, check_game, check_id, unclean_reset
+from accel_rl.envs.atari_games import INEXACT_RESTORE, check_game, check_id, unclean_reset
 from accel_rl.envs.environment import Env
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
@@ -66,7 +66,7 @@ class EnvConfig:
     backend: str = "auto"
     """Program that plays Atari games. The backend `ale` plays Atari games with ale-py. The backend `emulator` is this
     project's emulator, which computes the same frames several times as fast as ale-py. `auto` selects the emulator if
-    it is compiled and the game is one of the 57 verified against ale-py, and otherwise ale."""
+    it is compiled and plays the game, and otherwise ale."""
     randomness: str = "auto"
     """Source of the random numbers for Atari's resets and sticky actions. With `sequence`, one generator per episode
     draws the random numbers, and ale-py's stream sets the console's timer. With `counter`, which needs the emulator,
@@ -131,7 +131,11 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
     check_id(config.id)
     backend = config.backend
     if backend == "auto" and config.game:
-        backend = "emulator" if config.game in ATARI_57 and emulator_is_built() else "ale"
+        from accel_rl.emulator.games import is_emulated
+
+        rules = config.rules()
+        emulated = is_emulated(config.game, rules.frame, rules.mode) and emulator_is_built()
+        backend = "emulator" if emulated else "ale"
     chosen = {"backend": backend, "randomness": randomness if config.randomness == "auto" else config.randomness}
     return ResolvedEnv(**config.to_dict() | chosen)
 
