@@ -8,7 +8,7 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
 from accel_rl.ops.policy_loss import entropy, log_prob, masked_mean
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import OptimizerName, make_optimizer
+from accel_rl.optim.optimizers import AnyOptimizer, check_optimizer, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,10 @@ class A2CConfig(PolicyGradientConfig):
     """Batch size, in samples, at which the learning rate is not scaled (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3
     """Upper bound of the scaled learning rate (3e-3 in section 5.3)."""
-    optimizer: OptimizerName = "rmsprop-torch"
+    optimizer: AnyOptimizer = "rmsprop-torch"
     """Optimizer of the parameters. `rmsprop` adds epsilon inside the root, as the first A2C codes did, and
-    `rmsprop-torch` adds epsilon outside the root.
+    `rmsprop-torch` adds epsilon outside the root. `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its
+    options.
 
     Gradients of A2C are small: about 2e-4 per parameter in Pong. An epsilon of 1e-5 inside the root is larger than the
     squared gradients, and makes steps 20 times shorter. With epsilon inside the root, the score on Pong is still -20
@@ -45,6 +46,7 @@ class A2CConfig(PolicyGradientConfig):
 
     def check(self) -> None:
         super().check()
+        check_optimizer(self.optimizer, AnyOptimizer)
         positive = "above 0"
         require(
             self,

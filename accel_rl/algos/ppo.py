@@ -13,7 +13,7 @@ from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGr
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.ops.policy_loss import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import AdamName, make_optimizer
+from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class PPOConfig(PolicyGradientConfig):
     """Learning rate of Adam (Stooke & Abbeel's code: 1e-3)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
-    optimizer: AdamName = "adam"
+    optimizer: AnyAdam = "adam"
     """Optimizer of the parameters. `adam-epsilon-hat` adds epsilon to the root without bias correction (Stooke &
-    Abbeel, appendix A)."""
+    Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its options."""
     gae_lambda: float = 0.95
     """Parameter lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
     value_coefficient: float = 0.5
@@ -67,6 +67,7 @@ class PPOConfig(PolicyGradientConfig):
 
     def check(self) -> None:
         super().check()
+        check_optimizer(self.optimizer, AnyAdam)
         require(
             self,
             clip=(self.clip > 0, "above 0"),

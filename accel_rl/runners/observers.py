@@ -18,6 +18,7 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.runners.callback import Callback, check_methods, failed
+from accel_rl.system.calls import parse_call
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
@@ -70,13 +71,7 @@ def _built(kind: str, text: str, base: type[Any]) -> Any:
 def _parsed(kind: str, text: str, base: type[Any]) -> tuple[type[Any], dict[str, Any]]:
     """Return (class, arguments) of `module:Class(name=value)`. Values are Python literals. Raises ConfigError."""
     flag = f"--{kind} {text}"
-    name, bracket, rest = text.partition("(")
-    try:
-        call = ast.parse(f"f({rest}" if bracket else "f()", mode="eval").body
-        assert isinstance(call, ast.Call) and not call.args
-        arguments = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords if k.arg}
-    except (SyntaxError, ValueError, AssertionError) as e:
-        raise ConfigError(f"{flag}: must be module:Class or module:Class(name=value, ...) with plain values") from e
+    name, arguments = parse_call(text, f"--{kind}", "module:Class")
     if ":" not in name and name not in BUILT_IN:
         allowed = f"{', '.join(BUILT_IN)} or module:Class" if kind == "callback" else "module:Class"
         raise ConfigError(f"{flag}: must be {allowed}")
