@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
-from accel_rl.ops.policy_loss import entropy, log_prob, masked_mean
+from accel_rl.ops.policy_loss import entropy, explained_variance, log_prob, masked_mean
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import AnyOptimizer, check_optimizer, make_optimizer
 
@@ -60,7 +60,7 @@ class A2CConfig(PolicyGradientConfig):
 class A2C(PolicyGradient):
     """A2C makes one update per rollout, on the whole rollout."""
 
-    Config = A2CConfig
+    Config: ClassVar[type[A2CConfig]] = A2CConfig
     on_policy = True
     sampling = {"envs": 16, "horizon": 5}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
 
@@ -92,5 +92,8 @@ class A2C(PolicyGradient):
         policy_loss = -masked_mean(log_prob(logits, batch.action) * batch.advantage, batch.valid)
         value_loss = masked_mean((batch.target - value).square(), batch.valid)
         policy_entropy = masked_mean(entropy(logits), batch.valid)
-        mean_value = masked_mean(value, batch.valid)
-        return self.combine_losses(policy_loss, value_loss, policy_entropy, batch.samples, value=mean_value)
+        return self.combine_losses(
+            policy_loss, value_loss, policy_entropy, batch.samples,
+            value=masked_mean(value, batch.valid),
+            explained_variance=explained_variance(value.detach(), batch.target, batch.valid),
+        )  # fmt: skip

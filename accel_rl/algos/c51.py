@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -54,7 +55,7 @@ class C51Config(DQNConfig):
 class C51(DQN):
     """C51 learns the distribution of the return of each action by Q-learning on fixed atoms."""
 
-    Config = C51Config
+    Config: ClassVar[type[C51Config]] = C51Config
 
     def build_model(self, spec: EnvSpec) -> CategoricalQNetwork:
         c = self.config

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -140,7 +140,7 @@ class DQNConfig(ReplayAlgorithmConfig):
 class DQN(ReplayAlgorithm):
     """DQN learns action values from a replay, with a target network."""
 
-    Config = DQNConfig
+    Config: ClassVar[type[DQNConfig]] = DQNConfig
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:

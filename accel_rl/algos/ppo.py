@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -11,7 +11,14 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.minibatches import Minibatches
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
-from accel_rl.ops.policy_loss import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
+from accel_rl.ops.policy_loss import (
+    clipped_surrogate,
+    clipped_value_error,
+    entropy,
+    explained_variance,
+    log_prob,
+    masked_mean,
+)
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
 
@@ -81,7 +88,7 @@ class PPOConfig(PolicyGradientConfig):
 class PPO(PolicyGradient):
     """PPO makes several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
 
-    Config = PPOConfig
+    Config: ClassVar[type[PPOConfig]] = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
     _stop = False  # `_stop` becomes true if a large KL divergence ends the epochs of a rollout.
 
@@ -131,6 +138,7 @@ class PPO(PolicyGradient):
             # KL(old || new) is estimated by (ratio - 1) - log ratio, which is never negative.
             kl=masked_mean(ratio - 1 - log_ratio, batch.valid),
             clipped=masked_mean(((ratio - 1).abs() > clip).float(), batch.valid),
+            explained_variance=explained_variance(batch.recorded["value"], batch.target, batch.valid),
         )  # fmt: skip
 
     def after_update(self, batch: PolicyBatch, loss: Loss) -> None:

@@ -4,7 +4,7 @@ a target network."""
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from accel_rl.agents.epsilon_greedy import MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.algos.algorithm import AlgorithmConfig, Loss, require
@@ -118,7 +118,7 @@ class PQN(PolicyGradient):
     With V = max_a Q, the lambda-return `batch.target` is V plus the advantage of GAE.
     """
 
-    Config = PQNConfig
+    Config: ClassVar[type[PQNConfig]] = PQNConfig
     sampling = {"envs": 32, "horizon": 32}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> MaxValueAgent:
