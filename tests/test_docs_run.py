@@ -257,7 +257,11 @@ SCRIPTS = [
     ("docs/determinism.md", 0, {'"seed": 1}': '"seed": 1, "engine": "in-process", "torch_threads": 1}'}),
     ("docs/faults.md", 0, {}),
     ("docs/device_engine.md", 0, {"num_envs=4096": "num_envs=2", '"cuda"': '"cpu"', "step(actions)": "step([0, 1])"}),
-    ("docs/vector_env.md", 0, {"seconds=3.0": "seconds=0.1", "range(5)": "range(1)", "num_envs=64": "num_envs=2", "zeros(64": "zeros(2"}),
+    (
+        "docs/vector_env.md",
+        0,
+        {"seconds=3.0": "seconds=0.1", "range(5)": "range(1)", "num_envs=64": "num_envs=2", "zeros(64": "zeros(2"},
+    ),
     ("docs/vector_env.md", 1, {"num_envs=8": "num_envs=2"}),
     ("docs/vector_env.md", 2, {"num_envs=8": "num_envs=2"}),
     ("docs/vector_env.md", 3, {"n_envs=8": "n_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
