@@ -53,19 +53,15 @@ class GymnasiumEnv:
         self._actions: list[int] = []
         self.is_lost = False  # If the restored state is wrong, the episode is truncated.
         self.episode_info: dict[str, float] = {}
-        own_limit = _time_limit(env)
         self.spec = EnvSpec(
             name=id,
             frame_shape=picture.frame_shape if picture else (gymnasium.spaces.flatdim(space),),
             frame_dtype="uint8" if picture else "float32",
             n_actions=int(actions.n),
             stack=stack if picture else 1,
-            protocol={
-                "gymnasium": gymnasium.__version__,
-                "max_episode_steps": min((n for n in (own_limit, limit) if n is not None), default=None),
-            },
+            protocol={"gymnasium": gymnasium.__version__, "max_episode_steps": _time_limit(env)},
             info_bytes=INFO_BYTES,
-        )
+        ).limited(limit)
         self._shape = self.spec.frame_shape
         self._ended = False
         self._newest = np.zeros(self._shape, self.spec.frame_dtype)

@@ -115,9 +115,10 @@ class ResolvedEnv(EnvConfig):
         """Return whether the environment's random numbers are functions of seed, episode and step."""
         return self.randomness == "counter"
 
-    def check(self) -> None:
-        """Raise ConfigError, with a message of one line, if no environment can be created with the given settings."""
-        _inspected(self, True, False)  # The spec is cached, so that `make_spec` creates no second environment.
+    def check(self, start_timeout_s: float | None = None) -> None:
+        """Raise ConfigError, with a message of one line, if no environment can be created with the given settings. The
+        function `make_spec` explains `start_timeout_s`."""
+        make_spec(self, True, start_timeout_s=start_timeout_s)  # The spec is cached.
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
@@ -171,6 +172,15 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
         from accel_rl.envs.ale import AtariEnv
 
         return AtariEnv(config.game, rules, seed, training, cached)
+    stack, limit = _gymnasium_settings(config, training, cached)
+    from accel_rl.envs.gymnasium import GymnasiumEnv
+
+    return GymnasiumEnv(config.id, seed, stack, limit)
+
+
+def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tuple[int, int | None]:
+    """Return the number of stacked frames and the time limit of a Gymnasium environment. Raises ConfigError for
+    settings of Atari games."""
     if config.backend != "auto":
         raise ConfigError(f"backend={config.backend!r} is for Atari games: id={config.id!r} is none")
     if config.is_counter:
@@ -182,9 +192,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
     stack = resolve(config.protocol, {"stack": overrides.pop("stack", None)}).stack
     for name, value in overrides.items():
         raise ConfigError(f"{name}={value!r} is for Atari games: id={config.id!r} is none")
-    from accel_rl.envs.gymnasium import GymnasiumEnv
-
-    return GymnasiumEnv(config.id, seed, stack, None if training else limit)
+    return stack, None if training else limit
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
@@ -212,10 +220,13 @@ def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None
         )
 
 
-def make_spec(config: ResolvedEnv, training: bool, reset: str = "immediate") -> EnvSpec:
-    """Return the spec of an environment. The spec's protocol records whether --sampler.reset can change episodes.
-    Raises ConfigError."""
-    spec = _inspected(config, training, reset == "cached")
+def make_spec(
+    config: ResolvedEnv, training: bool, reset: str = "immediate", start_timeout_s: float | None = None
+) -> EnvSpec:
+    """Return the spec of an environment. The spec's protocol records whether --sampler.reset can change episodes. With
+    `start_timeout_s`, a user's environment is created in another process, because it may block or crash. Raises
+    ConfigError."""
+    spec = _inspected(config, training, reset == "cached", start_timeout_s)
     if reset not in ("swap", "cached") and not config.is_counter:
         return spec
     label = {"reset": reset, "reset_exact": inexact_reset(config, reset) is None}
@@ -233,8 +244,14 @@ def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
 
 # The cache lets the checks, the plan and the run create only one environment.
 @lru_cache(maxsize=256)
-def _inspected(config: ResolvedEnv, training: bool, cached: bool) -> EnvSpec:
+def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_s: float | None) -> EnvSpec:
     with children_killed() if config.id else nullcontext():
+        if start_timeout_s is not None and config.id and not config.game:
+            stack, limit = _gymnasium_settings(config, training, cached)
+            from accel_rl.envs.inspection import inspected, is_of_user
+
+            if is_of_user(config.id):
+                return inspected(config.id, stack, start_timeout_s).limited(limit)
         env = make_env(config, seed=0, training=training, cached=cached)
         env.close()
     return env.spec

@@ -71,9 +71,9 @@ def test_two_bundles_learn_catch(tmp_path):
     members = [rows(tmp_path / "run" / "members" / str(i))[-1] for i in range(2)]
     made, outliers = sum(int(m["updates"]) for m in members), int(last["gradients_outlier"])
     assert abs(made - outliers - updates) <= 8 + int(last["pushes_stale"])
-    done = run("evaluate", tmp_path / "run", "--episodes", 50)
+    done = run("evaluate", tmp_path / "run", "--trust", "--episodes", 50)
     assert done.returncode == 0 and float(done.stdout.split("score ")[1].split()[0]) > 0.7, done.stdout
-    assert run("evaluate", tmp_path / "run", "--episodes", 50, "--best").returncode == 0
+    assert run("evaluate", tmp_path / "run", "--trust", "--episodes", 50, "--best").returncode == 0
     done = run("plot", tmp_path / "run")
     assert done.returncode == 0 and "(0)" not in done.stdout, "members are not runs of their own"
 
@@ -181,7 +181,7 @@ def interrupted_and_resumed(start, folder, *args, env_steps):
     _, err = train.communicate(timeout=120)
     assert train.returncode == 130, err
     before = rows(folder)[-1]
-    done = run("resume", folder, "--env-steps", int(before["env_steps"]) + env_steps, timeout_s=400)
+    done = run("resume", folder, "--trust", "--env-steps", int(before["env_steps"]) + env_steps, timeout_s=400)
     assert done.returncode == 0, done.stderr
     after = rows(folder)
     for column in ("updates", "episodes"):
@@ -205,7 +205,7 @@ def test_nothing_outlives_a_killed_driver_and_its_run_is_resumed(start, tmp_path
     _, alive = psutil.wait_procs(family, timeout=30)
     assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
     saved = Checkpoints(folder / "checkpoints").steps()[-1]
-    done = run("resume", folder, "--env-steps", saved + 3_000, timeout_s=400)
+    done = run("resume", folder, "--trust", "--env-steps", saved + 3_000, timeout_s=400)
     assert done.returncode == 0, done.stderr
     assert int(rows(folder)[-1]["env_steps"]) >= saved + 3_000
 
