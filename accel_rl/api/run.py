@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from accel_rl.api.export import export
-from accel_rl.api.keywords import What, settings
+from accel_rl.api.keywords import What, settings, with_values
 from accel_rl.api.launch import run_new
 from accel_rl.api.model_folder import run_path
-from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords
+from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords, keywords_of
 from accel_rl.api.resume import resume
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.api.trained_policy import TrainedPolicy
+from accel_rl.config.changeable import changed_settings
 from accel_rl.config.train import TrainConfig, read_settings
 from accel_rl.metrics.sinks import Sink
 from accel_rl.runners.callback import Callback
@@ -44,10 +45,12 @@ def train(
     a function that creates an environment; Atari games are `game="pong"`. `run_dir` is the new folder of the run.
     `callbacks` and `sinks` are objects, classes or names (`accel_rl.Callback`, `accel_rl.Sink`).
     `values` are all other settings, by the names of `accel-rl train --help`, with two underscores in place of a point:
-    `evaluation__interval=10_000`. Raises ConfigError for wrong settings, before any process starts, and RunError if the
-    run cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM the run raises
-    SystemExit. `accel_rl.Run(path).resume()` continues a stopped run.
+    `evaluation__interval=10_000`. `init` may be a `Run` or a path. Raises ConfigError for wrong settings, before any
+    process starts, and RunError if the run cannot continue. At Ctrl-C the run saves a checkpoint, then raises
+    KeyboardInterrupt; at SIGTERM the run raises SystemExit. `accel_rl.Run(path).resume()` continues a stopped run.
     """
+    if isinstance(init := values.get("init"), Run | os.PathLike):
+        values["init"] = os.fspath(init.path if isinstance(init, Run) else init)
     config = settings(what, env, values)
     path = Path(run_dir).expanduser() if run_dir is not None else None
     config, objects = with_observers(config, callbacks, sinks)
@@ -116,17 +119,19 @@ class Run:
     ) -> "Run":
         """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
-        backend, engine. `callbacks` and `sinks` replace those that config.json names. Raises ConfigError or
-        RunError."""
-        chosen = from_keywords(ResumeOptions, {"env_steps": env_steps, **options})
+        backend, engine, trust, and settings that a resumed run may change, such as learning_rate. `callbacks` and
+        `sinks` replace those that config.json names. Raises ConfigError or RunError."""
+        own = {name: options.pop(name) for name in list(options) if name in keywords_of(ResumeOptions)}
+        chosen = from_keywords(ResumeOptions, {"env_steps": env_steps, **own})
         run, begun = self._open(chosen.trust)
+        changes = changed_settings(begun, with_values(begun, options))
         begun = replace(
             begun,
             callback=begun.callback if callbacks is None else (),
             sink=begun.sink if sinks is None else (),
         )
         begun, objects = with_observers(begun, callbacks or (), sinks or ())
-        self.result = resume(run, begun, chosen, objects)
+        self.result = resume(run, begun, chosen, changes, objects)
         raise_if_stopped(self.result)
         return self
 

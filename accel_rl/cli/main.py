@@ -23,12 +23,13 @@ COMMANDS = {
     "starts": "record start points for evaluations: accel-rl starts pong",
     "doctor": "report this machine's hardware, the placement of a run, and problems",
     "bench": "measure how fast a sampler plays on this machine",
+    "completion": "print a script for the tab key in bash, zsh or fish: accel-rl completion bash",
     "games": "list the games with their published random and human scores",
 }
 
 PLACES = {
     "train": "accel_rl.cli.train_command:main",
-    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "bench")},
+    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "bench", "completion")},
     **{
         name: f"accel_rl.cli.run_commands:{name}_command"
         for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")
@@ -48,7 +49,7 @@ def function_of(command: str) -> Callable[[list[str]], int]:
 
 
 def _help() -> str:
-    lines = [f"  {name:<9} {what}" for name, what in COMMANDS.items()]
+    lines = [f"  {name:<10} {what}" for name, what in COMMANDS.items()]
     return "\n".join(
         [
             "usage: accel-rl COMMAND ...",

@@ -31,13 +31,13 @@ class StalledRanks:
         result = {}
         for rank, pid in pids.items():
             cpu_s, progress_s = (stall.look() for stall in self._stalls[pid])
+            name = f"rank {rank} (pid {pid})"
             if cpu_s > self._cpu_s:
-                why = f"has used no CPU time for {self._cpu_s:g} s: it is stopped or hangs"
+                what = f"has used no CPU time for {self._cpu_s:g} s: it is stopped or hangs, and is killed"
+                result[rank] = f"{name} {what}"
             elif progress_s > self._progress_s:
-                why = f"has neither acted nor learned for {self._progress_s:g} s: its code hangs"
-            else:
-                continue
-            result[rank] = f"rank {rank} (pid {pid}) {why}, and is killed"
+                what = f"has neither acted nor learned for {self._progress_s:g} s: its code hangs, and is killed"
+                result[rank] = f"{name} {what}"
         return result
 
     def _new(self, rank: int, pid: int) -> tuple[Stall, Stall]:
