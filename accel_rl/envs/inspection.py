@@ -42,8 +42,10 @@ def inspected(id: str, kwargs: str, stack: int, timeout_s: float) -> EnvSpec:
         return EnvSpec.from_dict(values)
     if code is None:
         raise ConfigError(f"id={id!r} was not made within --sampler.start-timeout-s {timeout_s:g}")
-    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-    raise ConfigError(f"id={id!r}: the process in which the environment was made {how}")
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise ConfigError(f"id={id!r}: the process in which the environment was made was killed by {name}")
+    raise ConfigError(f"id={id!r}: the process in which the environment was made exited with code {code}")
 
 
 def main(fd: int, question: str) -> None:
