@@ -1,7 +1,9 @@
-"""Environments for tests: by settings, and with child processes."""
+"""Environments for tests: by settings, with child processes, and with factories that fail."""
 
 import os
+import signal
 import subprocess
+import time
 from typing import Any
 
 import gymnasium
@@ -24,3 +26,31 @@ def with_children() -> gymnasium.Env:
             os.execvp("sleep", sleep)
         os._exit(0)
     return gymnasium.make("CartPole-v1")
+
+
+def blocks() -> gymnasium.Env:
+    time.sleep(600)
+    raise AssertionError
+
+
+def crashes() -> gymnasium.Env:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    raise AssertionError
+
+
+def exits() -> gymnasium.Env:
+    os._exit(0)
+
+
+def raises() -> gymnasium.Env:
+    raise OSError("no server\nanswers")
+
+
+class BlocksAtClose(gymnasium.Wrapper):
+    def close(self) -> None:
+        time.sleep(600)
+
+
+def blocks_at_close() -> gymnasium.Env:
+    print("made")
+    return BlocksAtClose(gymnasium.make("CartPole-v1"))

@@ -52,7 +52,7 @@ CONFINED = {
     ),
     "threading": (
         "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/",
-        "accel_rl/sweeps/", "accel_rl/distributed/collective.py", "benchmarks/",
+        "accel_rl/sweeps/", "accel_rl/distributed/patient_store.py", "benchmarks/",
     ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.api.model_folder import ModelFolder, check_new
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.config.train import read_settings
 from accel_rl.system.errors import ConfigError, RunError
 
 
@@ -33,7 +33,7 @@ def push(model: Path, place: str, private: bool = False) -> str:
     """Upload a model, and return the model's address. `place` is NAME/MODEL on the hub, or a new folder. Raises
     ConfigError for wrong settings, and RunError if the hub refuses the model."""
     check_name(place)
-    RunFolder.open(model)
+    read_settings(model)
     if not ModelFolder(model).is_there:
         raise ConfigError(f"{model} holds no model: make one with accel-rl export {model}")
     ModelFolder(model).load()

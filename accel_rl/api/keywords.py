@@ -1,6 +1,7 @@
 """The settings of a run are built from Python values."""
 
 import importlib
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -70,6 +71,11 @@ def _id_of(env: str | Callable[..., Any]) -> str:
 
 
 def _with(config: TrainConfig, name: str, value: Any) -> TrainConfig:
+    if isinstance(value, dict):  # A dict is the setting env.kwargs.
+        try:
+            value = json.dumps(value)
+        except TypeError as e:
+            raise ConfigError(f"{name}={value!r}: must have values of JSON ({e})") from e
     value = plain(value)
     try:
         return with_setting(config, name, value)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from accel_rl.config.acting import ActingEnv
 from accel_rl.config.flags import flags_of
+from accel_rl.config.trust import TrustOptions
 from accel_rl.config.types import check_types, plain
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError, nearest
@@ -29,7 +30,7 @@ class ResumeSampler:
 
 
 @dataclass(frozen=True)
-class ResumeOptions:
+class ResumeOptions(TrustOptions):
     env_steps: OptionalCount = None
     """New length of the run in env steps, which extends the run."""
     checkpoint: str = ""
@@ -44,7 +45,7 @@ class ResumeOptions:
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class EvaluateOptions(TrustOptions):
     episodes: Count = 30
     """Number of evaluation episodes to play. With 0, the evaluation lasts --steps env steps. With --starts saved, one
     episode begins at each start point."""
@@ -87,7 +88,7 @@ class EvaluateOptions:
 
 
 @dataclass(frozen=True)
-class WatchOptions:
+class WatchOptions(TrustOptions):
     out: str = ""
     """File of the video, .mp4 or .gif; by default in videos/ of the run folder."""
     steps: Count = 27_000
@@ -114,7 +115,7 @@ class WatchOptions:
 
 
 @dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(TrustOptions):
     out: str = ""
     """Folder that is created for the model, by default model/ in the run folder."""
     checkpoint: str = ""

@@ -116,7 +116,8 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 def _recorded_changes(run: RunFolder, config: Resolved) -> dict[str, tuple[Any, Any]]:
     """Return the settings of the run's config.json that differ from `config`, as {name: (old value, new value)}."""
-    before, now = (dict(flat(c.to_dict())) for c in (RunFolder.open(run.path)[1], config))
+    begun = RunFolder.open(run.path, trust=True)[1]  # The settings in `config` are those that the user trusts.
+    before, now = (dict(flat(c.to_dict())) for c in (begun, config))
     return {
         name: (before.get(name), value)
         for name, value in now.items()

@@ -20,7 +20,7 @@ from accel_rl.api.train_settings import TrainSettings
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.changeable import changed_settings
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.train import TrainConfig, read_settings
 from accel_rl.metrics.sinks import Sink
 from accel_rl.runners.callback import Callback
 from accel_rl.runners.evaluation import Evaluation, Result
@@ -60,7 +60,7 @@ def train(
     config, objects = with_observers(config, callbacks, sinks)
     run, result = run_new(config, path, objects)
     raise_if_stopped(result)
-    return Run(run.path, result)
+    return Run(run.path, result, trust=True)
 
 
 def raise_if_stopped(result: Result) -> None:
@@ -76,18 +76,22 @@ class Run:
     """A `Run` reads and continues the training run in a folder. The run's files are read at each access, so a run can
     be inspected while it trains."""
 
-    def __init__(self, path: str | os.PathLike[str], result: Result | None = None):
+    def __init__(self, path: str | os.PathLike[str], result: Result | None = None, *, trust: bool = False):
         """`path` is the folder of a run or of a model, or a trained agent of the suite, such as suite/ppo-breakout.
-        `result` is the training result, if this process trained the run. Raises ConfigError if the folder contains no
-        run."""
+        `result` is the training result, if this process trained the run. With `trust`, the code that config.json names
+        as module:Class may be imported. Raises ConfigError if the folder contains no run."""
         self.path = run_path(path)
         self.result = result
-        RunFolder.open(self.path)
+        self.trust = trust
+        read_settings(self.path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Run":
-        """Open the folder of a run. Raises ConfigError if the folder contains no run."""
-        return cls(path)
+    def load(cls, path: str | os.PathLike[str], *, trust: bool = False) -> "Run":
+        """Open the folder of a run, as `Run` does. Raises ConfigError if the folder contains no run."""
+        return cls(path, trust=trust)
+
+    def _open(self, trust: bool = False) -> tuple[RunFolder, TrainConfig]:
+        return RunFolder.open(self.path, self.trust or trust)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -95,7 +99,7 @@ class Run:
     @property
     def config(self) -> TrainConfig:
         """Return the settings of the run."""
-        return RunFolder.open(self.path)[1]
+        return self._open()[1]
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
@@ -119,11 +123,11 @@ class Run:
     ) -> "Run":
         """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
-        backend, engine, and settings that a resumed run may change, such as learning_rate. `callbacks` and `sinks`
-        replace those that config.json names. Raises ConfigError or RunError."""
-        run, begun = RunFolder.open(self.path)
+        backend, engine, trust, and settings that a resumed run may change, such as learning_rate. `callbacks` and
+        `sinks` replace those that config.json names. Raises ConfigError or RunError."""
         own = {name: options.pop(name) for name in list(options) if name in keywords_of(ResumeOptions)}
         chosen = from_keywords(ResumeOptions, {"env_steps": env_steps, **own})
+        run, begun = self._open(chosen.trust)
         changes = changed_settings(begun, with_values(begun, options))
         begun = replace(
             begun,
@@ -140,7 +144,7 @@ class Run:
         `options` are those of `accel-rl evaluate`: seed, greedy, best, checkpoint, parallel, starts, device, backend
         ... Raises ConfigError."""
         chosen = from_keywords(EvaluateOptions, {"episodes": episodes, **options})
-        return evaluate(*RunFolder.open(self.path), chosen)[0]
+        return evaluate(*self._open(chosen.trust), chosen)[0]
 
     @property
     def agent(self) -> TrainedPolicy:
@@ -152,7 +156,7 @@ class Run:
     ) -> TrainedPolicy:
         """Load the newest agent, the agent of the folder `checkpoint`, or the agent with the best evaluation. The agent
         acts on `device`, by default on the run's device, or else on a device of this machine, which is logged."""
-        run, trained = RunFolder.open(self.path)
+        run, trained = self._open()
         config, _, agent, _ = trained_agent(run, trained, checkpoint, greedy, best, device)
         return TrainedPolicy(agent, config.spec, seed)
 
@@ -161,10 +165,10 @@ class Run:
         new folder. `options` are those of `accel-rl export`: checkpoint, best, onnx. An exported model can be evaluated
         and watched, and its `agent` can act, but a model cannot be resumed. Raises ConfigError or RunError."""
         chosen = from_keywords(ExportOptions, {"out": str(out), **options})
-        return Run(export(*RunFolder.open(self.path), chosen)[0])
+        return Run(export(*self._open(chosen.trust), chosen)[0], trust=self.trust)
 
     def watch(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Path:
         """Make a video of an episode, .mp4 or .gif, and return the video's path. `options` are those of `accel-rl
         watch`: steps, seed, greedy, best, checkpoint, device, backend. Raises ConfigError."""
         chosen = from_keywords(WatchOptions, {"out": "" if out is None else str(out), **options})
-        return watch(*RunFolder.open(self.path), chosen)[0]
+        return watch(*self._open(chosen.trust), chosen)[0]

@@ -32,6 +32,7 @@ Default: a2c, ppo and dqn on pong. cores is a number or a list; quota (of the cg
     gpus = {number = 1, memory = "80 GiB"}"""
 Say = Callable[[str, object], None]
 EXTRAS = {
+    "ale": "opencv-python-headless",
     "tensorboard": "tensorboard",
     "video": "imageio-ffmpeg",
     "search": "optuna",

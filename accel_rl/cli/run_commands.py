@@ -18,6 +18,7 @@ from accel_rl.config.changeable import CHANGEABLE, changed_settings, flag
 from accel_rl.config.flags import flags_of
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.trust import TrustOptions
 from accel_rl.envs.start_points import NOTE
 from accel_rl.runners.record_starts import KEEP, STICKY_RANDOM, record
 from accel_rl.runners.run_folder import RunFolder
@@ -36,10 +37,10 @@ def resume_command(argv: list[str]) -> int:
     own, others = split(options, flags_of(ResumeOptions))
     prog = "accel-rl resume RUN"
     chosen = parse(ResumeOptions, own, prog, f"Continue a run, in the same folder and files.\n\n{MAY_CHANGE}")
-    run, config = RunFolder.open(Path(words[0]).expanduser())
+    run, config = RunFolder.open(Path(words[0]).expanduser(), chosen.trust)
     settings = changed_settings(config, parse(TrainConfig, others, prog, "", config)) if others else {}
     result = resume(run, config, chosen, settings)
-    return reported(RunFolder.open(run.path)[1], run, result)
+    return reported(RunFolder.open(run.path, chosen.trust)[1], run, result)
 
 
 def evaluate_command(argv: list[str]) -> int:
@@ -51,7 +52,7 @@ def evaluate_command(argv: list[str]) -> int:
         "accel-rl evaluate RUN",
         "Score the agent of a run, or of the suite (suite/ppo-breakout), on fresh episodes.",
     )
-    run, config = RunFolder.open(run_path(words[0]))
+    run, config = RunFolder.open(run_path(words[0]), chosen.trust)
     result, of_agent = evaluate(run, config, chosen)
     played_by = (
         "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {of_agent['env_steps']:,} env steps"
@@ -75,7 +76,7 @@ def watch_command(argv: list[str]) -> int:
         "Make a video of one episode, played by the agent of a run or of the suite (suite/ppo-breakout).",
     )
     chosen.check()
-    run, config = RunFolder.open(run_path(words[0]))
+    run, config = RunFolder.open(run_path(words[0]), chosen.trust)
     out, n, episode = watch(run, config, chosen)
     stdout(f"{out}: {n} pictures, score {episode.score:g} in {episode.length:,} env steps")
     return 0
@@ -87,7 +88,7 @@ def export_command(argv: list[str]) -> int:
     chosen = parse(
         ExportOptions, options, "accel-rl export RUN", "Write the network of a run as a model that others can load."
     )
-    run, config = RunFolder.open(Path(words[0]).expanduser())
+    run, config = RunFolder.open(Path(words[0]).expanduser(), chosen.trust)
     out, about = export(run, config, chosen)
     evaluation = about["evaluation"]
     score = f", score {evaluation['score_mean']:.2f}" if evaluation else ", not evaluated"
@@ -133,7 +134,7 @@ def pull_command(argv: list[str]) -> int:
 
 
 @dataclass(frozen=True)
-class StartsOptions:
+class StartsOptions(TrustOptions):
     out: str = ""
     """File of the start points, by default GAME.starts.json in the current folder."""
     points: Count = 100
@@ -187,7 +188,7 @@ def _random_play(game: str, chosen: StartsOptions) -> tuple[Resolved, Agent, str
 
 
 def _agent_of_run(path: Path, chosen: StartsOptions) -> tuple[Resolved, Agent, str]:
-    run, trained = RunFolder.open(path.expanduser())
+    run, trained = RunFolder.open(path.expanduser(), chosen.trust)
     if not trained.env.game:
         raise ConfigError(f"{run.path} plays {trained.env.id}: start points are of Atari games")
     config, state, agent, _ = trained_agent(run, trained, chosen.checkpoint, chosen.greedy, chosen.best)

@@ -9,6 +9,7 @@ from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.help import Help
 from accel_rl.config.presets import on_gorila, with_preset
 from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.trust import code_names
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
@@ -110,8 +111,9 @@ def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
     if result.evaluation:
         e = result.evaluation
         stdout(f"evaluation: score {e.mean:.2f} +- {e.std:.2f} over {counted(len(e.scores), 'episode')}")
+    trust = " --trust" if code_names(config.to_dict()) else ""
     stdout("next:")
     stdout(f"  accel-rl plot {run.path}      the learning curve as a picture")
-    stdout(f"  accel-rl watch {run.path}     a video of the agent")
+    stdout(f"  accel-rl watch {run.path}{trust}     a video of the agent")
     more = "" if not is_finished else f" --env-steps {2 * config.env_steps}"
-    stdout(f"  accel-rl resume {run.path}{more}    continue training")
+    stdout(f"  accel-rl resume {run.path}{more}{trust}    continue training")

@@ -40,7 +40,9 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
         algorithm=config.algorithm,
         env=env,
         algo=config.algo,
-        sampler=SamplerConfig(envs=s.envs, horizon=config.T, engine=engine, timeout_s=s.timeout_s),
+        sampler=SamplerConfig(
+            envs=s.envs, horizon=config.T, engine=engine, timeout_s=s.timeout_s, start_timeout_s=s.start_timeout_s
+        ),
         evaluation=config.evaluation,
         env_steps=config.env_steps,
         seed=config.seed,
@@ -49,7 +51,7 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
     check_types(given.evaluation, "--evaluation.")
     given.evaluation.check()
     acting = fill_in(given)
-    acting.env.check()
+    acting.env.check(acting.sampler.spec_timeout_s)
     check_starts(acting)
     return acting
 

@@ -39,7 +39,7 @@ def _explores_by_epsilon(config: Resolved) -> bool:
 
 
 # These Atari settings also affect Gymnasium environments.
-ANYWHERE = ("stack", "max_evaluation_steps")
+ANYWHERE = ("stack", "max_episode_steps", "max_evaluation_steps")
 CONDITIONS = (
     Condition(
         (
@@ -51,6 +51,7 @@ CONDITIONS = (
         lambda c: bool(c.env.game),
         "an Atari game (--game)",
     ),
+    Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
     Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
     Condition(("gorila.",), lambda c: c.cluster == "gorila", "--cluster gorila"),
     Condition(("gorila.push_updates",), _async, "--update async"),

@@ -74,7 +74,7 @@ class Resolved(TrainConfig):
     def spec(self) -> EnvSpec:
         """Return the spec of the training environment. The first call of `spec` creates an environment. Raises
         ConfigError."""
-        return make_spec(self.env, training=True, reset=self.sampler.reset)
+        return make_spec(self.env, True, self.sampler.reset, self.sampler.spec_timeout_s)
 
 
 def resolve(config: TrainConfig) -> Resolved:
@@ -84,7 +84,7 @@ def resolve(config: TrainConfig) -> Resolved:
     resolved = fill_in(config)
     check_modes(resolved)
     resolved.algo.of_rank(resolved.distributed.size).check_sampling(resolved.T, resolved.rank_envs)
-    resolved.env.check()
+    resolved.env.check(resolved.sampler.spec_timeout_s)
     check_starts(resolved)
     if resolved.sampler.reset == "cached" and not resolved.env.game:
         raise ConfigError(

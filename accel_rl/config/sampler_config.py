@@ -56,6 +56,12 @@ class SamplerConfig(NamesEngine):
     start_timeout_s: float = 120.0
     """Seconds within which worker processes must create and reset their environments."""
 
+    @property
+    def spec_timeout_s(self) -> float | None:
+        """Return the seconds within which another process must create an environment for its spec, or None if this
+        process creates the environment, because this process also steps it."""
+        return self.start_timeout_s if self.has_workers else None
+
     def check(self) -> None:
         for name in ("envs", "horizon", "groups", "workers"):
             if (value := getattr(self, name)) is not None and value < 1:

@@ -222,16 +222,26 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """Read the settings of a run's folder as plain JSON, with the current names, without importing a user's algorithm.
     Raises ConfigError, with a message of one line, for an unknown field. Fields of a user's algorithm are not
     checked."""
+    return _read(folder)[0]
+
+
+def read_common_settings(folder: Path) -> TrainConfig:
+    """Read the settings of a run's folder as `read_settings` does. For a user's algorithm, the settings `algo` are the
+    defaults that all algorithms have."""
+    return _read(folder)[1]
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], TrainConfig]:
     values = read_file(folder)
     try:
         result = migrated(values)
         if result.get("algorithm") in ALGORITHMS:
-            TrainConfig.from_dict(values)
-        else:
-            _build(TrainConfig, {**result, "algo": AlgorithmConfig()}, values.get("format", 1), [])
+            return result, TrainConfig.from_dict(values)
+        config: TrainConfig = _build(TrainConfig, {**result, "algo": AlgorithmConfig()}, values.get("format", 1), [])
+        check_types(config)
     except ConfigError as e:
         raise ConfigError(f"{folder / 'config.json'}: {e}") from e
-    return result
+    return result, config
 
 
 def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:

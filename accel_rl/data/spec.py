@@ -1,6 +1,6 @@
 """An environment's specification describes its observations, actions and rules."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 
@@ -47,6 +47,14 @@ class EnvSpec:
     def is_atari(self) -> bool:
         """Return whether the environment is an Atari game with the rules of an Atari protocol."""
         return "frame_skip" in self.protocol
+
+    def limited(self, steps: int | None) -> "EnvSpec":
+        """Return the spec with a further time limit of episodes, in agent steps."""
+        limits = (self.protocol.get("max_episode_steps"), steps)
+        return replace(
+            self,
+            protocol={**self.protocol, "max_episode_steps": min((n for n in limits if n is not None), default=None)},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

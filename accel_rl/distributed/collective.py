@@ -1,10 +1,11 @@
 """Synchronous ranks use collective operations over torch's default process group."""
 
+import contextlib
 import json
 import os
 import platform
 import select
-import threading
+import signal
 import time
 import traceback
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from accel_rl.distributed.communicator import CountedSteps
+from accel_rl.distributed.patient_store import PatientStore
 from accel_rl.distributed.process_group import leave
 from accel_rl.system.errors import RunError
 
@@ -25,7 +27,7 @@ class Watch:
 
     def __init__(self, pids: dict[int, int]):
         self._poll = select.poll()
-        self._ranks = {}
+        self._pids, self._ranks = pids, dict[int, int]()
         self._gone = set[int]()
         for rank, pid in pids.items():
             try:
@@ -46,6 +48,16 @@ class Watch:
             os.close(fd)
         return sorted(self._gone)
 
+    def pids(self) -> dict[int, int]:
+        """Return {rank: pid} of the processes that have not ended."""
+        return {rank: self._pids[rank] for rank in self._ranks.values()}
+
+    def kill(self, rank: int) -> None:
+        """Kill a process that has not ended."""
+        fd = next(fd for fd, r in self._ranks.items() if r == rank)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+
 
 SETTLE_S = 3.0  # All surviving ranks notice a failure within `SETTLE_S` seconds.
 ANSWER_S = 2.0  # The ranks' store answers within `ANSWER_S` seconds.
@@ -60,11 +72,10 @@ class Collective:
         """`store` is the store through which the process group was formed."""
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
-        self.store = store
+        self.store = PatientStore(store, ANSWER_S)
         self.watch = Watch({})  # The processes of the other ranks on this machine
         # The pending operations are dropped, because they hold the process group's connections open.
         self._works: list[Any] = []
-        self._is_store_gone = False
         self._hosts: list[str] = self.gather(platform.node())
 
     @property
@@ -127,33 +138,22 @@ class Collective:
 
     def _missing(self) -> str:
         self._works.clear()
-        others = [r for r in range(self.size) if r != self.rank]
-        missing: list[int] = []
-
-        def ask() -> None:
-            missing.extend(self._without_key(others))
-
-        # A call of the store waits for ever if the network to the store's host is cut off.
-        thread = threading.Thread(target=ask, daemon=True)
-        thread.start()
         leave()  # The connections are closed, so that waiting ranks notice the failure.
-        thread.join(SETTLE_S + ANSWER_S)
-        if thread.is_alive():
-            return f"the ranks' store does not answer, and rank {self._names(others)} may be gone"
-        if self._is_store_gone:
-            return "another rank is gone or hangs, and so is the ranks' store"
+        others = [r for r in range(self.size) if r != self.rank]
+        try:
+            missing = self._without_key(others)
+        except RunError as e:
+            return f"{e}, and rank {self._names(others)} may be gone"
         return f"rank {self._names(missing)} is gone or hangs" if missing else "the ranks lost each other"
 
     def _without_key(self, others: list[int]) -> list[int]:
-        """Return the other ranks that do not set their keys within SETTLE_S seconds."""
+        """Return the other ranks that do not set their keys within SETTLE_S seconds. Raises RunError if the store is
+        gone."""
         deadline = time.monotonic() + SETTLE_S
-        try:
-            self.store.set(f"well/{self.rank}", "1")
-            while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
-                others = [r for r in others if not self.store.check([f"well/{r}"])]
-                time.sleep(0.02)
-        except RuntimeError:
-            self._is_store_gone = True
+        self.store.set(f"well/{self.rank}", "1")
+        while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
+            others = [r for r in others if not self.store.check(f"well/{r}")]
+            time.sleep(0.02)
         return others
 
     def _names(self, ranks: list[int]) -> str:

@@ -48,6 +48,8 @@ class LockedChunks(GradientSync):
         self._parameters = [-1] * len(self.parts)  # The version of each chunk that the learner has
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # Counts the pulls of the parameters.
+        # `beat` is called before each update, and before each inference call of a `PullingAgent`.
+        self.beat: Callable[[], None] = lambda: None
 
     # -- parameters ------------------------------------------------------------
 
@@ -83,6 +85,7 @@ class LockedChunks(GradientSync):
         return changed
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
+        self.beat()
         if self._is_warming_up:
             return clip_by_norm_(self.flat.grad, self.guarded.max_norm)
         return self.guarded(learning_rate, loss)

@@ -15,6 +15,7 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
+from accel_rl.distributed.patient_store import PatientStore
 from accel_rl.system.devices import Device
 from accel_rl.system.errors import RunError
 
@@ -111,11 +112,11 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
     """Wait until this rank may end without harming other ranks: rank 0, which may host torch's store, waits for the
     other ranks, at most timeout_s."""
-    if rank:
-        store.set(f"parted/{rank}", "1")
-        return
-    with suppress(RuntimeError):  # A rank that is lost after its last update does not harm the run.
-        store.wait([f"parted/{r}" for r in range(1, size)], timedelta(seconds=timeout_s))
+    with suppress(RunError):  # A rank that is lost after its last update does not harm the run.
+        if rank:
+            PatientStore(store, timeout_s).set(f"parted/{rank}", "1")
+        else:
+            PatientStore(store, timeout_s).wait([f"parted/{r}" for r in range(1, size)], timeout_s)
 
 
 def leave() -> None:

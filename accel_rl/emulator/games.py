@@ -17,6 +17,8 @@ how a mode of the game is chosen. To choose a mode, the inputs `[action, switche
 played, then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte
 `at` is the mode's number plus one of `values`, or until the mode's clause in `until` holds. In other games, the mode is
 chosen in a `menu`. After the mode is chosen, the inputs of `after` are played.
+
+The rules of a game that is `inexact` differ from ale-py's in rare states.
 """
 
 import functools
@@ -210,9 +212,11 @@ def action_codes(game: str, full_action_space: bool) -> list[int]:
 
 
 def is_emulated(game: str, frame: str, mode: int | None) -> bool:
-    """Return whether the emulator plays a mode of a game with frames of a kind (`OBSERVATIONS`). None is the default
-    mode."""
-    return game in games() and (mode is None or mode in modes(game)) and (frame == "104x80" or has_all_frames(game))
+    """Return whether the emulator exactly plays a mode of a game with frames of a kind (`OBSERVATIONS`). None is the
+    default mode."""
+    if game not in games() or games()[game].get("inexact"):
+        return False
+    return (mode is None or mode in modes(game)) and (frame == "104x80" or has_all_frames(game))
 
 
 def has_all_frames(game: str) -> bool:
@@ -227,7 +231,7 @@ def benchmark_games() -> list[str]:
 
 def vector_games() -> list[str]:
     """Return the games that `VectorEnv` plays. The 57 benchmark games are first."""
-    return [game for game in games() if has_all_frames(game)]
+    return [game for game in games() if is_emulated(game, "84x84", None)]
 
 
 def check_game(game: str, names: Sequence[str]) -> None:

@@ -130,6 +130,7 @@ class RemoteReplay(Replay):
         self._actor: Any = None
         self._sent: deque[Any] = deque()
         self._drawn: deque[tuple[int, Any]] = deque()  # `_drawn` has pairs (batch size, pending call).
+        self._last: dict[int, ReplayBatch] = {}  # Maps each batch size to the last batch.
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
@@ -168,16 +169,23 @@ class RemoteReplay(Replay):
         self._sent.append(self._replay().append.remote(self._member, self._life, message))
 
     def sample(self, N: int) -> ReplayBatch:
-        """Return a batch of N transitions."""
+        """Return a batch of N transitions. If the global replay has been replaced, the last batch is returned again
+        until the replacement has enough transitions, because members that wait would not fill it. Raises RunError
+        without a batch for timeout_s."""
+        deadline = time.monotonic() + self._timeout_s
         while True:
             while len(self._drawn) <= IN_FLIGHT:
                 self._drawn.append((N, self._replay().sample.remote(N)))
             n, call = self._drawn.popleft()
-            if n != N or (answer := self._answer(call)) is None:
+            if n != N:
                 continue
-            self._size, batch = answer
-            if batch:
-                return ReplayBatch(**{name: tensor_over(x).to(self.device) for name, x in batch.items()})
+            self._size, batch = self._answer(call) or (0, {})
+            if batch and self._size >= self._start:
+                self._last[N] = ReplayBatch(**{name: tensor_over(x).to(self.device) for name, x in batch.items()})
+            if N in self._last:
+                return self._last[N]
+            if time.monotonic() > deadline:
+                raise RunError(f"the global replay has had too few transitions for {self._timeout_s:g} s")
             time.sleep(LOOK_S)
 
     def __len__(self) -> int:

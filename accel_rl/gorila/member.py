@@ -32,6 +32,7 @@ from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.group import RankGroup
 from accel_rl.runners.ranks.local_ranks import LocalStarter
+from accel_rl.runners.ranks.stalled_ranks import StalledRanks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.trainer import Trainer
@@ -286,7 +287,8 @@ class BundleRanks:
         starter = LocalStarter(config, RunPlan.resolve(config), run, None)
         assert starter.counters is not None
         self._counters = starter.counters
-        self._group = RankGroup(run, starter, config.distributed.size, self._counters, config.distributed.timeout_s)
+        stalled = StalledRanks(self._counters, config)
+        self._group = RankGroup(run, starter, config.distributed.size, self._counters, stalled)
         exchange = _Central(config.distributed.chunks)
         Learner(config, config.spec, "cpu", config.seed, exchange)
         sync = exchange.sync

@@ -83,7 +83,7 @@ class Evaluator:
             self._sampler.reseed(seed)
             return self._sampler
         self.close()
-        spec = make_spec(self.env, training=False)
+        spec = make_spec(self.env, training=False, start_timeout_s=self.config.sampler.spec_timeout_s)
         self._say_limit(spec)
         plan = self.plan.evaluation(B, CHUNK)
         self._sampler = build_sampler(plan, self.env, spec, self.config, seed=seed, training=False)

@@ -37,6 +37,7 @@ class PullingAgent:
     def before_act(self, b: slice) -> None:
         """Count one inference call for the environments `b`, and first pull the central parameters if a pull is due."""
         gradient_sync, group = self._gradient_sync, b.start or 0
+        gradient_sync.beat()
         with self._counting:
             if gradient_sync.refreshed != self._refreshed:
                 self._refreshed, self._acted = gradient_sync.refreshed, {}

@@ -16,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from accel_rl.config.config_file import read_file
+from accel_rl.config.config_file import migrated, read_file
 from accel_rl.config.train import TrainConfig
+from accel_rl.config.trust import Trust, check_trust, code_names
 from accel_rl.system import folder_lock
 from accel_rl.system.durable_files import place_new, sync_folder, write_durably, write_synced
 from accel_rl.system.errors import ConfigError, RunError
@@ -100,11 +101,12 @@ class RunFolder:
         return run
 
     @classmethod
-    def open(cls, path: Path) -> tuple["RunFolder", TrainConfig]:
+    def open(cls, path: Path, trust: Trust = False) -> tuple["RunFolder", TrainConfig]:
         """Open the folder of a run, and return the folder and the run's settings. Raises ConfigError if the folder
-        contains no run."""
+        contains no run, or if its settings name code without `trust` (accel_rl/config/trust.py)."""
         values = read_file(path)
         try:
+            check_trust(code_names(migrated(values)), trust)
             return cls(path), TrainConfig.from_dict(values)
         except ConfigError as e:
             raise ConfigError(f"{path / 'config.json'}: {e}{cls(path)._where_begun(values)}") from e

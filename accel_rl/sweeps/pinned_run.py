@@ -1,6 +1,7 @@
 """A sweep starts each run by this module: the process pins itself to the slot's cores, and executes `accel-rl resume`.
 
-The command-line arguments are PARENT CORES RUN. The run's ranks use the cores in the order of CORES.
+The command-line arguments are PARENT CORES RUN. The run's ranks use the cores in the order of CORES. The sweep has
+written the run's settings or checked them (SweepFolder.config), so the run is started with --trust.
 """
 
 import ctypes
@@ -25,7 +26,7 @@ def main(argv: list[str]) -> None:
         os.sched_setaffinity(0, [int(c) for c in listed])
     if hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE:
         set_session_nice(os.getpid(), 19)
-    os.execve(sys.executable, command("accel_rl", "resume", run, "--cores", *listed), environment())
+    os.execve(sys.executable, command("accel_rl", "resume", run, "--trust", "--cores", *listed), environment())
 
 
 def set_session_nice(pid: int, nice: int) -> None:

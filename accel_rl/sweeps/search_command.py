@@ -22,6 +22,7 @@ from typing import Any, Literal
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.registry import find
 from accel_rl.config.train import TrainConfig
+from accel_rl.config.trust import TrustOptions, check_trust
 from accel_rl.runners.signals import StopRequest
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, Member, prepared
@@ -35,11 +36,11 @@ from accel_rl.system.counts import Count, OptionalCount, counted
 from accel_rl.system.errors import ConfigError, ended
 
 TRIALS = 20
-CHANGEABLE = ("out", "resume", "trials", "retries")
+CHANGEABLE = ("out", "resume", "trials", "retries", "trust")
 
 
 @dataclass(frozen=True)
-class SearchOptions(Placing):
+class SearchOptions(Placing, TrustOptions):
     out: str = ""
     """Folder that the search creates, by default runs/NAME-TIME."""
     trials: OptionalCount = None
@@ -127,7 +128,7 @@ class Trials:
         # A killed search may have trials without a run folder.
         for name in [n for n in self._trials if n not in folder.names]:
             study.failed(self._trials.pop(name))
-        self._needs = {n: Member(folder.config(n)).needs for n in self._trials}
+        self._needs = {n: Member(folder.config(n, o.trust)).needs for n in self._trials}
         view = View(folder)
         self.display, self._lengths = Display(view), view.lengths
         mine = {n: self._lengths[n] for n in self._trials}
@@ -217,6 +218,7 @@ def begun(words: list[str], o: SearchOptions) -> tuple[SweepFolder, str, SearchO
     plan = folder.plan
     if "search" not in plan:
         raise ConfigError(f"{folder.path} is a sweep: accel-rl sweep --resume {folder.path}")
+    check_trust({plan["experiment"]: "the search space"}, o.trust)
     folder.check_free()
     return folder, plan["experiment"], o.resumed(plan["search"], plan["placing"])
 
@@ -261,7 +263,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
         values = "  ".join(f"{k}={named(v)}" for k, v in t.params.items())
         stdout(f"  {t.value:>8.4g}  {folder.run(name_of(t.number))}  {values}")
     if stop:
-        stdout(f"next: accel-rl search --resume {folder.path}    continue with the remaining trials")
+        stdout(f"next: accel-rl search --resume {folder.path} --trust    continue with the remaining trials")
         return stop.exit_code
     stdout(f"next: accel-rl report {folder.path}")
     return 0 if best else 1

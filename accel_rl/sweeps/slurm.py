@@ -94,7 +94,8 @@ def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str 
 
 
 def _job(run: Path, retries: int) -> Job:
-    return Job(str(run), retries, child.command("accel_rl", "resume", str(run)), child.environment({}))
+    # The sweep has written the run's settings or checked them (SweepFolder.config).
+    return Job(str(run), retries, child.command("accel_rl", "resume", str(run), "--trust"), child.environment({}))
 
 
 def _executor(folder: SweepFolder, size: Size, o: Any, cluster: str) -> Any:

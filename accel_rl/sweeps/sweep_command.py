@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
+from accel_rl.config.trust import TrustOptions, code_names
 from accel_rl.runners.signals import StopRequest
 from accel_rl.sweeps import expected_hours, idle
 from accel_rl.sweeps.feeder import Feeder
@@ -37,7 +38,7 @@ LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
-class Options(Placing):
+class Options(Placing, TrustOptions):
     out: str = ""
     """Folder that the sweep creates, by default runs/NAME-TIME."""
     only: tuple[str, ...] = ()
@@ -53,7 +54,8 @@ class Options(Placing):
     """Number of times that a failed run is restarted from its checkpoint."""
     resume: str = ""
     """Resume the sweep in this folder. If an experiment but no folder is given, --resume continues the sweep in --out
-    (by default runs/MODULE-NAME), or starts the sweep if this folder does not exist."""
+    (by default runs/MODULE-NAME), or starts the sweep if this folder does not exist. Runs may import the code that the
+    given experiment names; without an experiment, --trust is needed."""
     pause: str = ""
     """Stop all processes of the sweep in this folder until --unpause."""
     unpause: str = ""
@@ -113,7 +115,9 @@ def sweep(argv: list[str]) -> int:
         return status(argv[1:])
     argv = with_default_folder(argv)
     existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause") for a in argv)
-    words, options = positionals(argv, [] if existing else ["the experiment (module:function)"], "accel-rl sweep")
+    named = argv[:1] and not argv[0].startswith("-") and any(a.partition("=")[0] == "--resume" for a in argv)
+    names = ["the experiment (module:function)"] if named or not existing else []
+    words, options = positionals(argv, names, "accel-rl sweep")
     o = parse(Options, options, "accel-rl sweep EXPERIMENT", __doc__ or "")
     if o.pause:
         return show([idle.pause(SweepFolder(Path(o.pause).expanduser()))])
@@ -122,7 +126,7 @@ def sweep(argv: list[str]) -> int:
     if o.machine and not o.dry_run:
         raise ConfigError("--machine describes another machine: use it with --dry-run")
     if o.resume:
-        return resume(o)
+        return resume(o, words)
     grid = make_grid(words[0], o)
     if o.idle:
         grid = grid.changed(idle.patient)
@@ -170,14 +174,16 @@ def with_default_folder(argv: list[str]) -> list[str]:
     rest = argv[:i] + argv[i + 1 :]
     if not (Path(out).expanduser() / "sweep.json").exists():
         return [*rest, *([] if value_of(argv, "--out") else ["--out", out])]
-    rest.remove(words[0])
     if "--out" in rest:
         del rest[rest.index("--out") : rest.index("--out") + 2]
-    return ["--resume", out, *(a for a in rest if not a.startswith("--out="))]
+    return [*(a for a in rest if not a.startswith("--out=")), "--resume", out]
 
 
-def resume(o: Options) -> int:
-    """Resume the sweep in a folder (--resume), with the stored options unless new options are given."""
+def resume(o: Options, experiments: Sequence[str] = ()) -> int:
+    """Resume the sweep in a folder (--resume), with the stored options unless new options are given. Code that
+    `experiments` name is trusted."""
+    members = [m for name in experiments for m in find_grid(name).members]
+    trust = o.trust or {name for m in members for name in code_names(m.config.to_dict())}
     folder = SweepFolder(Path(o.resume).expanduser())
     idle.release(folder)
     if "search" in folder.plan:
@@ -189,7 +195,7 @@ def resume(o: Options) -> int:
     o = replace(o, **{**placed, **changed})
     if o.only or o.seeds or o.override or o.scale != 1:
         raise ConfigError("--resume continues runs as they were begun; leave out --only, --seeds, --override, --scale")
-    left, sizes = folder.left(), folder.plan.get("sizes")
+    left, sizes = folder.left(trust), folder.plan.get("sizes")
     if sizes is None:
         raise ConfigError(f"{folder.path} was begun by an earlier version, which did not store what its runs ask for")
     needs = {name: needs_of_begun(config, sizes[name]) for name, config in left.items()}

@@ -20,7 +20,8 @@ import psutil
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import fill_in
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.train import TrainConfig, read_common_settings
+from accel_rl.config.trust import Trust
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.system import folder_lock
@@ -71,17 +72,18 @@ class SweepFolder:
     def log(self, name: str) -> Path:
         return self.path / name / "log.txt"
 
-    def config(self, name: str) -> TrainConfig:
-        """Return the configuration with which a run of the sweep was started."""
-        return RunFolder.open(self.run(name))[1]
+    def config(self, name: str, trust: Trust = False) -> TrainConfig:
+        """Return the configuration with which a run of the sweep was started. Raises ConfigError if the configuration
+        names code without `trust`."""
+        return RunFolder.open(self.run(name), trust)[1]
 
     def env_steps(self, name: str) -> int:
-        """Return the length of a run in env steps."""
-        return self.config(name).env_steps
+        """Return the length of a run in env steps, without importing a user's code."""
+        return read_common_settings(self.run(name)).env_steps
 
-    def left(self) -> dict[str, TrainConfig]:
-        """Return the configurations of the sweep's unfinished runs by name."""
-        configs = {name: self.config(name) for name in self.names}
+    def left(self, trust: Trust) -> dict[str, TrainConfig]:
+        """Return the configurations of the sweep's unfinished runs by name. `config` explains `trust`."""
+        configs = {name: self.config(name, trust) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
@@ -90,7 +92,7 @@ class SweepFolder:
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
         if not steps:
             return False
-        config = self.config(name)
+        config = read_common_settings(self.run(name))
         if config.cluster == "gorila" and config.gorila.updates:
             last = read_progress(self.run(name))
             return last.updates >= config.gorila.updates and steps[-1] >= last.env_steps

@@ -8,20 +8,25 @@ in the same order, whatever its current folder, PYTHONPATH and flags are. The ch
 imports only the standard library.
 """
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import json
 import os
 import runpy
+import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+POLL_S = 0.02
+CLOSE_S = 10.0
 
 VARIABLE = "ACCEL_RL_IMPORTS"
 """The environment variable `VARIABLE` has the search path and the packages' folders; the child process removes the
@@ -62,6 +67,34 @@ def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
         _starters[os.getpid()] = ThreadPoolExecutor(1, "start", initializer=block)
     process: subprocess.Popen[bytes] = _starters[os.getpid()].submit(subprocess.Popen, command, **options).result()
     return process
+
+
+def reply_of(module: str, question: str, timeout_s: float) -> tuple[str, int | None]:
+    """Run a module in a child process with the arguments FD and `question`. Return the line that the module writes to
+    the descriptor FD, or "", and the child's exit code, or None if the child was killed because it did not end within
+    timeout_s seconds. A child that has replied is killed CLOSE_S seconds later."""
+    receiving, sending = os.pipe()
+    with open(receiving, "rb", buffering=0) as pipe:
+        process = start(
+            command(module, str(sending), question), env=environment(), pass_fds=[sending], stdin=subprocess.DEVNULL
+        )
+        os.close(sending)
+        try:
+            reply, deadline = b"", time.monotonic() + timeout_s
+            # A program that the child starts may hold the pipe open, so the child's end is polled as well.
+            while not reply.endswith(b"\n") and time.monotonic() < deadline:
+                is_ended = process.poll() is not None
+                if select.select([pipe], [], [], 0.0 if is_ended else POLL_S)[0]:
+                    reply += (more := pipe.read(65536) or b"")
+                    is_ended = not more
+                if is_ended:
+                    break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return reply.decode(), process.wait(CLOSE_S if reply else max(0.0, deadline - time.monotonic()))
+            return reply.decode(), None
+        finally:
+            process.kill()
+            process.wait()
 
 
 def accept_signals() -> None:

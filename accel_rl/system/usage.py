@@ -4,6 +4,7 @@ CPU packages."""
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -23,25 +24,26 @@ def cpu_seconds() -> float:
 
 
 class Stall:
-    """A `Stall` measures for how long another process has used no CPU time. A process that polls or waits with a
-    timeout uses a little; a process that is stopped, or blocked for ever, uses none."""
+    """A `Stall` measures for how long another process has not changed a counter, such as its CPU time. A process that
+    polls or waits with a timeout uses a little CPU time; a process that is stopped, or blocked for ever, uses none."""
 
-    def __init__(self, pid: int):
-        self._pid = pid
-        self._cpu_ns = -1
+    def __init__(self, counter: Callable[[], int]):
+        """`counter` returns the current value of the process's counter."""
+        self._counter = counter
+        self._value = -1
         self._looked_at = time.monotonic()
         self.seconds = 0.0
 
     def look(self) -> float:
-        """Return the seconds without CPU time so far. Time in which this process itself was stopped does not count."""
-        now, cpu_ns = time.monotonic(), _cpu_ns(self._pid)
+        """Return the seconds without a change so far. Time in which this process itself was stopped does not count."""
+        now, value = time.monotonic(), self._counter()
         waited = min(now - self._looked_at, 2 * LOOK_S)
-        self.seconds = self.seconds + waited if cpu_ns == self._cpu_ns else 0.0
-        self._looked_at, self._cpu_ns = now, cpu_ns
+        self.seconds = self.seconds + waited if value == self._value else 0.0
+        self._looked_at, self._value = now, value
         return self.seconds
 
 
-def _cpu_ns(pid: int) -> int:
+def cpu_ns(pid: int) -> int:
     """Return the CPU time of all threads of a process in nanoseconds. If a thread is ready to run, or if the kernel
     does not count nanoseconds, return this process's clock, because the process is not stalled or may not be."""
     total = 0

@@ -126,6 +126,8 @@ def trial(k: int, fault: str, mode: str, rng: random.Random, root: Path, o: Opti
         FAULTS[fault][0](t)
     except Violation as e:
         outcome, violation = e.kind, str(e)
+    except OSError as e:  # A check could not read a file of the run.
+        outcome, violation = "wrong", f"the check failed: {e}"
     t.clean()
     seconds = time.monotonic() - began
     print(f"{k:4} {fault:13} {mode:10} {seconds:5.1f} s  {outcome}: {violation or ', '.join(t.told)}", flush=True)

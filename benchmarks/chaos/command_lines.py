@@ -99,7 +99,7 @@ def _problem(code: int, seconds: float, text: str) -> str:
     if "Traceback (most recent call last)" in text:
         return f"a traceback: {lines[-1][:200]}"
     if code == -signal.SIGKILL:  # A run that was resumed trains until it is ended.
-        return "" if "resumed at" in text else "no end"
+        return "" if " env steps on " in text else "no end"
     if code not in (0, 1, 2, ACCEPTED):
         return f"exit code {code}"
     if code == 2 and not any(line.startswith("accel-rl: ") for line in lines[-2:]):

@@ -110,6 +110,8 @@ def moved(t: Trial) -> None:
         t.wait(process, (0,))
         t.check()
         return
+    while not t.run.exists() and process.poll() is None:  # The run may not have begun.
+        time.sleep(0.01)
     elsewhere = t.folder / "elsewhere"
     t.run.rename(elsewhere)
     if removed := t.rng.random() < 0.3:

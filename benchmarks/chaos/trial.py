@@ -75,7 +75,7 @@ class Trial:
 
     def resume(self, *more: str, **options: Any) -> subprocess.Popen:
         """Resume the run."""
-        return self.start("resume", str(self.run), *more, **options)
+        return self.start("resume", str(self.run), "--trust", *more, **options)
 
     def wait(self, process: subprocess.Popen, allowed: Sequence[int] | None = None) -> int:
         """Wait for the end of a command, and return its exit code. An exit code outside `allowed` is a Violation."""

@@ -4,10 +4,12 @@ python -m benchmarks.schedules --schedules 10000 --seed 1       # both memory mo
 python -m benchmarks.schedules --seed 1 --only sampling/17/weak  # one schedule again
 python -m benchmarks.schedules --planted                        # after how many schedules planted faults are found
 
-Simulated are the sampler with its workers (which die and hang), asynchronous ranks on central parameters (which die),
-and synchronous ranks that sum gradients in shared memory. Needs the package greenlet.
+Simulated are the sampler with its workers (which die and hang) and with inference threads, the periods of concurrent
+training (which are interrupted), asynchronous ranks on central parameters (which die), and synchronous ranks that sum
+gradients in shared memory. Needs the package greenlet.
 """
 
+import importlib
 import logging
 import sys
 import time
@@ -16,11 +18,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, nearest
 from benchmarks.harness.program import machine, program
 from benchmarks.harness.table import table
 
-KINDS = ("sampling", "asynchronous", "synchronous")
+KINDS = {
+    "sampling": "sampling:Sampling",
+    "threads": "sampling:ThreadedSampling",
+    "periods": "periods:Periods",
+    "asynchronous": "learning:AsynchronousRanks",
+    "synchronous": "learning:SynchronousRanks",
+    "server": "server:ParameterServer",
+    "replay": "global_replay:ReplayMessages",
+}
+"""Maps each kind of schedules to its class."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,8 @@ class Options:
     """Seed of all schedules. A schedule depends on the seed, its kind, its number and the commit."""
     only: str = ""
     """Run one schedule, KIND/NUMBER/MEMORY, such as sampling/17/weak."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of schedules, by default all."""
     planted: bool = False
     """Plant faults into the code, and count the schedules until each is found, at most `schedules` for each."""
     json: str = ""
@@ -42,11 +55,14 @@ class Options:
         """Raise ConfigError if an option is impossible."""
         if self.schedules < 1:
             raise ConfigError(f"--schedules {self.schedules}: must be at least 1")
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise ConfigError(f"--kinds {kind}: must be one of {', '.join(KINDS)}{nearest(kind, KINDS)}")
         parts = self.only.split("/")
         if self.only and (
             len(parts) != 3 or parts[0] not in KINDS or not parts[1].isdigit() or parts[2] not in ("weak", "strong")
         ):
-            raise ConfigError(f"--only {self.only}: must be KIND/NUMBER/MEMORY, such as {KINDS[0]}/17/weak")
+            raise ConfigError(f"--only {self.only}: must be KIND/NUMBER/MEMORY, such as sampling/17/weak")
         try:
             import greenlet  # noqa: F401
         except ImportError:
@@ -55,14 +71,12 @@ class Options:
 
 def run_one(kind: str, number: int, seed: int, weak: bool) -> int:
     """Run a schedule, and return its number of points. Raises the error of a schedule that goes wrong."""
-    from benchmarks.schedules.learning import AsynchronousRanks, SynchronousRanks
-    from benchmarks.schedules.sampling import Sampling
     from benchmarks.schedules.world import World
 
+    module, _, name = KINDS[kind].partition(":")
+    schedule: Any = getattr(importlib.import_module(f"benchmarks.schedules.{module}"), name)
     world = World(f"{kind} {number} {seed}", weak)
-    faults = number % 3
-    schedule: Any = {"sampling": Sampling, "asynchronous": AsynchronousRanks, "synchronous": SynchronousRanks}[kind]
-    world.run(world.spawn("main", schedule(world, faults).main))
+    world.run(world.spawn("main", schedule(world, faults=number % 3).main))
     return world.points
 
 
@@ -82,8 +96,9 @@ def run(o: Options) -> dict[str, Any]:
 def _explore(o: Options) -> dict[str, Any]:
     began, shown, points, wrong = time.monotonic(), time.monotonic(), 0, []
     counts: Counter[str] = Counter()
+    kinds = o.kinds or tuple(KINDS)
     for i in range(o.schedules):
-        kind, memory = KINDS[i % 3], ("strong", "weak")[i // 3 % 2]
+        kind, memory = kinds[i % len(kinds)], ("strong", "weak")[i // len(kinds) % 2]
         try:
             points += run_one(kind, i, o.seed, memory == "weak")
         except Exception as e:
@@ -101,6 +116,8 @@ def _find_planted(o: Options) -> dict[str, Any]:
 
     rows, wrong, began = [], [], time.monotonic()
     for name, fault in FAULTS.items():
+        if fault.kind not in (o.kinds or KINDS):
+            continue
         n, found = 0, ""
         with fault.planted():
             while not found and n < o.schedules:

@@ -20,6 +20,7 @@ from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.optim.optimizers import Adam, RMSProp
 from accel_rl.system import process
 from benchmarks.schedules.system import System
@@ -27,8 +28,8 @@ from benchmarks.schedules.world import Actor, View, World
 
 LEARNING_RATE = 1e-2
 _WEIGHTED_SUM = shared_reduce._weighted_sum
-SIZE = 40
-"""Number of parameters, which have chunks of at least 16."""
+SIZE = 2 * ALIGNMENT
+"""Number of parameters, which have one or two chunks."""
 
 
 def gradient(rank: int, update: int, size: int) -> Tensor:

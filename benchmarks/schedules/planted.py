@@ -7,11 +7,19 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.shared_reduce import SharedMemoryMean
+from accel_rl.gorila import global_replay
+from accel_rl.gorila.global_replay import GlobalReplay, RemoteReplay, ReplayBatch
+from accel_rl.gorila.shard import Shard, Snapshot, Version
+from accel_rl.gorila.sharded_sync import ShardedSync
+from accel_rl.gorila.uplink import Uplink
+from accel_rl.runners.concurrent import Concurrent
+from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.workers.channel import _LINE, ServerSide, WorkerSide
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.system.memory_order import OrderedWords
@@ -121,6 +129,79 @@ def _await_less(self: SharedMemoryMean, turns: np.ndarray, turn: int) -> None:
 
 
 _await = SharedMemoryMean._await
+
+
+def _begin_without_the_last_wait(self: InferenceThreads, T: int, serve: Callable[[int, int], None]) -> None:
+    pool, stop = self._pool, self._stop
+
+    def play(g: int) -> None:
+        for t in range(T):
+            if not pool.wait_alone(g, stop.is_set):
+                return
+            serve(t, g)
+
+    futures = [thread.submit(play, g) for g, thread in enumerate(self._threads)]
+    self._rollouts.append(futures)
+    for future in futures:
+        future.add_done_callback(lambda future: pool.wake())
+
+
+_attach = ServerSide.attach
+
+
+def _attach_in_the_wrong_order(self: ServerSide, worker: int, event: Any, control: Any) -> None:
+    for g in range(self.groups):
+        self._answer[worker][g * _LINE] = 0
+    _attach(self, worker, event, control)
+
+
+def _load_without(name: str) -> Callable[..., None]:
+    load = Concurrent.load_state_dict
+
+    def load_state_dict(self: Concurrent, state: dict[str, Any]) -> None:
+        load(self, {**state, name: [0] if name == "owed" else []})
+
+    return load_state_dict
+
+
+def _take_any(self: ShardedSync, shard: int, pull: Any) -> None:
+    pulled = self._calls.answer(shard, pull.future)
+    if pulled is not None and pulled.parameters is not None:
+        self._copy(shard, pulled, pull.number)
+
+
+_restore = Shard.restore
+
+
+def _restore_in_the_same_epoch(self: Shard, snapshot: Snapshot) -> Version:
+    epoch = self.version.epoch
+    version = _restore(self, snapshot)
+    self.version = version._replace(epoch=epoch)
+    return self.version
+
+
+_publish_bundle = Uplink._publish
+
+
+def _publish_without_later_updates(self: Uplink, k: int, keeps: list[bool]) -> None:
+    _publish_bundle(self, k, [False] * len(keeps))
+
+
+def _sample_and_wait(self: RemoteReplay, N: int) -> Any:
+    while True:
+        self._drawn.append((N, self._replay().sample.remote(N)))
+        self._size, batch = self._answer(self._drawn.popleft()[1]) or (0, {})
+        if batch and self._size >= self._start:
+            return ReplayBatch(**{name: torch.from_numpy(x) for name, x in batch.items()})
+        global_replay.time.sleep(0.05)
+
+
+def _append_to_any_life(self: GlobalReplay, member: int, life: int, rollout: Any) -> int:
+    _, part = self._parts.setdefault(member, (life, self._replay_config.build()))  # type: ignore[call-arg]
+    part.append(rollout)
+    return self.size()
+
+
 FAULTS = {
     "fence": Planted("sampling", "the counters have no fences", OrderedWords, "__init__", _plain_words, True),
     "wake-up": Planted(
@@ -135,6 +216,41 @@ FAULTS = {
     ),
     "join": Planted(
         "sampling", "a new worker joins without its first observation", WorkerPool, "join", _join_at_once
+    ),
+    "group": Planted(
+        "threads", "a thread does not wait for its group", ServerSide, "wait_alone", lambda *_: True
+    ),
+    "last": Planted(
+        "threads", "a thread does not wait for the last step", InferenceThreads, "begin", _begin_without_the_last_wait
+    ),
+    "attach": Planted(
+        "threads",
+        "a new worker's answers are reset before its requests",
+        ServerSide,
+        "attach",
+        _attach_in_the_wrong_order,
+    ),
+    "early": Planted(
+        "periods", "a period does not wait for its updates", Concurrent, "_await", lambda self, training: None
+    ),
+    "owed": Planted(
+        "periods", "a resumed period forgets its skipped steps", Concurrent, "load_state_dict", _load_without("owed")
+    ),
+    "staged": Planted(
+        "periods", "a resumed period forgets its rollouts", Concurrent, "load_state_dict", _load_without("staged")
+    ),
+    "newest": Planted("server", "an older answer replaces a newer one", ShardedSync, "_take", _take_any),
+    "epoch": Planted(
+        "server", "a restored shard has the old epoch", Shard, "restore", _restore_in_the_same_epoch
+    ),
+    "later": Planted(
+        "server", "updates during a push are dropped", Uplink, "_publish", _publish_without_later_updates
+    ),
+    "life": Planted(
+        "replay", "a member's new process continues its rollouts", GlobalReplay, "append", _append_to_any_life
+    ),
+    "wait": Planted(
+        "replay", "members wait for a replay that they must fill", RemoteReplay, "sample", _sample_and_wait
     ),
     "torn": Planted("asynchronous", "a version is published before its data", Central, "publish", _publish_first),
     "twice": Planted("asynchronous", "some pushes count twice", Central, "publish", _publish_twice),

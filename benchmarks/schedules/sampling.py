@@ -3,7 +3,9 @@
 Rollouts are compared with those of the serial engine, except for environments whose worker was replaced.
 """
 
+import itertools
 import json
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.data.spec import EnvSpec
@@ -23,6 +26,8 @@ from accel_rl.samplers import in_process
 from accel_rl.samplers.engine import Engine, EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.inference import threads
+from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers import channel, pool, worker
 from accel_rl.samplers.workers.control import Control
@@ -31,6 +36,7 @@ from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.samplers.workers.worker_process import WorkerProcess
 from accel_rl.system import process
 from benchmarks.schedules.system import SimulatedProcess, System, socket_pair
+from benchmarks.schedules.threads import Threads
 from benchmarks.schedules.world import World
 
 SPEC = EnvSpec("tiny", (2,), "float32", 3)
@@ -124,11 +130,10 @@ class Sampling:
 
     def __init__(self, world: World, faults: int) -> None:
         """At most `faults` workers are killed or frozen."""
-        self.world, self.system = world, System(world)
+        self.world, self.system, self.threads = world, System(world), Threads(world)
         rng = world.rng
         self.reset = rng.choice(("immediate", "wait"))
-        groups, workers = rng.choice((1, 2)), rng.choice((1, 2, 3))
-        self.grouping = Grouping(groups * workers * rng.choice((1, 2)), groups, workers)
+        self.grouping = self._grouping(rng)
         self.spins = rng.choice((0, 0, 3))
         self.generations: Counter[int] = Counter()
         self.stepping: set[str] = set()
@@ -137,8 +142,15 @@ class Sampling:
         """Environments whose worker was killed or frozen."""
         self._faults, self._rate = faults, rng.choice((0.0, 0.002, 0.01))
         world.on_point = self._maybe_fault
-        self.plan = [rng.choice(("collect", "collect", "collect", "state", "check")) for _ in range(4)]
-        self.collected = 0
+        self._ahead = 0  # The number of rollouts that the sampler has begun ahead, and then finished.
+        self.plan = [rng.choice(self.steps) for _ in range(4)]
+
+    steps: tuple[str, ...] = ("collect", "collect", "collect", "state", "check")
+    """Steps of which a plan consists."""
+
+    def _grouping(self, rng: random.Random) -> Grouping:
+        groups, workers = rng.choice((1, 2)), rng.choice((1, 2, 3))
+        return Grouping(groups * workers * rng.choice((1, 2)), groups, workers)
 
     def main(self) -> None:
         """Run the sampler's plan, and compare each result with that of the serial engine."""
@@ -147,12 +159,13 @@ class Sampling:
             engine = WorkerPool(
                 setup, PoolConfig((None,) * self.grouping.workers, timeout_s=TIMEOUT_S, spins=self.spins)
             )
-            sampler = self._sampler(engine)
+            sampler = self._sampler(engine, self._inference(engine))
             agent = TinyAgent(self._check, self._wrote)
             expected = self._expected()
             try:
                 for step in self.plan:
-                    self._compare(step, next(expected), self._do(sampler, agent, step))
+                    found = self._do(sampler, agent, step)
+                    self._compare(step, next(expected), found)
             finally:
                 if not self.world.is_over:
                     sampler.close()
@@ -160,8 +173,11 @@ class Sampling:
     def _setup(self) -> EngineSetup:
         return EngineSetup(ENV, SPEC, self.grouping, T, 5, reset=self.reset)
 
-    def _sampler(self, engine: Engine) -> Sampler:
-        return Sampler(engine, SPEC, 5, reset=self.reset)
+    def _inference(self, engine: WorkerPool) -> InferenceThreads | None:
+        return None
+
+    def _sampler(self, engine: Engine, inference: InferenceThreads | None = None) -> Sampler:
+        return Sampler(engine, SPEC, 5, reset=self.reset, threads=inference)
 
     def _expected(self) -> Iterator[dict[str, np.ndarray]]:
         def make(config: ResolvedEnv, seeds: list[int], *_: object) -> SequentialEnv:
@@ -171,7 +187,10 @@ class Sampling:
             sampler = self._sampler(InProcessEngine(self._setup()))
         agent = TinyAgent(lambda b: None, lambda b: None)
         for step in self.plan:
-            yield self._do(sampler, agent, step)
+            result = self._do(sampler, agent, step)
+            for _ in range(self._ahead if step == "rollouts" else 0):
+                sampler.collect(agent)
+            yield result
 
     def _do(self, sampler: Sampler, agent: TinyAgent, step: str) -> dict[str, np.ndarray]:
         if step == "check":
@@ -180,9 +199,15 @@ class Sampling:
         if step == "state":
             state = sampler.state_dict()
             return {"envs": np.array(state["envs"], object)[None], "age": state["age"][None]}
-        rollout = sampler.collect(agent)
-        names = ("frames", "age", "action", "reward", "terminated", "ended", "valid")
-        return {name: getattr(rollout, name).numpy().copy() for name in names}
+        if step == "collect":
+            return _arrays(sampler.collect(agent))
+        with mock.patch.object(sampler, "_draw", mock.Mock(side_effect=sampler._draw)) as draws:
+            rollouts = sampler.rollouts(agent, fixed=True)
+            arrays = [_arrays(rollout) for rollout in itertools.islice(rollouts, 2)]
+            rollouts.close()  # type: ignore[attr-defined]
+        if isinstance(sampler.engine, WorkerPool):
+            self._ahead = draws.call_count - 2
+        return {f"{i}/{name}": x for i, one in enumerate(arrays) for name, x in one.items()}
 
     def _compare(self, step: str, expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> None:
         whole = [i for i in range(self.grouping.B) if i not in self.replaced]
@@ -191,6 +216,9 @@ class Sampling:
                 raise AssertionError(f"{step}: {name} differs from the serial engine's")
         if step == "collect":
             self._check_transitions(found)
+        for i in range(2 if step == "rollouts" else 0):
+            of_rollout = {name: x for name, x in found.items() if name.startswith(f"{i}/")}
+            self._check_transitions({name.partition("/")[2]: x for name, x in of_rollout.items()})
 
     def _check_transitions(self, x: dict[str, np.ndarray]) -> None:
         """Check that each valid step, also of a replaced worker, is one that `TinyEnv` makes."""
@@ -212,7 +240,8 @@ class Sampling:
             self.world.written(("actions", first))
 
     def _parts(self, b: slice) -> list[int]:
-        every = [self.grouping.part(w, g) for g in range(self.grouping.groups) for w in range(self.grouping.workers)]
+        grouping = self.grouping
+        every = [grouping.part(w, g) for w in range(grouping.workers) for g in grouping.groups_of(w)]
         return [part.start for part in every if b.start <= part.start < b.stop]
 
     # Simulated processes
@@ -244,6 +273,8 @@ class Sampling:
                 (pool, "time", system.time), (process, "time", system.time), (worker, "EventFd", system.event),
                 (worker, "die_with_parent", lambda pid: None), (worker, "_batch", batch),
                 (worker, "_close_in_forks", lambda *_: None), (pool, "Guard", lambda: None),
+                (pool, "threading", self.threads.threading), (threads, "ThreadPoolExecutor", self.threads.pool),
+                (threads, "Event", self.threads.flag), (threads, "wait", self.threads.wait),
                 (pool.WorkerProcess, "launch", launch), (pool, "SharedArrays", SimpleNamespace(create=create)),
                 (worker, "SharedArrays", SimpleNamespace(attach=lambda layout, fd: memory[fd])),
             ):  # fmt: skip
@@ -259,7 +290,7 @@ class Sampling:
         victim = self.world.rng.choice(living)
         self._faults -= 1
         index = int(victim.actor.name.split()[1])
-        for g in range(self.grouping.groups):
+        for g in self.grouping.groups_of(index):
             part = self.grouping.part(index, g)
             self.replaced.update(range(part.start, part.stop))
             self.generations[part.start] += 1
@@ -268,6 +299,24 @@ class Sampling:
         else:  # A worker that hangs for good while it starts ends the run.
             seconds = self.world.rng.choice((0.001, 0.1, 1e9 if victim.actor.name in self.stepping else 0.1))
             victim.actor.frozen_until = self.world.now + seconds
+
+
+class ThreadedSampling(Sampling):
+    """A schedule of one sampler whose groups of workers each have an inference thread."""
+
+    steps = ("collect", "rollouts", "rollouts", "state")
+
+    def _grouping(self, rng: random.Random) -> Grouping:
+        workers = rng.choice((2, 2, 4))
+        return Grouping(workers * rng.choice((1, 2)), 2, workers, dedicated_workers=True)
+
+    def _inference(self, engine: WorkerPool) -> InferenceThreads | None:
+        return InferenceThreads(engine, [()] * self.grouping.groups, 1)
+
+
+def _arrays(rollout: Rollout) -> dict[str, np.ndarray]:
+    names = ("frames", "age", "action", "reward", "terminated", "ended", "valid")
+    return {name: getattr(rollout, name).numpy().copy() for name in names}
 
 
 def run(seed: object, weak: bool = False, faults: int = 2) -> World:

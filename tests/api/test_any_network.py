@@ -83,7 +83,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, algorithm):
     shutil.copytree(whole.path, tmp_path / "again")
     for steps in (768, 1024):
         shutil.rmtree(Checkpoints(tmp_path / "again" / "checkpoints").path(steps))
-    resumed = accel_rl.Run.load(tmp_path / "again").resume()
+    resumed = accel_rl.Run.load(tmp_path / "again", trust=True).resume()
     assert (whole.metrics["loss"] == resumed.metrics["loss"]).all() and len(whole.metrics["loss"]) == 4
     one, two = (Checkpoints(x.path / "checkpoints").path(1024) for x in (whole, resumed))
     assert (one / "state.safetensors").read_bytes() == (two / "state.safetensors").read_bytes()
@@ -201,7 +201,7 @@ def test_the_optimizers_state_follows_the_names(tmp_path, monkeypatch):
     after = moments()
     assert list(before) != list(after) and before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) and before[name].any() for name in before)
-    assert accel_rl.Run.load(run.path).resume(768).result.env_steps == 768
+    assert accel_rl.Run.load(run.path, trust=True).resume(768).result.env_steps == 768
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_another_network_is_refused_in_one_line(tmp_path, capsys, algorithm, lin
     for folder in (run.path, model.path):
         values = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**values, "algorithm": "tests.api.networks:FrozenPPO"}))
-        assert main(["evaluate", str(folder), "--episodes", "1"]) == 2
+        assert main(["evaluate", str(folder), "--trust", "--episodes", "1"]) == 2
         assert f"accel-rl: {line}" in capsys.readouterr().err.strip().splitlines()[-1]
 
 
@@ -228,7 +228,7 @@ def test_a_run_with_another_network_is_not_resumed(tmp_path, capsys):
     steps, state = Checkpoints(run.path / "checkpoints").load_latest()
     state["config"]["algorithm"] = "tests.api.networks:BatchNormPPO"  # the class of that name has changed
     Checkpoints(run.path / "checkpoints").save(steps, state)
-    assert main(["resume", str(run.path), "--env-steps", "1024"]) == 2
+    assert main(["resume", str(run.path), "--trust", "--env-steps", "1024"]) == 2
     line = "the checkpoint has no 'front.weight', which the network has ([4] float32); nearest: front.mean, front.var"
     assert capsys.readouterr().err.strip().splitlines()[-1] == f"accel-rl: {line}"
 
@@ -241,7 +241,7 @@ def test_another_format_is_refused_by_both_names(tmp_path, capsys, name):
     format_ = values["format"]
     older = format_[:-1] + "1"
     (folder / name).write_text(json.dumps({**values, "format": older}))
-    assert main(["evaluate", str(folder), "--episodes", "1"]) == 2
+    assert main(["evaluate", str(folder), "--trust", "--episodes", "1"]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert f"its format is {older!r}, and this version of accel_rl reads {format_!r}" in line
 
@@ -295,8 +295,8 @@ def test_a_model_of_another_machine_is_evaluated(trained_elsewhere, change):
     for name, x in change.items():
         values[name] = {**values[name], **x} if isinstance(x, dict) else x
     file.write_text(json.dumps(values))
-    assert main(["evaluate", str(trained_elsewhere), "--episodes", "1"]) == 0
-    model = accel_rl.Run.load(trained_elsewhere)
+    assert main(["evaluate", str(trained_elsewhere), "--trust", "--episodes", "1"]) == 0
+    model = accel_rl.Run.load(trained_elsewhere, trust=True)
     assert model.agent.act(np.zeros(4, np.float32)) in (0, 1)
     again = model.export(trained_elsewhere / "again")
     assert json.loads((again.path / "config.json").read_text()) == {**values, "run_dir": ""}
@@ -317,7 +317,7 @@ def test_a_run_continues_on_another_device(tmp_path, capsys):
     run = train("FrozenPPO", tmp_path / "run", evaluation__interval=0)
     file = run.path / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "device": "cuda:7"}))
-    words = ["resume", str(run.path), "--env-steps", "768"]
+    words = ["resume", str(run.path), "--trust", "--env-steps", "768"]
     assert main(words) == 2 and "--device cuda:7: not available" in capsys.readouterr().err
     assert main([*words, "--device", "cpu"]) == 0 and run.config.device == "cpu"
     assert "continued on cpu" in (run.path / "events.log").read_text()
@@ -340,5 +340,5 @@ def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioriti
     monkeypatch.setattr(generator_state, "say_once", said.append)
     once = run.resume(800)
     assert len(said) == 2 and all(line.startswith("the run continues on another kind of device") for line in said)
-    twice = accel_rl.Run.load(tmp_path / "again").resume(800)
+    twice = accel_rl.Run.load(tmp_path / "again", trust=True).resume(800)
     assert once.result.env_steps == 800 and (once.metrics["loss"] == twice.metrics["loss"])[1:].all()

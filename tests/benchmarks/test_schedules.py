@@ -15,19 +15,36 @@ def quiet():
 
 
 @pytest.mark.parametrize("weak", [False, True], ids=["strong", "weak"])
-@pytest.mark.parametrize("kind", ["sampling", "asynchronous", "synchronous"])
+@pytest.mark.parametrize(
+    "kind", ["sampling", "threads", "periods", "asynchronous", "synchronous", "server", "replay"]
+)  # fmt: skip
 def test_no_order_goes_wrong(kind, weak):
     from benchmarks.schedules.__main__ import run_one
 
-    points = [run_one(kind, n, 5, weak) for n in range(30)]
-    assert run_one(kind, 17, 5, weak) == points[17] and len(set(points)) > 10
+    points = [run_one(kind, n, 5, weak) for n in range(8 if kind == "threads" else 30)]
+    assert run_one(kind, 7, 5, weak) == points[7] and len(set(points)) > 5
 
 
 @pytest.mark.parametrize(
     "name",
     [
         *("fence", "wake-up", "answer", "release", "drop", "join", "torn", "twice", "owners", "state"),
-        *("barrier", "turn", "order"),
+        *(
+            "barrier",
+            "turn",
+            "order",
+            "group",
+            "last",
+            "attach",
+            "early",
+            "owed",
+            "staged",
+            "newest",
+            "later",
+            "life",
+            "wait",
+        ),
+        pytest.param("epoch", marks=pytest.mark.slow),
     ],
 )
 def test_a_planted_fault_is_found(name):
@@ -36,7 +53,7 @@ def test_a_planted_fault_is_found(name):
 
     fault = FAULTS[name]
     with fault.planted(), pytest.raises(Exception):  # noqa: B017 - any error of the schedule
-        for n in range(300):
+        for n in range(1_000):
             run_one(fault.kind, n, 0, fault.weak)
 
 

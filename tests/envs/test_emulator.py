@@ -135,8 +135,8 @@ def test_the_spec_differs_in_the_backend_alone() -> None:
 
 
 def test_auto_is_the_emulator_for_what_it_plays() -> None:
-    assert {env_of(game=g).backend for g in games()} == {"emulator"} and len(games()) == 92
-    assert env_of(game="casino").backend == "ale"
+    assert {env_of(game=g).backend for g in games() if g != "word_zapper"} == {"emulator"} and len(games()) == 92
+    assert {env_of(game=g).backend for g in ("casino", "word_zapper")} == {"ale"}
     assert env_of(game="king_kong", frame="84x84").backend == "ale"  # 250 rows
     assert (env_of(game="adventure").backend, env_of(game="adventure", mode=1).backend) == ("emulator", "ale")
     assert env_of(game="pong", backend="ale").backend == "ale"

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -71,9 +72,9 @@ def test_two_bundles_learn_catch(tmp_path):
     members = [rows(tmp_path / "run" / "members" / str(i))[-1] for i in range(2)]
     made, outliers = sum(int(m["updates"]) for m in members), int(last["gradients_outlier"])
     assert abs(made - outliers - updates) <= 8 + int(last["pushes_stale"])
-    done = run("evaluate", tmp_path / "run", "--episodes", 50)
+    done = run("evaluate", tmp_path / "run", "--trust", "--episodes", 50)
     assert done.returncode == 0 and float(done.stdout.split("score ")[1].split()[0]) > 0.7, done.stdout
-    assert run("evaluate", tmp_path / "run", "--episodes", 50, "--best").returncode == 0
+    assert run("evaluate", tmp_path / "run", "--trust", "--episodes", 50, "--best").returncode == 0
     done = run("plot", tmp_path / "run")
     assert done.returncode == 0 and "(0)" not in done.stdout, "members are not runs of their own"
 
@@ -181,7 +182,7 @@ def interrupted_and_resumed(start, folder, *args, env_steps):
     _, err = train.communicate(timeout=120)
     assert train.returncode == 130, err
     before = rows(folder)[-1]
-    done = run("resume", folder, "--env-steps", int(before["env_steps"]) + env_steps, timeout_s=400)
+    done = run("resume", folder, "--trust", "--env-steps", int(before["env_steps"]) + env_steps, timeout_s=400)
     assert done.returncode == 0, done.stderr
     after = rows(folder)
     for column in ("updates", "episodes"):
@@ -205,9 +206,57 @@ def test_nothing_outlives_a_killed_driver_and_its_run_is_resumed(start, tmp_path
     _, alive = psutil.wait_procs(family, timeout=30)
     assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
     saved = Checkpoints(folder / "checkpoints").steps()[-1]
-    done = run("resume", folder, "--env-steps", saved + 3_000, timeout_s=400)
+    done = run("resume", folder, "--trust", "--env-steps", saved + 3_000, timeout_s=400)
     assert done.returncode == 0, done.stderr
     assert int(rows(folder)[-1]["env_steps"]) >= saved + 3_000
+
+
+def test_sigterm_saves_in_time_although_a_member_is_stopped(start, tmp_path):
+    """Batch systems kill a run 30 seconds after its SIGTERM."""
+    folder = tmp_path / "run"
+    train = start(*GORILA, "--env-steps", "1e6", "--checkpoint.interval", 0, "--run-dir", folder)
+    wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 3)
+    stopped = titled(TITLES["member"], train.pid)[0]
+    stopped.suspend()
+    train.send_signal(signal.SIGTERM)
+    wait_until(lambda: Checkpoints(folder / "checkpoints").steps(), 30)
+    stopped.resume()
+    out, err = train.communicate(timeout=200)
+    assert train.returncode == 143 and "stopped at" in out, err
+
+
+def test_a_killed_ray_agent_ends_the_run_in_one_line(start, tmp_path):
+    folder = tmp_path / "run"
+    more = ("--checkpoint.interval", 500, "--gorila.timeout-s", 10)
+    train = start(*GORILA, "--env-steps", "1e6", *more, "--run-dir", folder)
+    wait_until(lambda: Checkpoints(folder / "checkpoints").steps())
+    family = psutil.Process(train.pid).children(recursive=True)
+    next(p for p in family if p.name() == "raylet").kill()
+    _, err = train.communicate(timeout=200)
+    assert train.returncode == 1 and "Traceback" not in err, err
+    assert [line for line in err.splitlines() if line.startswith("accel-rl: ")] == err.strip().splitlines()[-1:], err
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+    saved = Checkpoints(folder / "checkpoints").steps()[-1]
+    done = run("resume", folder, "--trust", "--env-steps", saved + 1_000, timeout_s=400)
+    assert done.returncode == 0, done.stderr
+
+
+def test_members_continue_from_later_checkpoints_under_the_drivers_number(start, tmp_path):
+    folder = tmp_path / "run"
+    train = start(*GORILA, "--env-steps", "1e6", "--checkpoint.interval", 1_000, "--run-dir", folder)
+    wait_until(lambda: len(Checkpoints(folder / "checkpoints").steps()) > 2)
+    train.send_signal(signal.SIGINT)
+    train.communicate(timeout=200)
+    oldest, *later = Checkpoints(folder / "checkpoints").steps()
+    members = [Checkpoints(folder / "members" / str(i) / "checkpoints") for i in range(2)]
+    assert all(m.steps() and m.steps()[-1] > oldest for m in members)
+    for steps in later:  # as if the driver had been killed before it could save
+        shutil.rmtree(Checkpoints(folder / "checkpoints").path(steps))
+    done = run("resume", folder, "--trust", "--env-steps", oldest + 2_000, timeout_s=400)
+    assert done.returncode == 0, done.stderr
+    assert f"resumed at {oldest} env steps" in events(folder) and int(rows(folder)[-1]["bundles_replaced"]) == 0
+    assert int(rows(folder)[-1]["env_steps"]) >= oldest + 2_000
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

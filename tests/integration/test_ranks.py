@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from tests.integration.looping import LOOPS
 from tests.integration.runs import checkpoint_bytes, kill, progressed, rows, run, start, wait_for
 
 CARTPOLE = (
@@ -153,6 +154,30 @@ def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, 
         out, err = process.communicate(timeout=60)
     assert process.returncode == 143 and "stopped at" in out, err
     assert gone(children) and "Traceback" not in err
+
+
+LOOPING = (
+    *("tests.integration.looping:Loops", "--distributed.timeout-s", 2),
+    *("--sampler.start-timeout-s", 1, "--sampler.timeout-s", 1),
+)
+
+
+@pytest.mark.slow
+def test_an_asynchronous_rank_whose_code_loops_is_replaced(tmp_path):
+    folder, trigger = tmp_path / "run", tmp_path / "loops"
+    env = {**os.environ, LOOPS: str(trigger)}
+    process = start("train", *LOOPING, *LONG, "--ranks", 2, "--update", "async", "--run-dir", folder, env=env)
+    try:
+        wait_for(lambda: progressed(folder, 2) and progressed(folder / "ranks/1", 2), 60)
+        trigger.touch()
+        wait_for(lambda: "neither acted nor learned for 3 s" in events(folder), 30, "seen")
+        wait_for(lambda: "takes its place" in events(folder), 30, "replaced")
+        n = len(rows(folder)), len(rows(folder / "ranks/1"))
+        wait_for(lambda: len(rows(folder)) > n[0] + 1 and len(rows(folder / "ranks/1")) > n[1] + 1, 60)
+    finally:
+        kill(process, signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 143, err
 
 
 @pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
@@ -312,6 +337,25 @@ def test_torchrun_ends_all_asynchronous_ranks_where_one_is_killed(tmp_path, vict
             assert f"pid: {target}" in err and "SIGKILL" in err, err
             left = folder if victim else folder / "ranks/1"
             assert Checkpoints(left / "checkpoints").load_latest()
+    finally:
+        end([process])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_torchrun_ends_when_an_asynchronous_rank_is_stopped(tmp_path, victim):
+    """The other rank kills it, saves, and ends."""
+    folder = tmp_path / "run"
+    args = (*CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 0, "--distributed.timeout-s", 3)
+    process = asynchronous_agent(folder, *args)
+    try:
+        wait_for(lambda: progressed(folder, 2) and progressed(folder / "ranks/1", 2), 120)
+        ranks = sorted(psutil.Process(process.pid).children(), key=lambda c: int(c.environ()["RANK"]))
+        ranks[victim].send_signal(signal.SIGSTOP)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert f"rank {victim} (pid {ranks[victim].pid}) has used no CPU time for 3 s" in out + err, err
+        assert Checkpoints((folder if victim else folder / "ranks/1") / "checkpoints").load_latest()
     finally:
         end([process])
 

@@ -26,7 +26,7 @@ def test_the_documented_subclass_trains_and_resumes(tmp_path):
     assert config["algo"]["logit_penalty"] == 1e-2 and config["algorithm"] == "my_ppo:MyPPO"
     with open(tmp_path / "run" / "metrics.csv", newline="") as f:
         assert float(next(csv.DictReader(f))["penalty"]) > 0
-    done = run("resume", "run", "--env-steps", 1600, cwd=tmp_path, env=environment)
+    done = run("resume", "run", "--trust", "--env-steps", 1600, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
 
 

@@ -144,7 +144,7 @@ def test_a_run_with_callbacks_equals_a_run_without(tmp_path):
 
 def test_a_resumed_run_has_the_callbacks_of_config_json(tmp_path):
     train(tmp_path / "cut", [Calls(), StopAt(160)], log__interval=128, checkpoint__interval=32)
-    cut = Run(tmp_path / "cut/run").resume(callbacks=[Calls()])
+    cut = Run(tmp_path / "cut/run", trust=True).resume(callbacks=[Calls()])
     whole = train(tmp_path / "whole", [Calls()], log__interval=128, checkpoint__interval=32)
     assert cut.config.callback == (f"{MODULE}:Calls(name='calls')",)
     assert calls(tmp_path / "cut").count("start 160") == 1

@@ -30,6 +30,9 @@ class Counts:
     def __init__(self):
         self.refreshed, self.acts, self.pulled_at = 0, 0, []
 
+    def beat(self):
+        pass
+
     def pull_now(self):
         self.refreshed += 1
         self.pulled_at.append(self.acts)

@@ -87,7 +87,7 @@ def test_resume_by_experiment_starts_the_sweep_and_continues_it(tmp_path, monkey
     folder = Path("runs/grids-small")
     folder.mkdir(parents=True)
     (folder / "sweep.json").write_text("{}")
-    assert with_default_folder([SMALL, "--idle", "--resume"]) == ["--resume", str(folder), "--idle"]
+    assert with_default_folder([SMALL, "--idle", "--resume"]) == [SMALL, "--idle", "--resume", str(folder)]
     assert with_default_folder(["--resume", "there", "--idle"]) == ["--resume", "there", "--idle"]
     other = with_default_folder([SMALL, "--out", "elsewhere", "--resume"])
     assert other == [SMALL, "--out", "elsewhere"]

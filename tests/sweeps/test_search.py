@@ -60,7 +60,7 @@ def test_a_search_ends_goes_on_and_is_in_the_report(tmp_path, capsys):
 
     assert sweep.main(["--resume", str(folder)]) == 2
     assert f"accel-rl search --resume {folder}" in capsys.readouterr().err
-    assert search.main(["--resume", str(folder), "--trials", "3"]) == 0
+    assert search.main(["--resume", str(folder), "--trials", "3", "--trust"]) == 0
     assert "3 trials: 3 complete" in capsys.readouterr().out
     assert trials(folder)[:2] == found
 
@@ -82,7 +82,7 @@ def test_a_stopped_search_goes_on_with_the_runs_that_it_had_begun(number, tmp_pa
     wait_for(lambda: SweepFolder(folder).holder() is None, 60, "the end of its runs")
     assert not (folder / "trial=001").exists() and not (folder / "trials.csv").exists()
     begun = RunFolder.open(folder / "trial=000")[1].algo.learning_rate
-    assert search.main(["--resume", str(folder)]) == 0
+    assert search.main(["--resume", str(folder), "--trust"]) == 0
     assert "2 trials: 2 complete" in capsys.readouterr().out
     assert float(trials(folder)[0]["learning_rate"]) == pytest.approx(begun, rel=1e-3)
     events = (folder / "trial=000" / "events.log").read_text()
@@ -191,7 +191,7 @@ def test_a_resumed_search_keeps_its_options(tmp_path, capsys):
     folder.mkdir()
     options = search.SearchOptions(trials=2, objective="online")
     SweepFolder(folder).create({}, {}, {"experiment": SPACE, "placing": {}, "slurm": False, "search": options.stored()})
-    assert search.main(["--resume", str(folder), "--scale", "0.5"]) == 2
+    assert search.main(["--resume", str(folder), "--trust", "--scale", "0.5"]) == 2
     assert "leave out --scale" in capsys.readouterr().err
 
 

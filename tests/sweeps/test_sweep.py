@@ -192,7 +192,7 @@ def test_a_run_goes_on_with_the_gpus_that_it_was_begun_on(tmp_path, monkeypatch,
     two = Run(replace(config, distributed=replace(config.distributed, ranks=2, gpus="0,1")), Needs(4, 4), Size(2))
     one = Run(config, Needs(1, 1), Size(1))
     folder.create({"two": two, "one": one}, {"two": {}, "one": {}}, {"placing": {}, "slurm": False})
-    needs = {n: needs_of_begun(c, folder.plan["sizes"][n]) for n, c in folder.left().items()}
+    needs = {n: needs_of_begun(c, folder.plan["sizes"][n]) for n, c in folder.left(trust=False).items()}
     assert needs == {"two": Needs(2, 4), "one": Needs(1, 1)}
     for options in (["--gpus", "none"], ["--gpus-per-run", "1"], ["--gpus", "0"]):
         assert sweep.main(["--resume", str(folder.path), *options]) == 2

@@ -3,7 +3,7 @@ import subprocess
 import sys
 import time
 
-from accel_rl.system.usage import Stall
+from accel_rl.system.usage import Stall, cpu_ns
 
 
 def test_a_stopped_process_stalls_and_a_waiting_one_does_not():
@@ -11,7 +11,7 @@ def test_a_stopped_process_stalls_and_a_waiting_one_does_not():
     with subprocess.Popen([sys.executable, "-c", waiting], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None and process.stdout.readline()
-            stall = Stall(process.pid)
+            stall = Stall(lambda: cpu_ns(process.pid))
             for _ in range(3):
                 time.sleep(0.3)
                 assert stall.look() == 0.0

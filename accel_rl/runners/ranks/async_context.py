@@ -1,9 +1,12 @@
 """Asynchronous ranks (training processes) sample and learn at their own pace, and share central parameters. Source:
 Stooke & Abbeel 2018, section 4.3."""
 
+import logging
 import os
 import time
-from datetime import timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from accel_rl.algos.algorithm import Algorithm
@@ -17,6 +20,7 @@ from accel_rl.distributed.distributed_config import DistributedConfig
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
+from accel_rl.distributed.patient_store import PatientStore
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.evaluation import Result
 from accel_rl.runners.observers import Observers
@@ -24,11 +28,13 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.shared_counters import SharedCounters
+from accel_rl.runners.ranks.stalled_ranks import StalledRanks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
 
+logger = logging.getLogger(__name__)
 START_S = 600.0  # Rank 0 has `START_S` seconds to load its checkpoint.
 
 
@@ -69,16 +75,19 @@ class AsyncClock(Clock):
         counters: SharedCounters,
         rank: int,
         watch: Watch | None = None,
+        stalled: StalledRanks | None = None,
         until: int = 0,
         all_updates: int | None = None,
     ):
-        """`watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. If a process in `watch` is
-        lost before `until` env steps, the run stops. `all_updates` is the number of updates by all machines at which
+        """`watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills processes
+        that `stalled` finds in `watch`. If a process in `watch` is lost before `until` env steps, the run stops.
+        `all_updates` is the number of updates by all machines at which
         the run ends, or None if env steps end the run."""
         self._counters = counters
         self._rank = rank
         self._totals = counters.totals()
         self._watch = watch
+        self._stalled = stalled
         self._until = until
         self._all_updates = all_updates
         self.lost: list[int] = []
@@ -95,7 +104,10 @@ class AsyncClock(Clock):
         self._counters.stop()
 
     def stops(self, asked: bool) -> bool:
-        if self._watch and not asked and self._counters.env_steps() < self._until:
+        if self._watch and self._stalled and not asked and self._counters.env_steps() < self._until:
+            for rank, line in self._stalled.find(self._watch.pids()).items():
+                logger.warning(line)
+                self._watch.kill(rank)
             self.lost = self._watch.gone()
         return asked or self._counters.stopped or bool(self.lost)
 
@@ -129,11 +141,10 @@ class AsyncExchange(Exchange):
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         c = self._config
-        if c.local_updates > 1:
-            return MultiStepAdam(
-                flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self._rank, c.local_updates
-            )
-        return LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self._rank)
+        common = flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self._rank
+        sync = MultiStepAdam(*common, c.local_updates) if c.local_updates > 1 else LockedChunks(*common)
+        sync.beat = partial(self._counters.beat, self._rank)
+        return sync
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """When a run begins, rank 0 writes its parameters as the central parameters, and the other ranks wait. Raises
@@ -166,8 +177,17 @@ class AsyncExchange(Exchange):
 class AsyncBarrier(Barrier):
     """Asynchronous ranks save their checkpoints independently of each other."""
 
-    def __init__(self, rank: int):
+    def __init__(self, counters: SharedCounters, rank: int):
+        self._counters = counters
         self._rank = rank
+
+    def beat(self) -> None:
+        self._counters.beat(self._rank)
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        self._counters.rest(self._rank)  # Writing a large replay takes minutes.
+        yield
 
     def agreed(self, done: bool) -> bool:
         return done or self._rank > 0  # Asynchronous ranks do not wait for rank 0's evaluation.
@@ -178,15 +198,16 @@ def async_context(
 ) -> RankContext:
     """Return the context of an asynchronous rank, which shares counters and central parameters with other ranks."""
     on_cluster = config.cluster == "gorila"
+    stalled = StalledRanks(counters, config) if watch else None
     return RankContext(
-        AsyncClock(counters, rank, watch, config.env_steps, config.gorila.updates if on_cluster else None),
+        AsyncClock(counters, rank, watch, stalled, config.env_steps, config.gorila.updates if on_cluster else None),
         AsyncExchange(counters, rank, config.distributed, central_fd, watch, on_cluster),
-        AsyncBarrier(rank),
+        AsyncBarrier(counters, rank),
         rank,
     )
 
 
-def connect(store: Any, rank: int, config: Resolved) -> tuple[SharedCounters, int, Watch]:
+def connect(store: PatientStore, rank: int, config: Resolved) -> tuple[SharedCounters, int, Watch]:
     """Share memory with the other ranks, if torchrun and not a `RankGroup` started them.
 
     Rank 0 creates an anonymous memfd and publishes its path in `store`; the other ranks open the path. `connect`
@@ -202,7 +223,7 @@ def connect(store: Any, rank: int, config: Resolved) -> tuple[SharedCounters, in
             store.set(name, address(fd))
     else:
         try:
-            fds = [open_at(store.get(name).decode()) for name in files]
+            fds = [open_at(store.get(name)) for name in files]
         except RunError as e:
             store.set(f"joined/{rank}", f"0 {e}")
             raise _not_one_machine(rank, str(e)) from e
@@ -211,11 +232,10 @@ def connect(store: Any, rank: int, config: Resolved) -> tuple[SharedCounters, in
     pids = {}
     for r in range(g.size):
         try:
-            store.wait([f"joined/{r}"], timedelta(seconds=g.timeout_s))
-        except RuntimeError as e:
-            why = " ".join(str(e).split())[:200]
-            raise RunError(f"rank {r} has not joined within {g.timeout_s:g} s: {why}") from e
-        pid, _, why = store.get(f"joined/{r}").decode().partition(" ")
+            store.wait([f"joined/{r}"], g.timeout_s)
+        except RunError as e:
+            raise RunError(f"rank {r} has not joined within {g.timeout_s:g} s: {e}") from e
+        pid, _, why = store.get(f"joined/{r}").partition(" ")
         if why:
             raise _not_one_machine(r, why)
         pids[r] = int(pid)

@@ -6,7 +6,6 @@
 `LocalStarter` starts ranks on this machine, and `RayStarter` starts ranks on the machines of a Ray cluster.
 """
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -17,10 +16,10 @@ from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved
 from accel_rl.runners.evaluation import Result
 from accel_rl.runners.ranks.shared_counters import SharedCounters
+from accel_rl.runners.ranks.stalled_ranks import StalledRanks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.usage import LOOK_S, Stall
 
 POLL_S = 0.02
 STOP_S = 120.0  # A stopped rank has `STOP_S` seconds to write its checkpoint.
@@ -83,17 +82,14 @@ class RankGroup:
         starter: Starter,
         size: int,
         counters: SharedCounters | None = None,
-        timeout_s: float = math.inf,
+        stalled: StalledRanks | None = None,
     ):
-        """An asynchronous rank that uses no CPU time for `timeout_s` is killed, and then replaced as any killed
-        rank."""
+        """Asynchronous ranks that `stalled` finds are killed, and then replaced as any killed rank."""
         self._run = run
         self._starter = starter
         self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
-        self._timeout_s = timeout_s
-        self._stalls = dict[int, Stall]()  # Maps the process id of each rank to its stall.
-        self._looked_at = time.monotonic()
+        self._stalled = stalled
         self.replaced = 0  # Counts the killed ranks that were replaced.
         self._given_up = set[int]()  # Ranks in `_given_up` were killed while the run was ending, and are not replaced.
         self._steps_at_start = [0] * size  # Each rank's env steps at its process's start are stored.
@@ -137,26 +133,19 @@ class RankGroup:
                 if deadline is not None and running and time.monotonic() > deadline:
                     late = ", ".join(str(r.index) for r in running)
                     raise RunError(f"rank {late} did not stop within {STOP_S:g} s")
-                if self._counters is not None:
-                    self._kill_stalled(running)
+                if self._stalled is not None:
+                    self._kill_stalled(running, self._stalled)
                 watch()
                 time.sleep(POLL_S)
             result = Result.from_dict(self._ranks[0].reply())
             return replace(result, exit_code=stop.exit_code or self._stop_code())
 
-    def _kill_stalled(self, running: Sequence[RankHandle]) -> None:
-        """Kill each rank that has stalled. Synchronous ranks notice a stalled rank themselves."""
-        if time.monotonic() - self._looked_at < LOOK_S:
-            return
-        self._looked_at = time.monotonic()
-        self._stalls = {r.pid: self._stalls.get(r.pid) or Stall(r.pid) for r in running}
+    def _kill_stalled(self, running: Sequence[RankHandle], stalled: StalledRanks) -> None:
+        """Kill each rank that stalls. Synchronous ranks notice a stalled rank themselves."""
+        lines = stalled.find({rank.index: rank.pid for rank in running})
         for rank in running:
-            if self._stalls[rank.pid].look() > self._timeout_s:
-                _report(
-                    self._run,
-                    f"rank {rank.index} (pid {rank.pid}) has used no CPU time for {self._timeout_s:g} s: it is stopped "
-                    "or hangs, and is killed",
-                )
+            if rank.index in lines:
+                _report(self._run, lines[rank.index])
                 rank.kill()
 
     def _stop_code(self) -> int:
@@ -194,6 +183,7 @@ class RankGroup:
             raise RunError(f"{ending} before it had saved a checkpoint")
         self._steps_at_start[r] = steps
         rank.close()
+        counters.rest(r)
         (self._ranks[r],) = self._starter.start([r])
         self.replaced += 1
         _report(self._run, f"{ending}: the other ranks continue, pid {self._ranks[r].pid} takes its place")

@@ -15,6 +15,7 @@ from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.group import RankGroup, train_with_restarts
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.ranks.shared_counters import SharedCounters
+from accel_rl.runners.ranks.stalled_ranks import StalledRanks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system import child
 
@@ -25,7 +26,8 @@ def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None
 
     def build(steps: int | None) -> RankGroup:
         starter = LocalStarter(config, plan, run, steps)
-        return RankGroup(run, starter, config.distributed.size, starter.counters, config.distributed.timeout_s)
+        stalled = None if starter.counters is None else StalledRanks(starter.counters, config)
+        return RankGroup(run, starter, config.distributed.size, starter.counters, stalled)
 
     return train_with_restarts(config, run, env_steps, build)
 

@@ -35,6 +35,7 @@ class SharedCounters:
         self._before = memory["before"]
         self._run = memory["run"]
         self._recent, self._written = memory["recent"], memory["written"]
+        self._beats = memory["beats"][:, 0]
 
     @staticmethod
     def layout(ranks: int, window: int) -> Layout:
@@ -44,6 +45,7 @@ class SharedCounters:
             "before": ("int64", (ranks, _LINE)),  # The array "before" has the counts of each rank's earlier processes.
             "recent": ("float64", (ranks, share(window, ranks), 2)),
             "written": ("int64", (ranks, _LINE)),  # Each rank counts its recorded episodes in "written".
+            "beats": ("int64", (ranks, _LINE)),  # Each rank counts its calls of `act` and its updates in "beats".
         }
 
     @classmethod
@@ -125,6 +127,18 @@ class SharedCounters:
         self._written[rank, 0] = at + max(new, 0)
         counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates
 
+    def beat(self, rank: int) -> None:
+        """Record that a rank acts, learns or evaluates."""
+        self._beats[rank] += 1
+
+    def rest(self, rank: int) -> None:
+        """Record that a rank will not act or learn for a while, because it starts or saves a checkpoint."""
+        self._beats[rank] = 0
+
+    def beats(self, rank: int) -> int:
+        """Return a number that changes whenever the rank acts or learns, or 0 while it rests."""
+        return int(self._beats[rank])
+
     def recent(self) -> list[tuple[float, int]]:
         """Return the (score, length) of the recent episodes of all ranks, in the order of the ranks."""
         window = self._recent.shape[1]
@@ -133,5 +147,5 @@ class SharedCounters:
         return [(float(self._recent[place][0]), int(self._recent[place][1])) for place in places]
 
     def close(self) -> None:
-        self._counts = self._before = self._run = self._recent = self._written = np.empty(0)
+        self._counts = self._before = self._run = self._recent = self._written = self._beats = np.empty(0)
         self._memory.close()

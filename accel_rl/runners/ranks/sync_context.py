@@ -1,6 +1,7 @@
 """Synchronous ranks (training processes) begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from accel_rl.distributed.all_reduce import AllReduce, CollectiveMean, GradientM
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.guarded_step import GuardedStep
+from accel_rl.distributed.patient_store import PatientStore
 from accel_rl.distributed.process_group import backend, process_group
 from accel_rl.distributed.shared_reduce import SharedMemoryMean
 from accel_rl.optim.flat import FlatParameters
@@ -31,6 +33,7 @@ from accel_rl.system.errors import RunError
 
 SAVE_S = 1800.0  # A rank has `SAVE_S` seconds to write its checkpoint.
 LOOK_S = 1.0
+BARRIER = "the barrier's keys"
 
 
 class SyncClock(Clock):
@@ -86,10 +89,11 @@ class SyncExchange(Exchange):
 class SyncBarrier(Barrier):
     """At a `SyncBarrier`, ranks poll the process group's key-value store, without the timeout of collectives."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout_s: float):
+    def __init__(self, communicator: Collective, store: PatientStore, timeout_s: float):
+        self._communicator = communicator
         self._store = store
-        self._rank = rank
-        self._size = size
+        self._rank = communicator.rank
+        self._size = communicator.size
         self._timeout_s = timeout_s
         self._turns = 0  # Every rank counts the waits at the barrier, and the counts of all ranks are equal.
         self._beaten = 0.0
@@ -98,18 +102,32 @@ class SyncBarrier(Barrier):
         self._turns += 1
         key = f"outcome/{self._turns}"
         if self._rank == 0:
-            self._store.set(key, str(int(done)))
+            self._call(self._store.set, key, str(int(done)))
             return done
-        return bool(int(self._await(key, "rank 0", self._timeout_s, self._beats)))
+        return bool(int(self._await(key, 0)))
 
     def beat(self) -> None:
         now = time.monotonic()
         if now - self._beaten > LOOK_S:
             self._beaten = now
-            self._store.add("beats", 1)
+            self._call(self._store.add, f"beats/{self._rank}", 1)
 
-    def _beats(self) -> int:
-        return int(self._store.add("beats", 0))
+    @contextmanager
+    def _beating(self) -> Iterator[None]:
+        """Return a context manager in which a thread signals that this rank is working, for at most SAVE_S seconds."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            deadline = time.monotonic() + SAVE_S
+            with suppress(RunError):
+                while not ended.wait(LOOK_S) and time.monotonic() < deadline:
+                    self._store.add(f"beats/{self._rank}", 1)
+
+        threading.Thread(target=beat, daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
 
     @contextmanager
     def saving(self) -> Iterator[None]:
@@ -117,49 +135,50 @@ class SyncBarrier(Barrier):
         checkpoint of rank 0 implies the checkpoints of all ranks."""
         self._turns += 1
         part, complete = f"part/{self._turns}/", f"complete/{self._turns}"
-        if self._rank:
+        with self._beating():
+            if self._rank == 0:
+                for r in range(1, self._size):
+                    self._await(f"{part}{r}", r)
             yield
-            self._store.set(f"{part}{self._rank}", "1")
-            self._await(complete, "rank 0", SAVE_S)
-            return
-        for r in range(1, self._size):
-            self._await(f"{part}{r}", f"rank {r}", SAVE_S)
-        yield
-        self._store.set(complete, "1")
+        self._call(self._store.set, complete if self._rank == 0 else f"{part}{self._rank}", "1")
+        if self._rank:
+            self._await(complete, 0)
 
-    def _await(self, key: str, awaited: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
-        """Wait for a key of the store and return its value. Raises RunError if rank 0 shows no sign of progress for
-        timeout_s seconds."""
+    def _await(self, key: str, awaited: int) -> str:
+        """Wait for a key of the store, and return its value. Raises RunError if the rank `awaited` does not signal for
+        timeout_s seconds that it is working."""
         waited = 0.0
         polled = time.monotonic()
         last = -1
         while True:
-            try:
-                if self._store.check([key]):
-                    return self._store.get(key).decode()
-                beat = beats()
-            except RuntimeError as e:  # The process that serves the process group's store has ended.
-                reason = " ".join(str(e).split())[:200]
-                raise RunError(f"rank {self._rank}: the ranks' store is gone ({reason})") from e
+            if self._call(self._store.check, key):
+                return str(self._call(self._store.get, key))
+            beat = self._call(self._store.add, f"beats/{awaited}", 0)
             now = time.monotonic()
             waited += min(now - polled, LOOK_S)  # Time while this process was suspended does not count as waiting.
             polled = now
             if beat != last:
                 waited, last = 0.0, beat
-            if waited > timeout_s:
-                raise RunError(f"rank {self._rank}: no answer from {awaited} within {timeout_s:g} s")
+            if waited > self._timeout_s:
+                raise self._communicator.failed(BARRIER, f"rank {awaited} is silent for {self._timeout_s:g} s")
             time.sleep(0.01)
+
+    def _call(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Call a method of the store. Raises RunError if the store's process has ended, or its host is cut off."""
+        try:
+            return call(*args)
+        except RunError as e:
+            raise self._communicator.failed(BARRIER, str(e)) from e
 
 
 def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int | None = None) -> RankContext:
     """Return the rank context in torch's default process group, which was formed through `store`."""
     communicator = Collective(store)
-    rank, size = communicator.rank, communicator.size
     return RankContext(
         SyncClock(communicator),
         SyncExchange(communicator, timeout_s, hash_interval, shared),
-        SyncBarrier(store, rank, size, timeout_s),
-        rank,
+        SyncBarrier(communicator, PatientStore(store, timeout_s), timeout_s),
+        communicator.rank,
     )
 
 

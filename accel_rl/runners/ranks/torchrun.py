@@ -17,7 +17,9 @@ from typing import Any
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
-from accel_rl.distributed.process_group import choose_interface, environment_store, part
+from accel_rl.config.trust import code_names
+from accel_rl.distributed.patient_store import PatientStore
+from accel_rl.distributed.process_group import JOIN, choose_interface, environment_store, part
 from accel_rl.runners import launches
 from accel_rl.runners.evaluation import Result
 from accel_rl.runners.initial_network import InitialNetwork
@@ -92,10 +94,11 @@ def train(
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given = config
     store, rank, size = environment_store(listening)
+    answers = PatientStore(store, JOIN.total_seconds())
     if rank == 0:
         path = (path or RunFolder.new_path(config)).absolute()
-        store.set("path", str(path))
-    path = Path(store.get("path").decode())
+        answers.set("path", str(path))
+    path = Path(answers.get("path"))
     # Under Ray, the driver process locks the run folder, and no rank does.
     is_first = rank == 0 and info.launcher == TORCHRUN
     with RunFolder(path).locked() if is_first else nullcontext():
@@ -113,19 +116,20 @@ def _train(
     """Run this rank's part in the run folder `path`. The tuple `place` has torch's store, the rank's number and the
     number of ranks."""
     store, rank, size = place
+    answers = PatientStore(store, JOIN.total_seconds())
     if rank == 0:
         run, config, steps = _opened(path, given, info.launcher, network)
-        store.set("steps", str(steps))
+        answers.set("steps", str(steps))
     else:
-        steps = int(store.get("steps").decode())
-        run, begun = RunFolder.open(path)
+        steps = int(answers.get("steps"))
+        run, begun = RunFolder.open(path, code_names(given.to_dict()))
         config = resolve(begun)
     of_rank, folder = info.config(config), run.of_rank(rank)
     if replace(given, run_dir=config.run_dir) != config:
         plan = info.plan(config)
     begun_at = steps if steps >= 0 else None
     if config.distributed.is_async:
-        shared = async_context.connect(store, rank, of_rank)
+        shared = async_context.connect(answers, rank, of_rank)
         result = async_context.train(of_rank, plan, folder, begun_at, *shared)
         return config, run, result if rank == 0 else None
     choose_interface(os.environ["MASTER_ADDR"], one_machine=info.local_size == size)
@@ -146,7 +150,7 @@ def _opened(
         if network is not None:
             network.place(run)
         return run, config, -1
-    run, saved = RunFolder.open(path)
+    run, saved = RunFolder.open(path, code_names(config.to_dict()))
     begun = resolve(saved)
     there, wanted = ((c.algorithm, c.distributed.size, c.distributed.update) for c in (begun, config))
     if there != wanted:

@@ -166,7 +166,9 @@ class ServerSide:
     def attach(self, worker: int, event: EventFd, control: Control) -> None:
         """Include another worker process, which has no unanswered request."""
         for g in range(self.groups):
-            self._answer[worker][g * _LINE] = self._request[worker][g * _LINE] = 0
+            # The request is stored first: an inference thread that saw the answer alone at 0 would wait for ever.
+            self._request[worker][g * _LINE] = 0
+            self._answer[worker][g * _LINE] = 0
         self._events[worker] = event
         self._controls[control.fileno()] = worker
         for poll in (self._poll, self._watching):

@@ -9,6 +9,7 @@ from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import default_config
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
+from accel_rl.distributed.patient_store import PatientStore
 from accel_rl.distributed.process_group import file_store
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import Adam
@@ -144,7 +145,7 @@ def test_ranks_connect_through_a_store():
     """Both see the same counters; a third, which does not come, is named."""
     base = default_config("a2c")
     fd = os.memfd_create("store")
-    stores = [file_store(fd, 2) for _ in range(2)]
+    stores = [PatientStore(file_store(fd, 2), 10.0) for _ in range(2)]
 
     def config(ranks):
         return replace(base, distributed=replace(base.distributed, ranks=ranks, update="async", timeout_s=0.5))
@@ -165,7 +166,7 @@ def test_ranks_of_two_machines_are_told_so(monkeypatch):
     """Rank 1 does not see rank 0's memory, and both say it."""
     base, fd = default_config("a2c"), os.memfd_create("store")
     config = replace(base, distributed=replace(base.distributed, ranks=2, update="async"))
-    stores = [file_store(fd, 2) for _ in range(2)]
+    stores = [PatientStore(file_store(fd, 2), 10.0) for _ in range(2)]
     stores[1].set("counters", f"/proc/{os.getpid()}/fd/0 1 another-boot")
     with pytest.raises(ConfigError, match=r"rank 1 does not see rank 0's .*another machine's.*--nnodes 1"):
         connect(stores[1], 1, config)

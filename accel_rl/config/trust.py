@@ -1,0 +1,52 @@
+"""Settings may name a user's code, as `module:Class`. Code that a folder's config.json names is imported only if the
+user names the same code, or trusts the folder."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from accel_rl.system.errors import ConfigError
+
+CODE = (
+    "algorithm", "algo.network", "env.id", "sampler.engine", "distributed.update", "schedule", "callback", "sink"
+)  # fmt: skip
+"""The settings that may name code."""
+Trust = bool | Collection[str]
+"""Whether the user trusts all code that a file names, or the names of code that the user has named as well."""
+
+
+@dataclass(frozen=True)
+class TrustOptions:
+    """`TrustOptions` has the option of all commands that import the code of a folder."""
+
+    trust: bool = False
+    """Import and run the code that the folder's files name as module:Class. Without --trust, a folder is refused if it
+    names code outside of accel_rl."""
+
+
+def code_names(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of code outside of this package, and the flag of each name. `values` are settings as plain
+    JSON."""
+    result: dict[str, str] = {}
+    for setting in CODE:
+        group, _, last = setting.rpartition(".")
+        part = values.get(group) if group else values
+        value = part.get(last) if isinstance(part, Mapping) else None
+        for name in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(name, str) or ":" not in name.partition("(")[0]:
+                continue
+            # As an environment, any function of accel_rl could be called.
+            if setting == "env.id" or not name.startswith("accel_rl."):
+                result[name] = f"--{setting}"
+    return result
+
+
+def check_trust(names: Mapping[str, str], trust: Trust) -> None:
+    """Raise ConfigError if a file names code that the user does not trust. `names` maps each name to its flag."""
+    trusted = [] if isinstance(trust, bool) else trust
+    refused = [f"{flag} {name}" for name, flag in names.items() if name not in trusted]
+    if refused and trust is not True:
+        raise ConfigError(
+            f"would import and run {', '.join(refused)}: if you trust the folder, add --trust (in Python: Run(path, "
+            "trust=True))"
+        )

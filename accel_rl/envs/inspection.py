@@ -1,0 +1,76 @@
+"""A separate process makes a user's environment and returns its spec, because the user's code may block or crash.
+
+The command-line arguments of the process are a descriptor, to which the reply is written as JSON, and the environment's
+settings.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import traceback
+import warnings
+from functools import cache
+from typing import Any
+
+import gymnasium
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.gymnasium import GymnasiumEnv
+from accel_rl.system import child
+from accel_rl.system.errors import ConfigError, show_warning
+from accel_rl.system.process import die_with_parent
+
+
+def is_of_user(id: str) -> bool:
+    """Return whether the code of an environment may block or crash, because it is not one of Gymnasium's own."""
+    entry = gymnasium.registry.get(id)
+    return ":" in id or (entry is not None and not str(entry.entry_point).startswith("gymnasium."))
+
+
+@cache
+def inspected(id: str, kwargs: str, stack: int, timeout_s: float) -> EnvSpec:
+    """Return the spec of a Gymnasium environment that another process makes. Raises ConfigError, with a message of one
+    line, if the environment cannot be made, or is not made within `timeout_s` seconds."""
+    question = json.dumps({"id": id, "kwargs": kwargs, "stack": stack, "parent_pid": os.getpid()})
+    reply, code = child.reply_of("accel_rl.envs.inspection", question, timeout_s)
+    if reply:
+        values: dict[str, Any] = json.loads(reply)
+        if "error" in values:
+            raise ConfigError(values["error"])
+        return EnvSpec.from_dict(values)
+    if code is None:
+        raise ConfigError(f"id={id!r} was not made within --sampler.start-timeout-s {timeout_s:g}")
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise ConfigError(f"id={id!r}: the process in which the environment was made was killed by {name}")
+    raise ConfigError(f"id={id!r}: the process in which the environment was made exited with code {code}")
+
+
+def main(fd: int, question: str) -> None:
+    for s in child.STOP_SIGNALS:  # Only the parent reacts to Ctrl-C.
+        signal.signal(s, lambda *_: None)
+    child.accept_signals()
+    warnings.showwarning = show_warning
+    asked = json.loads(question)
+    die_with_parent(asked["parent_pid"])
+    env = None
+    try:
+        env = GymnasiumEnv(asked["id"], 0, asked["stack"], kwargs=json.loads(asked["kwargs"] or "{}"))
+        reply = env.spec.to_dict()
+        env.report_faults()
+    except ConfigError as e:
+        reply = {"error": str(e)}
+    except Exception as e:
+        traceback.print_exc()
+        reply = {"error": f"id={asked['id']!r}: {type(e).__name__}: {' '.join(str(e).split())}"}
+    os.write(fd, (json.dumps(reply) + "\n").encode())
+    with contextlib.suppress(Exception):
+        if env is not None:
+            env.close()
+    os._exit(0)  # Threads of the environment do not delay the end.
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

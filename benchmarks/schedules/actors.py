@@ -1,0 +1,99 @@
+"""Simulated Ray actors, which may be killed before or after they execute a call."""
+
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from benchmarks.schedules.world import Actor, World
+
+
+class GetTimeoutError(Exception):
+    pass
+
+
+class RayActorError(Exception):
+    pass
+
+
+class RayTaskError(Exception):
+    pass
+
+
+class SimulatedActor:
+    """A Ray actor with one thread, which executes the calls of each caller in their order."""
+
+    def __init__(self, ray: "SimulatedRay", name: str, thing: Any) -> None:
+        self._world, self.thing = ray.world, thing
+        self._calls: dict[Actor, deque[tuple[Reference, str, tuple[Any, ...]]]] = {}
+        self.actor = ray.world.spawn(name, self._work)
+
+    def __getattr__(self, method: str) -> Any:
+        return SimpleNamespace(remote=lambda *arguments: self._send(method, arguments))
+
+    @property
+    def is_dead(self) -> bool:
+        return self.actor.is_killed
+
+    def _send(self, method: str, arguments: tuple[Any, ...]) -> "Reference":
+        reference = Reference(self)
+        self._world.point()
+        self._calls.setdefault(self._world.current, deque()).append((reference, method, arguments))
+        return reference
+
+    def _work(self) -> None:
+        while True:
+            self._world.block(lambda: any(self._calls.values()))
+            calls = self._world.rng.choice([queue for queue in self._calls.values() if queue])
+            reference, method, arguments = calls.popleft()
+            result = getattr(self.thing, method)(*arguments)
+            self._world.point()  # An actor may die after it has executed a call, and before it answers.
+            reference.result, reference.is_done = result, True
+
+
+class Reference:
+    """The result of a call of an actor."""
+
+    def __init__(self, actor: SimulatedActor) -> None:
+        self.actor, self.is_done, self.result = actor, False, None
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_done or self.actor.is_dead
+
+
+class SimulatedRay:
+    """The functions of Ray that the parameter server calls."""
+
+    exceptions = SimpleNamespace(
+        GetTimeoutError=GetTimeoutError, RayActorError=RayActorError, RayTaskError=RayTaskError
+    )
+
+    def __init__(self, world: World, make: Callable[..., Any]) -> None:
+        """`make` returns the object of an actor from the actor's arguments."""
+        self.world, self._make = world, make
+        self.actors = dict[str, SimulatedActor]()
+
+    def start(self, ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> SimulatedActor:
+        """Start an actor, as `ray_session.start_named` does."""
+        self.actors[name] = SimulatedActor(self, name, self._make(*arguments))
+        return self.actors[name]
+
+    def get_actor(self, name: str, namespace: str = "") -> SimulatedActor:
+        if name not in self.actors or self.actors[name].is_dead:
+            raise ValueError(f"no actor {name}")
+        return self.actors[name]
+
+    def get(self, reference: Reference, timeout: float | None = None) -> Any:
+        if not self.world.block(lambda: reference.is_over, timeout):
+            raise GetTimeoutError
+        if not reference.is_done:
+            raise RayActorError("gone")
+        return reference.result
+
+    def wait(self, references: list[Reference], timeout: float) -> tuple[list[Reference], list[Reference]]:
+        self.world.point()
+        return [r for r in references if r.is_over], []
+
+    def kill(self, actor: SimulatedActor) -> None:
+        self.world.kill(actor.actor)

@@ -1,0 +1,293 @@
+"""Schedules of the parameter server: the real shards, learners, bundles and replay exchange messages with each other.
+
+A gradient has a one for its update in each shard's slice, and the optimizer subtracts it. The parameters therefore
+count how often each update was made: at most once, and exactly once if no shard was lost.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+
+from accel_rl.config.gorila_settings import ParameterServerConfig
+from accel_rl.distributed import central, locked_chunk
+from accel_rl.distributed.central import Central
+from accel_rl.distributed.locked_chunk import LockedChunks
+from accel_rl.gorila import shard_actors, sharded_sync, transport
+from accel_rl.gorila.shard import Answer, Pulled, Push, Shard, Version
+from accel_rl.gorila.shard_actors import ActorCall, RayShards
+from accel_rl.gorila.sharded_sync import ShardedSync
+from accel_rl.gorila.transport import Future, Method
+from accel_rl.gorila.uplink import Uplink
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizer import ALIGNMENT
+from benchmarks.schedules.actors import SimulatedRay
+from benchmarks.schedules.learning import SimulatedLocks, Words
+from benchmarks.schedules.system import System
+from benchmarks.schedules.world import Actor, World
+
+WIDTH = ALIGNMENT
+"""Number of parameters of a shard, and the largest number of updates."""
+TIMEOUT_S = 1.0
+
+
+class Subtract:
+    """An optimizer that subtracts the gradient."""
+
+    def __init__(self, n: int) -> None:
+        self.decay: dict[str, float] = {}
+
+    def step(self, data: Tensor, grad: Tensor, learning_rate: Any, finite: Tensor | None = None) -> None:
+        data -= grad
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class SimulatedShard:
+    """What `ShardActor` has beside its sockets."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+
+    def call(self, method: Method, *arguments: Any) -> Any:
+        return getattr(self.shard, method)(*arguments)
+
+
+class MessageTransport:
+    """A transport to the current actors of the shards."""
+
+    def __init__(self, ray: SimulatedRay, names: list[str]) -> None:
+        self._ray, self._names = ray, names
+
+    @property
+    def shards(self) -> int:
+        return len(self._names)
+
+    def call(self, shard: int, method: Method, *arguments: Any) -> Future:
+        name = self._names[shard]
+        return ActorCall(self._ray, name, self._ray.actors[name].call.remote(method, *arguments))
+
+
+class ParameterServer:
+    """A schedule of shards, of learners with their own gradients, and of bundles whose ranks share parameters."""
+
+    def __init__(self, world: World, faults: int) -> None:
+        """At most `faults` shards or learners are killed."""
+        self.world, self.system, self._faults = world, System(world), faults
+        rng = world.rng
+        self.shards = rng.choice((1, 2))
+        self.config = ParameterServerConfig(
+            shards=self.shards, in_flight=rng.choice((0, 1, 2)), push_updates=rng.choice((1, 2)),
+            max_delay=rng.choice((2, 100)), outlier_deviations=0.0, timeout_s=TIMEOUT_S,
+        )  # fmt: skip
+        self.size = WIDTH * self.shards
+        self.parts = [slice(s * WIDTH, (s + 1) * WIDTH) for s in range(self.shards)]
+        self._updates = itertools.count()
+        self.made: list[int] = []
+        """Numbers of the updates that were pushed."""
+        self.lost: set[int] = set()
+        """Updates that need not be in the parameters: stale ones, and those of lost shards and learners."""
+        self._origins: defaultdict[Version, set[Shard]] = defaultdict(set)
+        """Maps each version of the parameters to the shards that have answered a pull with it."""
+        self._rate = rng.choice((0.0, 0.003, 0.01))
+        self._is_disturbed = False
+        world.on_point = self._maybe_kill
+
+    def main(self) -> None:
+        """Let learners and bundles train, and check the parameters of the shards."""
+        with self._simulated():
+            self.ray = SimulatedRay(self.world, lambda shard, threads: SimulatedShard(_copied(shard)))
+            first = self._sync("learner-0")
+            self.server = RayShards(self.ray, first.build_shards())
+            rng = self.world.rng
+            actors = [self._spawn(f"learner-{i}", self._learn) for i in range(rng.choice((0, 1, 2, 3)))]
+            if not actors or rng.random() < 0.5:
+                actors.append(self._spawn("member-0", self._bundle))
+            while not all(actor.is_over for actor in actors):
+                if self.server.look(TIMEOUT_S / 4):  # Also a shard that has not answered in time is replaced.
+                    self._is_disturbed = True
+                if rng.random() < 0.2:
+                    self.server.save(TIMEOUT_S / 4)
+                self.world.sleep(0.01)
+            for actor in actors:
+                if actor.error is not None:
+                    raise actor.error
+            self._check()
+
+    def _spawn(self, name: str, function: Callable[[str], None]) -> Actor:
+        return self.world.spawn(name, lambda: function(name))
+
+    def _transport(self) -> MessageTransport:
+        return MessageTransport(self.ray, self.server.names)
+
+    def _sync(self, name: str) -> ShardedSync:
+        return ShardedSync(_flat(self.size), Subtract, None, self.config, name, saves_shards=False)
+
+    def _gradient(self, update: int) -> Tensor:
+        gradient = torch.zeros(self.size)
+        gradient[update::WIDTH] = 1.0
+        return gradient
+
+    # Learners
+
+    def _learn(self, name: str) -> None:
+        """Train, perhaps in two processes, of which the second takes the place of the first."""
+        for _ in range(self.world.rng.choice((1, 1, 2))):
+            sync = self._sync(name)
+            sync.connect(self._transport(), publish=False)
+            for _ in range(self.world.rng.randint(1, 5)):
+                sync.pull()
+                update = next(self._updates)
+                self.made.append(update)
+                sync.flat.grad.copy_(self._gradient(update))
+                self._ages(sync, lambda sync=sync: sync.step(1.0, torch.zeros(())))
+                if self.world.rng.random() < 0.3:
+                    self._ages(sync, sync.pull_now)
+                self.world.point()
+            self._ages(sync, lambda sync=sync: sync._collect(0))
+            self._ages(sync, sync.pull_now)
+            self._check_counts(sync)
+
+    def _ages(self, sync: ShardedSync, act: Callable[[], Any]) -> None:
+        """Act, and check that no parameters of the learner are replaced by older ones."""
+        before = list(sync._versions)
+        act()
+        for old, new in zip(before, sync._versions, strict=True):
+            if old is not None and new is not None and old.epoch == new.epoch and new.updates < old.updates:
+                raise AssertionError(f"{sync.learner}: its parameters are older than before")
+
+    def _check_counts(self, sync: ShardedSync) -> None:
+        if sync.counts.duplicates:
+            raise AssertionError(f"{sync.learner}: {sync.counts.duplicates} pushes are duplicates")
+        if not self._is_disturbed and (sync.counts.lost or sync.counts.refused):
+            raise AssertionError(f"{sync.learner}: {sync.counts}")
+
+    # A bundle: ranks on central parameters, and the uplink to the shards
+
+    def _bundle(self, name: str) -> None:
+        with _memory_file() as fd:
+            self._locks = SimulatedLocks(self.world, 1)
+            syncs = [self._rank(rank, fd) for rank in range(2)]
+            shared = syncs[0].central
+            uplink = Uplink(shared, syncs[0].optimizers[0], self.config, name)
+            uplink.connect(self._transport())
+            ranks = [self.world.spawn(f"rank {r}", lambda r=r: self._rank_learns(syncs[r])) for r in range(2)]
+            while not all(rank.is_over for rank in ranks):
+                uplink.look()
+                self.world.point()
+            for rank in ranks:
+                if rank.error is not None:
+                    raise rank.error
+                self.world.receive(rank.view)  # The end of a process is seen by the process that waits for it.
+            uplink.flush()
+            if uplink.counts.duplicates or (not self._is_disturbed and uplink.counts.lost):
+                raise AssertionError(f"{name}: {uplink.counts}")
+
+    def _rank(self, rank: int, fd: int) -> LockedChunks:
+        sync = LockedChunks(_flat(self.size), Subtract, None, 1, rank)
+        shared = Central(sync.parts, sync.states(), fd, create=rank == 0)
+        shared._words = Words(self.world, lambda k, word: None)  # type: ignore[assignment]
+        sync.connect(shared, publish=rank == 0)
+        return sync
+
+    def _rank_learns(self, sync: LockedChunks) -> None:
+        for _ in range(self.world.rng.randint(1, 3)):
+            sync.pull()
+            update = next(self._updates)
+            self.made.append(update)
+            sync.flat.grad.copy_(self._gradient(update))
+            sync.step(1.0, torch.zeros(()))
+            self.world.point()
+
+    # Checks
+
+    def _note(self, shard: Shard, push: Any, answer: Answer) -> None:
+        """Record the updates of a push that a shard has answered."""
+        if isinstance(push, Push):
+            gradient = push.gradient
+        else:
+            gradient = -torch.cat([part.step for part in push.parts])
+        updates = torch.nonzero(gradient).flatten().tolist()
+        if answer != "accepted":
+            self.lost.update(updates)
+        elif shard not in self._origins[push.version]:
+            raise AssertionError("a push of a lost shard's parameters was accepted")
+        elif not 0 <= shard.version.pushes - 1 - push.version.pushes <= shard.max_delay:
+            raise AssertionError("a push is older than --gorila.max-delay")
+
+    def _check(self) -> None:
+        for name, part in zip(self.server.names, self.parts, strict=True):
+            counts = -self.ray.actors[name].thing.shard._parameters
+            wrong = [i for i in range(len(counts)) if counts[i] not in (0.0, float(i in self.made))]
+            if wrong:
+                raise AssertionError(f"{name}: updates {wrong} count {counts[wrong].tolist()} times")
+            missing = [i for i in self.made if not counts[i]]
+            if not self._is_disturbed and set(missing) - self.lost:
+                raise AssertionError(f"{name}: the updates {missing} are missing ({part})")
+
+    @contextmanager
+    def _simulated(self) -> Iterator[None]:
+        note, origins = self._note, self._origins
+        push_to, pull_from = Shard.push, Shard.pull
+
+        def push(self: Shard, message: Any) -> Answer:
+            answer = push_to(self, message)
+            note(self, message, answer)
+            return answer
+
+        def pull(self: Shard, *arguments: Any) -> Pulled:
+            pulled = pull_from(self, *arguments)
+            origins[pulled.version].add(self)
+            return pulled
+
+        with ExitStack() as stack:
+            for module, name, value in (
+                (Shard, "pull", pull), (shard_actors, "start_named", lambda ray, *a, **k: self.ray.start(ray, *a, **k)),
+                (shard_actors, "time", self.system.time), (sharded_sync, "time", self.system.time),
+                (transport, "time", self.system.time), (locked_chunk, "time", self.system.time),
+                (central, "RobustLocks", lambda memory, create: self._locks), (Shard, "push", push),
+            ):  # fmt: skip
+                stack.enter_context(mock.patch.object(module, name, value))
+            yield
+
+    def _maybe_kill(self) -> None:
+        if self._faults <= 0 or self.world.rng.random() >= self._rate or not hasattr(self, "server"):
+            return
+        actor = self.ray.actors[self.world.rng.choice(self.server.names)]
+        if not actor.is_dead:
+            self._faults -= 1
+            self._is_disturbed = True
+            self.ray.kill(actor)
+
+
+def _flat(size: int) -> FlatParameters:
+    model = nn.Linear(size, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    return FlatParameters(model)
+
+
+def _copied(shard: Shard) -> Shard:
+    """Return the copy of a shard that an actor receives."""
+    result = Shard(shard._parameters, Subtract(0), shard.max_delay)  # type: ignore[arg-type]
+    result._sequences, result.version = dict(shard._sequences), shard.version
+    return result
+
+
+@contextmanager
+def _memory_file() -> Iterator[int]:
+    import os
+
+    fd = os.memfd_create("schedules")
+    try:
+        yield fd
+    finally:
+        os.close(fd)
