@@ -116,6 +116,7 @@ class TrainSettings(TypedDict, total=False):
     env__full_action_set: bool | None
     env__game: str
     env__id: str
+    env__kwargs: str
     env__life_loss_ends_return: bool | None
     env__max_episode_steps: float | None
     env__max_evaluation_steps: float | None
@@ -180,6 +181,7 @@ class TrainSettings(TypedDict, total=False):
     init_only: str
     intensity: float
     keep: float
+    kwargs: str
     layer_norm: Literal["none", "before", "after"]
     learners: float
     learning_rate: float
