@@ -1,4 +1,4 @@
-"""Registers Gymnasium ids of the 57 games of the benchmark. Importing accel_rl imports this module.
+"""Registers Gymnasium ids of the emulator's games. Importing accel_rl imports this module.
 
     import accel_rl
     import gymnasium
@@ -12,7 +12,7 @@ default arguments are those of ale-py's ids. `repeat_action_probability` is 0.25
 
 from gymnasium.envs.registration import register, registry
 
-from accel_rl.emulator.games import BENCHMARK_GAMES, camel_case, games
+from accel_rl.emulator.games import camel_case, vector_games
 
 V5 = {
     "repeat_action_probability": 0.25,
@@ -27,7 +27,7 @@ def env_id(game: str) -> str:
     return f"accel_rl/{camel_case(game)}-v5"
 
 
-for _game in list(games())[:BENCHMARK_GAMES]:
+for _game in vector_games():
     if env_id(_game) not in registry:
         register(
             env_id(_game),

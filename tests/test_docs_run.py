@@ -257,11 +257,16 @@ SCRIPTS = [
     ("docs/determinism.md", 0, {'"seed": 1}': '"seed": 1, "engine": "in-process", "torch_threads": 1}'}),
     ("docs/faults.md", 0, {}),
     ("docs/device_engine.md", 0, {"num_envs=4096": "num_envs=2", '"cuda"': '"cpu"', "step(actions)": "step([0, 1])"}),
-    ("docs/emulator.md", 0, {"num_envs=8": "num_envs=2"}),
-    ("docs/emulator.md", 1, {"num_envs=8": "num_envs=2"}),
-    ("docs/emulator.md", 2, {"n_envs=8": "n_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
-    ("docs/emulator.md", 3, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
-    ("docs/emulator.md", 4, {'v4", 8': 'v4", 2'}),
+    (
+        "docs/vector_env.md",
+        0,
+        {"seconds=3.0": "seconds=0.1", "range(5)": "range(1)", "num_envs=64": "num_envs=2", "zeros(64": "zeros(2"},
+    ),
+    ("docs/vector_env.md", 1, {"num_envs=8": "num_envs=2"}),
+    ("docs/vector_env.md", 2, {"num_envs=8": "num_envs=2"}),
+    ("docs/vector_env.md", 3, {"n_envs=8": "n_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
+    ("docs/vector_env.md", 4, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
+    ("docs/vector_env.md", 5, {'v4", 8': 'v4", 2'}),
     ("docs/extending.md", 9, {}),
     ("docs/gpu.md", 0, {}),
     ("docs/distributed.md", 0, {}),
@@ -269,7 +274,7 @@ SCRIPTS = [
     ("docs/distributed.md", 2, {}),
 ]
 PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # what a page leaves out
-NEEDS = {("docs/emulator.md", 2): "stable_baselines3"}
+NEEDS = {("docs/vector_env.md", 3): "stable_baselines3"}
 NEEDS |= {("docs/distributed.md", i): "ray" for i in (1, 2)}
 
 

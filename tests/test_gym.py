@@ -11,10 +11,10 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector.utils import batch_space
 
 import accel_rl
-from accel_rl.emulator.games import BENCHMARK_GAMES, games
+from accel_rl.emulator.games import vector_games
 from accel_rl.gym import env_id
 
-GAMES = list(games())[:BENCHMARK_GAMES]
+GAMES = vector_games()
 gymnasium.register_envs(accel_rl)
 
 

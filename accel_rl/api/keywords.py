@@ -1,9 +1,10 @@
 """The settings of a run are built from Python values."""
 
 import importlib
+import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,11 +31,18 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
         values = {**values, "env__id": _id_of(env)}
     if values.get("cluster") == "gorila":
         config = on_gorila(config, is_atari="env__id" not in values)
-    for name, value in values.items():
-        config = _with(config, _full_name(config, name), value)
+    config = with_values(config, values)
     if not config.env.game and not config.env.id:
         raise ConfigError("the environment is missing: game='pong' for Atari, env='CartPole-v1' for Gymnasium")
     _check_importable(config)
+    return config
+
+
+def with_values(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
+    """Return the settings with other values by short name (game) or full name, as in `settings`; raises
+    ConfigError."""
+    for name, value in values.items():
+        config = _with(config, _full_name(config, name), value)
     return config
 
 
@@ -63,6 +71,11 @@ def _id_of(env: str | Callable[..., Any]) -> str:
 
 
 def _with(config: TrainConfig, name: str, value: Any) -> TrainConfig:
+    if isinstance(value, dict):  # A dict is the setting env.kwargs.
+        try:
+            value = json.dumps(value)
+        except TypeError as e:
+            raise ConfigError(f"{name}={value!r}: must have values of JSON ({e})") from e
     value = plain(value)
     try:
         return with_setting(config, name, value)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from accel_rl.api.warm_start import absolute, initial_network
 from accel_rl.config.advice import inactive, warning
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
@@ -47,7 +48,7 @@ def checked(given: TrainConfig) -> Resolved:
     observers.check(config)
     if config.cluster != "none":
         cluster_of(config).check(config)
-    return config
+    return dataclasses.replace(config, init=absolute(config.init))
 
 
 def check_device(config: Resolved, plan: RankPlan) -> None:
@@ -92,7 +93,8 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
             config = checked(info.fit(given))
             plan = info.plan(config)
             check_device(config, plan)
-            return torchrun.train(info, config, plan, path)
+            begins = info.rank == 0 and not (path and (path / "config.json").exists())
+            return torchrun.train(info, config, plan, path, initial_network(config) if begins else None)
     run, result = run_new(given, path)
     return given, run, result
 
@@ -109,6 +111,7 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
     check_device(config, plan.ranks[0])
     if config.cluster == "none":
         check_memory(config, plan)
+    network = initial_network(config)
     path = path or RunFolder.new_path(config)
     config = dataclasses.replace(config, run_dir=str(path))
     run = RunFolder.create(path, config)
@@ -118,6 +121,8 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
             for line in lines:
                 print(f"warning: {line}", flush=True)
                 run.event(line)
+            if network is not None:
+                network.place(run)
             return run, run_to_end(config, plan, run, None, objects)
     except ConfigError:  # Nothing has been trained.
         run.discard()

@@ -128,11 +128,16 @@ class ExportOptions(TrustOptions):
     """Also write the network as policy.onnx, which needs the extra `onnx`."""
 
 
+def keywords_of(cls: type) -> dict[str, str]:
+    """Map each keyword of options to the option's full name, such as `backend` to env.backend."""
+    return {name.replace("-", "_"): flag[2:].replace("-", "_") for flag, name in flags_of(cls).items()}
+
+
 def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
     """Build options from keywords. Options of a group have short names as keywords, such as `backend` for
     --env.backend. Whole numbers may be given as floats (1e6) or numpy's numbers. Raises ConfigError, with a message of
     one line, for an unknown name or a wrong value."""
-    paths = {name.replace("-", "_"): flag[2:].replace("-", "_") for flag, name in flags_of(cls).items()}
+    paths = keywords_of(cls)
     result: Any = cls()
     for name, value in values.items():
         if name not in paths:

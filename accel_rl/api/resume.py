@@ -1,6 +1,9 @@
 """A run is continued from one of its checkpoints."""
 
 import dataclasses
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from accel_rl.api.launch import check_device, checked, run_to_end
@@ -8,6 +11,8 @@ from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.options import ResumeOptions
 from accel_rl.api.trained_agent import read_state
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.advice import settings_of
+from accel_rl.config.changeable import CHANGEABLE, flag, with_changes
 from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
@@ -22,19 +27,30 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
+NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
 
-def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions, objects: Observers | None = None) -> Result:
-    """Continue a run in its folder and files. The run began with the settings `begun`. Raises ConfigError or
-    RunError. `objects` are the callbacks and sinks of the run, instead of those that `begun` names."""
+
+def resume(
+    run: RunFolder,
+    begun: TrainConfig,
+    changes: ResumeOptions,
+    settings: Mapping[str, Any] = NO_SETTINGS,
+    objects: Observers | None = None,
+) -> Result:
+    """Continue a run in its folder and files. The run began with the settings `begun`, of which `settings` has new
+    values by name (`changed_settings`). Raises ConfigError or RunError. `objects` are the callbacks and sinks of the
+    run, instead of those that `begun` names."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
     run.check_parts()
     with run.locked():
-        return _resume(run, begun, changes, objects)
+        return _resume(run, begun, changes, settings, objects)
 
 
-def _resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions, objects: Observers | None) -> Result:
-    changed = _changed(run, begun, changes)
+def _resume(
+    run: RunFolder, begun: TrainConfig, changes: ResumeOptions, settings: Mapping[str, Any], objects: Observers | None
+) -> Result:
+    changed = with_changes(_changed(run, begun, changes), settings)
     own_cores = changed.sampler.cores
     cores = changes.cores if changes.cores is not None else own_cores
     placed = checked(dataclasses.replace(changed, sampler=dataclasses.replace(changed.sampler, cores=cores)))
@@ -42,15 +58,19 @@ def _resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions, objects:
     plan = RunPlan.resolve(placed)
     check_device(placed, plan.ranks[0])
     state = read_state(run, changes.checkpoint)
+    recorded = _recorded_changes(run, config)
     if torchrun.rank_info() is not None:
         raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
     played = config.env.backend
     if state is not None:
-        played = _check_state(config, state)
+        played = _check_state(run, config, state, recorded)
         _check_unfinished(run, config, state)
     run.write_json("config.json", config.to_dict())
-    launches.record(run, state["env_steps"] if state else 0)
+    launches.record(run, state["env_steps"] if state else 0, recorded)
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
+    for line in (*_change_lines(recorded), *_schedule_lines(config, recorded)):
+        print(line, flush=True)
+        run.event(line)
     if changes.checkpoint and state is not None:
         _set_aside(run, state["env_steps"])
     if changes.device:
@@ -94,14 +114,50 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
     return config
 
 
-def _check_state(config: Resolved, state: dict[str, Any]) -> str:
-    """Raise ConfigError if the checkpoint belongs to another run. Return the Atari backend that the run has used."""
+def _recorded_changes(run: RunFolder, config: Resolved) -> dict[str, tuple[Any, Any]]:
+    """Return the settings of the run's config.json that differ from `config`, as {name: (old value, new value)}."""
+    begun = RunFolder.open(run.path, trust=True)[1]  # The settings in `config` are those that the user trusts.
+    before, now = (dict(flat(c.to_dict())) for c in (begun, config))
+    return {
+        name: (before.get(name), value)
+        for name, value in now.items()
+        if name != "run_dir" and json.dumps(before.get(name)) != json.dumps(value)
+    }
+
+
+def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    return [f"{flag(name)} is {new} from here on, {old} before" for name, (old, new) in changes.items()]
+
+
+def _schedule_lines(config: Resolved, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """Return a line about the linear schedules of a run whose length is changed, if it has any."""
+    linear = [name for name, value in settings_of(config.algo, "algo.") if value == "linear"]
+    if "env_steps" not in changes or not linear or "schedule_steps" in changes:
+        return []
+    before, _ = changes["env_steps"]
+    if config.schedule_steps:
+        return [f"{', '.join(map(flag, linear))}: ends at {config.schedule_steps:,} env steps, as before"]
+    return [
+        f"{', '.join(map(flag, linear))}: ends at {config.env_steps:,} env steps instead of {before:,}; "
+        f"--schedule-steps {before} would end it as before"
+    ]
+
+
+def _check_state(
+    run: RunFolder, config: Resolved, state: dict[str, Any], changes: Mapping[str, tuple[Any, Any]]
+) -> str:
+    """Raise ConfigError if the checkpoint belongs to another run. Return the Atari backend that the run has used.
+    `changes` are the changes of the settings by this resume, which are not recorded yet."""
     saved, own = (dict(flat(x)) for x in (state["config"], rank_config(config, 0).identity()))
     played: str = saved.pop("env.backend", config.env.backend)
     for name in saved:
         if name in own and saved[name] != own[name]:  # Another version may have other settings.
-            flag = name.replace("_", "-")
-            raise ConfigError(f"the checkpoint is of another run (--{flag} {saved[name]}, this run has {own[name]})")
+            earlier = launches.earlier_values(run, name)
+            if name in CHANGEABLE and (earlier is None or saved[name] in (*earlier, changes.get(name, (None,))[0])):
+                continue
+            raise ConfigError(
+                f"the checkpoint is of another run ({flag(name)} {saved[name]}, this run has {own[name]})"
+            )
     if played != config.env.backend:
         check_switch(config.env, config.sampler.reset, state["sampler"]["envs"])
     return played

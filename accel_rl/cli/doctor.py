@@ -32,6 +32,7 @@ Default: a2c, ppo and dqn on pong. cores is a number or a list; quota (of the cg
     gpus = {number = 1, memory = "80 GiB"}"""
 Say = Callable[[str, object], None]
 EXTRAS = {
+    "ale": "opencv-python-headless",
     "tensorboard": "tensorboard",
     "video": "imageio-ffmpeg",
     "search": "optuna",
@@ -102,6 +103,7 @@ def _emulator(say: Say, wrong: list[str]) -> None:
     from accel_rl.emulator.atari import core
     from accel_rl.emulator.device import nvrtc
     from accel_rl.emulator.games import games
+    from accel_rl.envs.atari_games import GAMES
 
     try:
         core()
@@ -109,7 +111,8 @@ def _emulator(say: Say, wrong: list[str]) -> None:
         say("emulator", "not built: Atari is played by ale-py")
         wrong.append(str(e))
         return
-    say("emulator", f"built: {len(games())} games, those of the 57-game benchmark by default (--env.backend)")
+    say("emulator", f"built: plays {len(games())} of {len(GAMES)} games (--env.backend)")
+    say("", f"VectorEnv has {len(hardware.usable_cores())} threads by default (num_threads=0), as --sampler.workers")
     try:
         say("", f"on a GPU (--sampler.engine device): compiled by NVRTC {nvrtc.version()} at the first use")
     except ConfigError as e:

@@ -12,6 +12,7 @@ COMMANDS = {
     "resume": "continue a run from its newest checkpoint: accel-rl resume RUN",
     "evaluate": "score a run's agent on fresh episodes: accel-rl evaluate RUN",
     "watch": "make a video of a run's agent: accel-rl watch RUN",
+    "runs": "list runs and the settings in which they differ: accel-rl runs FOLDER --where algorithm=ppo",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
     "sweep": "train a grid of runs: accel-rl sweep stooke:figure_3",
     "search": "search for good settings: accel-rl search experiments.spaces:pong_ppo",
@@ -23,16 +24,18 @@ COMMANDS = {
     "starts": "record start points for evaluations: accel-rl starts pong",
     "doctor": "report this machine's hardware, the placement of a run, and problems",
     "bench": "measure how fast a sampler plays on this machine",
+    "completion": "print a script for the tab key in bash, zsh or fish: accel-rl completion bash",
     "games": "list the games with their published random and human scores",
 }
 
 PLACES = {
     "train": "accel_rl.cli.train_command:main",
-    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "bench")},
+    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "bench", "completion")},
     **{
         name: f"accel_rl.cli.run_commands:{name}_command"
         for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")
     },
+    "runs": "accel_rl.cli.runs_command:main",
     **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report", "games")},
     "sweep": "accel_rl.sweeps.sweep_command:sweep",
     "search": "accel_rl.sweeps.search_command:search",
@@ -48,7 +51,7 @@ def function_of(command: str) -> Callable[[list[str]], int]:
 
 
 def _help() -> str:
-    lines = [f"  {name:<9} {what}" for name, what in COMMANDS.items()]
+    lines = [f"  {name:<10} {what}" for name, what in COMMANDS.items()]
     return "\n".join(
         [
             "usage: accel-rl COMMAND ...",

@@ -13,9 +13,11 @@ from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, 
 from accel_rl.api.resume import resume
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.cli.train_command import reported
-from accel_rl.config.arguments import parse, positionals, stdout
+from accel_rl.config.arguments import parse, positionals, split, stdout
+from accel_rl.config.changeable import CHANGEABLE, changed_settings, flag
+from accel_rl.config.flags import flags_of
 from accel_rl.config.resolved import Resolved, resolve
-from accel_rl.config.train import default_config
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.config.trust import TrustOptions
 from accel_rl.envs.start_points import NOTE
 from accel_rl.runners.record_starts import KEEP, STICKY_RANDOM, record
@@ -23,13 +25,21 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import Count, counted
 from accel_rl.system.errors import ConfigError
 
+MAY_CHANGE = (
+    "The resumed run may also change these settings, which the run folder records in launches.json: "
+    f"{', '.join(map(flag, CHANGEABLE))}."
+)
+
 
 def resume_command(argv: list[str]) -> int:
     """Run the command accel-rl resume RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
-    chosen = parse(ResumeOptions, options, "accel-rl resume RUN", "Continue a run, in the same folder and files.")
+    own, others = split(options, flags_of(ResumeOptions))
+    prog = "accel-rl resume RUN"
+    chosen = parse(ResumeOptions, own, prog, f"Continue a run, in the same folder and files.\n\n{MAY_CHANGE}")
     run, config = RunFolder.open(Path(words[0]).expanduser(), chosen.trust)
-    result = resume(run, config, chosen)
+    settings = changed_settings(config, parse(TrainConfig, others, prog, "", config)) if others else {}
+    result = resume(run, config, chosen, settings)
     return reported(RunFolder.open(run.path, chosen.trust)[1], run, result)
 
 

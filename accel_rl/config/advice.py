@@ -39,7 +39,7 @@ def _explores_by_epsilon(config: Resolved) -> bool:
 
 
 # These Atari settings also affect Gymnasium environments.
-ANYWHERE = ("stack", "max_evaluation_steps")
+ANYWHERE = ("stack", "max_episode_steps", "max_evaluation_steps")
 CONDITIONS = (
     Condition(
         (
@@ -51,9 +51,11 @@ CONDITIONS = (
         lambda c: bool(c.env.game),
         "an Atari game (--game)",
     ),
+    Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
     Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
     Condition(("gorila.",), lambda c: c.cluster == "gorila", "--cluster gorila"),
     Condition(("gorila.push_updates",), _async, "--update async"),
+    Condition(("init_only",), lambda c: bool(c.init), "--init"),
     Condition(("address",), lambda c: c.cluster != "none", "--cluster gorila or ray"),
     Condition(
         ("distributed.chunks", "distributed.local_updates", "distributed.warmup_updates", "distributed.pull_steps"),
@@ -140,6 +142,9 @@ def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def warning(config: TrainConfig) -> str:
     """Return a one-line warning about surprising effects of the settings, or ""."""
+    is_linear = getattr(config.algo, "learning_rate_schedule", "") == "linear"
+    if is_linear and (end := config.schedule_steps) and end < config.env_steps:
+        return f"the learning rate is zero from --schedule-steps {end} to --env-steps {config.env_steps}"
     if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
         return ""
     replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1

@@ -6,19 +6,21 @@ import io
 import re
 import sys
 import typing
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from accel_rl.config.flags import complete, flags_of
-from accel_rl.config.help import Help, asked, help_text, options_of
+from accel_rl.config.help import Help, Option, asked, help_text, options_of
 from accel_rl.system.counts import parse_count
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, nearest
 
 C = TypeVar("C")
 PLAIN = Help()
 _registry = ConstructorRegistry()
+_collected: list[Option] | None = None
 
 
 @_registry.primitive_rule
@@ -53,6 +55,9 @@ def parse(
     _hide(cls)
     if asked(argv):
         options = options_of(cls, default, _registry)
+        if _collected is not None:
+            _collected.extend(options)
+            raise SystemExit(0)
         stdout(help_text(prog, description, options, arrangement, everything="--help-all" in argv))
         raise SystemExit(0)
     argv = complete(argv, flags_of(cls, default))
@@ -67,6 +72,20 @@ def parse(
         raise ConfigError(_one_line(errors.getvalue())) from e
 
 
+@contextlib.contextmanager
+def collected() -> Iterator[list[Option]]:
+    """Return a context manager in which a command's --help appends the command's options to a list, instead of printing
+    the help."""
+    global _collected
+    _collected = []
+    try:
+        yield _collected
+    except SystemExit:
+        pass
+    finally:
+        _collected = None
+
+
 def _one_line(boxed: str) -> str:
     """Convert tyro's error message, which is drawn in a box, into one line."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", boxed)
@@ -77,9 +96,25 @@ def _one_line(boxed: str) -> str:
             continue
         if line:
             kept.append(line)
-    text = " ".join(dict.fromkeys(kept))  # The title of tyro's box may repeat the text of the box.
-    return (
-        text.replace("Unrecognized options Unrecognized options", "unrecognized options") or "the arguments do not fit"
+    return _plain(" ".join(dict.fromkeys(kept)))  # The title of tyro's box may repeat the text of the box.
+
+
+def _plain(text: str) -> str:
+    """Convert tyro's message about an argument into this project's form: flag, given value, allowed values."""
+    if error := re.search(r"Error parsing (--\S+): (.*?)(?: Argument helptext:.*)?$", text):
+        flag, why = error.groups()
+        if number := re.fullmatch(r"could not convert string to float: '(.*)'", why):
+            why = f"{number[1]!r} is no number"
+        if values := re.match(r"no type matching .*? could be instantiated from \[(.*?)\]", why):
+            why = f"{values[1].replace(chr(39), '')} is no value of this option; see --help"
+        return f"{flag}: {why}"
+    if choice := re.search(r"invalid choice '(.*?)' for argument '(--\S+)'\. Expected one of \((.*?)\)", text):
+        got, flag, names = choice[1], choice[2], re.findall(r"'([^']*)'", choice[3])
+        return f"{flag} {got}: must be one of {', '.join(filter(None, names))}{nearest(got, names)}"
+    if missing := re.search(r"Missing value for argument '(--\S+)'", text):
+        return f"{missing[1]}: the value is missing"
+    return text.replace("Unrecognized options Unrecognized options", "unrecognized options") or (
+        "the arguments do not fit"
     )
 
 
@@ -93,6 +128,20 @@ def positionals(argv: list[str], names: list[str], prog: str, many: bool = False
     if n < len(argv) and not argv[n].startswith("-"):
         raise ConfigError(f"{prog}: unexpected argument {argv[n]!r}")
     return argv[:n], argv[n:]
+
+
+def split(argv: list[str], flags: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Split options into those whose flag is one of `flags` (`flags_of`), in full or short, and all others, each with
+    its values."""
+    names = {*flags, *(f"--{name}" for name in flags.values()), "-h", "--help", "--help-all"}
+    own: list[str] = []
+    others: list[str] = []
+    chosen = own
+    for arg in argv:
+        if arg.startswith("--") or arg == "-h":
+            chosen = own if arg.partition("=")[0].replace("_", "-") in names else others
+        chosen.append(arg)
+    return own, others
 
 
 def value_of(argv: list[str], flag: str) -> str | None:

@@ -52,7 +52,8 @@ _ADDED: dict[int, dict[str, Any]] = {
         },
     },
     2: {"sampler.start_timeout_s": 120.0},
-    3: {"sampler.on_error": "stop", "callback": [], "sink": []},
+    3: {"sampler.on_error": "stop", "callback": [], "sink": [], "init": "", "init_only": "", "schedule_steps": None,
+        "env.kwargs": ""},
 }  # fmt: skip
 _ADDED_FOR_ATARI: dict[int, dict[str, Any]] = {1: {"env.backend": "ale", "env.randomness": "sequence"}, 2: {}, 3: {}}
 _Q_LEARNING = {"algo.target_unit": "env-steps", "algo.epsilon_unit": "env-steps", "algo.hidden": 0}

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, cast, get_type_hints
 
 from accel_rl.config.hints import hint
+from accel_rl.config.registry import ALGORITHMS, find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.types import described, fits
 from accel_rl.system.errors import ConfigError, nearest
@@ -62,8 +63,19 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
         elif instead := hint(positive[2:], flags, by_name):
             raise ConfigError(f"unknown option {flag}: {instead}")
         else:
-            raise ConfigError(f"unknown option {flag}{nearest(flag, allowed) or '; see --help'}")
+            others = _algorithms_with(positive[2:]) if "--sampler.envs" in flags else ""
+            raise ConfigError(f"unknown option {flag}{others or nearest(flag, allowed) or '; see --help'}")
     return done
+
+
+def _algorithms_with(name: str) -> str:
+    """Return a text about the algorithms that have a setting, which the chosen algorithm has not, or "" if no algorithm
+    has the setting."""
+    field = name.removeprefix("algo.").replace("-", "_")
+    names = [n for n in ALGORITHMS if field in {f.name for f in dataclasses.fields(find_algorithm(n).Config)}]
+    return (
+        f": this algorithm has no such setting; {', '.join(names)} {'have' if names[1:] else 'has'} it" if names else ""
+    )
 
 
 def full_name(config: TrainConfig, name: str) -> str:

@@ -65,6 +65,7 @@ HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "wandb-entity": (("", "set the environment variable WANDB_ENTITY"),),
     "tensorboard-log": (("--log.tensorboard", "events go into the run folder"),),
     "exp-name": (("--run-dir", "folder of the run"),),
+    **dict.fromkeys(("load", "load-model", "load-path", "pretrained", "warm-start"), (("--init", "run or model"),)),
     "save-model": (("--checkpoint.interval", "env steps; the end of a run is always saved"),),
     "callbacks": (("--callback", "module:Class; may be repeated"),),
     "callback-class": (("--callback", "module:Class; may be repeated"),),

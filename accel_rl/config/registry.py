@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import traceback
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +50,12 @@ def find(name: str, flag: str = "algorithm") -> Any:
                 f"{flag} {name!r}: there is no module {e.name!r} on the path{nearest(e.name, papers())}"
             ) from e
         raise ConfigError(f"{flag} {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
+    except Exception as e:  # An error in the user's file, which is named with the line.
+        frame = traceback.extract_tb(e.__traceback__)[-1]
+        place = "" if isinstance(e, SyntaxError) else f", {frame.filename}, line {frame.lineno}"
+        raise ConfigError(
+            f"{flag} {name!r}: it cannot be imported ({type(e).__name__}: {' '.join(str(e).split())}{place})"
+        ) from e
     result = getattr(module, attribute, None)
     if result is None:
         raise ConfigError(f"{flag} {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")

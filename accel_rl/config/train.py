@@ -68,6 +68,15 @@ class TrainConfig:
     """Seed of all random numbers of the run."""
     run_dir: str = ""
     """Folder that the run creates, by default runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
+    init: str = ""
+    """Network with which training begins: the folder of a run (its newest checkpoint), of a checkpoint or of an
+    exported model, or an agent of the suite, such as suite/pqn-breakout. Parameters and buffers are copied by name. A
+    layer of another shape, such as the head of a game with other actions, keeps its initial values."""
+    init_only: str = ""
+    """Module of the network that --init copies, such as `body`. By default, all layers that fit are copied."""
+    schedule_steps: OptionalCount = None
+    """Env step at which linear schedules, such as --algo.learning-rate-schedule linear, reach their end. By default
+    linear schedules end with the run."""
     schedule: str = "lockstep"
     """Schedule of sampling and learning. With `lockstep`, sampling and learning alternate. With `concurrent` (for
     Q-learning), sampling and learning run in parallel. In a concurrent run, the target network acts while the learner
@@ -114,7 +123,7 @@ class TrainConfig:
         are. `resolve` checks combinations of settings."""
         check_types(self)
         check_doors(self.sampler.engine, self.distributed.update, self.schedule)
-        for name in ("env_steps", "max_skipped_updates", "torch_threads"):
+        for name in ("env_steps", "schedule_steps", "max_skipped_updates", "torch_threads"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"--{name.replace('_', '-')} {value}: must be at least 1")
         if self.seed < 0:
@@ -125,6 +134,10 @@ class TrainConfig:
         if self.address and self.cluster == "none":
             raise ConfigError(f"--address {self.address}: only with --cluster gorila or ray")
         self.distributed.check()
+
+    def progress(self, env_steps: int) -> float:
+        """Return the share of the linear schedules that is done after a number of env steps, from 0 to 1."""
+        return min(1.0, env_steps / (self.schedule_steps or self.env_steps))
 
     @property
     def rank_envs(self) -> int:

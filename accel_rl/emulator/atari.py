@@ -9,13 +9,13 @@ Tests compare the emulator frame for frame with ale-py 0.12.1.
 """
 
 import functools
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from accel_rl.emulator import palette
 from accel_rl.emulator.games import cartridge, check_switches, games, settings, steps
+from accel_rl.emulator.rom import read_rom
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.extensions import remedy
 
@@ -59,16 +59,6 @@ def core() -> Any:
     return _core
 
 
-def rom_path(game: str) -> Path:
-    """Return the path of ale-py's ROM file of a game."""
-    import ale_py.roms
-
-    path = Path(ale_py.roms.__file__).parent / f"{game}.bin"
-    if not path.is_file():
-        raise ConfigError(f"ale-py has no ROM for {game!r}")
-    return path
-
-
 class AtariEmulator:
     """`AtariEmulator` is an emulator of one game. With `fast`, the emulator uses the fast core, whose frames equal
     those of the plain core.
@@ -91,7 +81,7 @@ class AtariEmulator:
         check_switches(game, mode, difficulty)
         if not 0 <= sticky <= 1:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
-        rom = rom_path(game).read_bytes() if rom is None else rom
+        rom = read_rom(game) if rom is None else rom
         self._emulator: EmulatorCore = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
         # ale-py loads a game with default switches, then sets the switches, and then resets the game.
         if mode is not None:

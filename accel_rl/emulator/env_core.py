@@ -7,13 +7,15 @@
 One call of the core steps several games.
 """
 
+import os
 from typing import Protocol
 
 import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.emulator.atari import EmulatorCore, core, rom_path
+from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.emulator.games import cartridge, settings, steps
+from accel_rl.emulator.rom import read_rom
 from accel_rl.system.errors import ConfigError
 
 OBSERVATIONS = ("104x80", "104x80-mean", "84x84")
@@ -42,15 +44,19 @@ def make_env_core(
     repeat_probability: float = 0.0,
     mode: int | None = None,
     difficulty: int | None = None,
+    rom: str | os.PathLike[str] | None = None,
 ) -> AtariEnvCore:
-    """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colours to gray."""
+    """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colours to gray. `rom` is the path of
+    another ROM than ale-py's."""
     rows = settings(game)["height"]
     kind = OBSERVATIONS.index(observation)
     if rows != 210 and kind:
         raise ConfigError(f"frame={observation} of {game} with its {rows} rows: use env.backend=ale, or frame=104x80")
-    rom = rom_path(game).read_bytes()
     rules = (frame_skip, max_steps, life_loss, repeat_probability, kind, luminance)
-    env_core: AtariEnvCore = core().AtariEnvCore(rom, cartridge(game), settings(game), *rules)
+    try:
+        env_core: AtariEnvCore = core().AtariEnvCore(read_rom(game, rom), cartridge(game), settings(game), *rules)
+    except ValueError as e:
+        raise ConfigError(f"rom of {game}: {e}") from e
     if mode is not None:
         env_core.set_steps(steps(game, mode))
     if difficulty is not None:

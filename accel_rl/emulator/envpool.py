@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accel_rl.emulator.episode_records import LostLives
-from accel_rl.emulator.games import BENCHMARK_GAMES, camel_case, games, task_game
+from accel_rl.emulator.games import camel_case, task_game, vector_games
 from accel_rl.emulator.vector_env import VectorEnv
 from accel_rl.system.errors import ConfigError, nearest
 
@@ -219,7 +219,7 @@ def make_spec(task_id: str, **options: Any) -> Spec:
 
 def list_all_envs() -> list[str]:
     """Return the ids of the tasks, such as "MsPacman-v5"."""
-    return [f"{camel_case(game)}-v5" for game in list(games())[:BENCHMARK_GAMES]]
+    return [f"{camel_case(game)}-v5" for game in vector_games()]
 
 
 def _gym(env_type: str) -> tuple[bool, Any]:

@@ -17,11 +17,14 @@ how a mode of the game is chosen. To choose a mode, the inputs `[action, switche
 played, then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte
 `at` is the mode's number plus one of `values`, or until the mode's clause in `until` holds. In other games, the mode is
 chosen in a `menu`. After the mode is chosen, the inputs of `after` are played.
+
+The rules of a game that is `inexact` differ from ale-py's in rare states.
 """
 
 import functools
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -31,6 +34,7 @@ CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
 CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
 BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are the benchmark games.
+SCREEN_ROWS = 210  # The screens of most games have 210 rows.
 RESET, SELECT = 1, 2  # The console's switches RESET and SELECT have the numbers 1 and 2.
 RIGHT, LEFT, DOWN = 3, 4, 5
 
@@ -62,14 +66,14 @@ def table(form: str, argument: Any, offset: int = 0) -> list[int]:
 
 @functools.cache
 def games() -> dict[str, dict[str, Any]]:
-    """Return the contents of games.json by game, first the 57 benchmark games."""
+    """Return the contents of games.json by game. The 57 benchmark games are first."""
     result: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
     return result
 
 
 def camel_case(game: str) -> str:
     """Return a game's name in the ids of Gymnasium and EnvPool, such as MsPacman for ms_pacman."""
-    return "".join(word.capitalize() for word in game.split("_"))
+    return "".join(word.upper() if word == "3d" else word.capitalize() for word in game.split("_"))
 
 
 def task_game(task: str) -> str:
@@ -207,10 +211,33 @@ def action_codes(game: str, full_action_space: bool) -> list[int]:
     return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
 
 
-def check_benchmark_game(game: str) -> None:
-    names = list(games())[:BENCHMARK_GAMES]
+def is_emulated(game: str, frame: str, mode: int | None) -> bool:
+    """Return whether the emulator exactly plays a mode of a game with frames of a kind (`OBSERVATIONS`). None is the
+    default mode."""
+    if game not in games() or games()[game].get("inexact"):
+        return False
+    return (mode is None or mode in modes(game)) and (frame == "104x80" or has_all_frames(game))
+
+
+def has_all_frames(game: str) -> bool:
+    """Return whether a game's screens have the height that frames other than 104x80 need."""
+    return bool(games()[game]["height"] == SCREEN_ROWS)
+
+
+def benchmark_games() -> list[str]:
+    """Return the 57 games of the benchmark, which the device engine plays."""
+    return list(games())[:BENCHMARK_GAMES]
+
+
+def vector_games() -> list[str]:
+    """Return the games that `VectorEnv` plays. The 57 benchmark games are first."""
+    return [game for game in games() if is_emulated(game, "84x84", None)]
+
+
+def check_game(game: str, names: Sequence[str]) -> None:
+    """Raise ConfigError unless a game is one of `names`."""
     if game not in names:
         raise ConfigError(
-            f"game={game!r}: must be one of the {BENCHMARK_GAMES} of the benchmark, such as 'ms_pacman'; for others use"
+            f"game={game!r}: must be one of the {len(names)} games such as 'ms_pacman'; for other games use"
             " ale_py.vector_env.AtariVectorEnv" + nearest(game, names)
         )

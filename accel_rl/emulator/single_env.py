@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from accel_rl.emulator.ale_view import AleView
 from accel_rl.emulator.vector_env import VectorEnv
 
 
@@ -23,6 +24,12 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
         self.render_mode = render_mode
+        self._frameskip = options.get("frameskip", 4)  # Gymnasium's AtariPreprocessing reads this name.
+
+    @property
+    def ale(self) -> AleView:
+        """Return the reading calls of ale-py's ALEInterface, such as `ale.lives()`, for wrappers of other libraries."""
+        return self._envs.ale(0)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

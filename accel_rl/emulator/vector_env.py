@@ -25,9 +25,18 @@ from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
 from gymnasium.vector.utils import batch_space
 
 from accel_rl.emulator import palette
+from accel_rl.emulator.ale_view import AleView
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.env_core import make_env_core
-from accel_rl.emulator.games import ACTION_MEANINGS, action_codes, check_benchmark_game, check_switches, settings
+from accel_rl.emulator.games import (
+    ACTION_MEANINGS,
+    action_codes,
+    check_game,
+    check_switches,
+    settings,
+    vector_games,
+)
+from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, nearest
 
 SIDE, WIDTH, RAM_BYTES = 84, 160, 128
@@ -42,12 +51,13 @@ class VectorEnv(GymnasiumVectorEnv):
     """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads outside the GIL.
 
     recv() returns the first `batch_size` environments that finish a step; 0 means all. `info["env_id"]` lists the
-    returned environments, to which the next send() applies. `num_threads` = 0 means one thread per core that this
-    process may use, at most one thread per environment. `thread_affinity_offset` pins thread i, on Linux, to the
-    (offset + i)-th usable core; -1 means no pinning. `max_num_frames_per_episode` is the time limit in emulated frames.
-    `noop_max` is an upper bound on the number of no-ops after a reset, drawn from the seed. With `life_loss_info`, a
-    lost life terminates the episode, though the game continues. With `episodic_life`, a lost life also resets the game.
-    `mode` and `difficulty` are the switches of ale-py's AtariEnv.
+    returned environments, to which the next send() applies. `num_threads` = 0 means one thread per core that the
+    process's affinity mask and the cgroup's quota allow, at most one thread per environment. `thread_affinity_offset`
+    pins thread i, on Linux, to the (offset + i)-th usable core; -1 means no pinning. `max_num_frames_per_episode` is
+    the time limit in emulated frames. `noop_max` is an upper bound on the number of no-ops after a reset, drawn from
+    the seed. With `life_loss_info`, a lost life terminates the episode, though the game continues. With
+    `episodic_life`, a lost life also resets the game. `mode` and `difficulty` are the switches of ale-py's AtariEnv.
+    `rom` is the path of another ROM file than ale-py's, such as a variant of the game.
 
     `obs_type` "rgb" [210, 160, 3], "grayscale" [210, 160] or "ram" [128] returns raw observations of ale-py's AtariEnv,
     uint8: the last screen of a step or the console's RAM, without a stack. With `render_mode` "rgb_array", render()
@@ -68,6 +78,12 @@ class VectorEnv(GymnasiumVectorEnv):
 
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
         if device is None:
+            names = list(cls.__init__.__kwdefaults__ or {})
+            for name in options:
+                if name not in names:
+                    raise ConfigError(
+                        f"{name}: VectorEnv has no such option; ale-py's environments may have it{nearest(name, names)}"
+                    )
             self = super().__new__(cls)
             self._arguments = (game, num_envs, options)  # The arguments with which a copy is created.
             return self
@@ -104,10 +120,11 @@ class VectorEnv(GymnasiumVectorEnv):
         difficulty: int | None = None,
         obs_type: str | None = None,
         render_mode: str | None = None,
+        rom: str | os.PathLike[str] | None = None,
         copy: bool = True,
         device: None = None,
     ) -> None:
-        check_benchmark_game(game)
+        check_game(game, vector_games())
         check_switches(game, mode, difficulty)
         for name, value, only in (
             ("img_height", img_height, SIDE),
@@ -170,7 +187,7 @@ class VectorEnv(GymnasiumVectorEnv):
             "autoreset": MODES[autoreset],
             "repeat_probability": repeat_action_probability,
         }
-        switches: dict[str, Any] = {"mode": mode, "difficulty": difficulty}
+        switches: dict[str, Any] = {"mode": mode, "difficulty": difficulty, "rom": rom}
         self._games = [
             make_env_core(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False, **switches)
             for _ in range(num_envs)
@@ -315,6 +332,11 @@ class VectorEnv(GymnasiumVectorEnv):
         self._checked_indices(None)
         return tuple(game.mapped(self._palette, 3) for game in self._games)
 
+    def ale(self, index: int) -> AleView:
+        """Return the reading calls of ale-py's ALEInterface for environment `index`, between two steps."""
+        (which,) = self._checked_indices([index])
+        return AleView(self._arguments[0], self._games[which])
+
     def get_action_meanings(self) -> list[str]:
         """Return the names of the actions, such as NOOP and UPFIRE."""
         return [ACTION_MEANINGS[code] for code in self.action_codes]
@@ -384,11 +406,10 @@ def _copy(
 
 def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
     """Return the core of each emulator thread; -1 means any core."""
-    pins = hasattr(os, "sched_setaffinity")
-    if offset >= 0 and not pins:
+    if offset >= 0 and not hasattr(os, "sched_setaffinity"):
         raise ConfigError(f"thread_affinity_offset={offset}: this system cannot pin threads; must be -1")
-    allowed = sorted(os.sched_getaffinity(0)) if pins else list(range(os.cpu_count() or 1))
-    n = num_threads or min(len(allowed), num_envs)
+    allowed = hardware.allowed_cores()
+    n = num_threads or min(len(hardware.usable_cores()), num_envs)
     return [-1 if offset < 0 else allowed[(offset + i) % len(allowed)] for i in range(n)]
 
 

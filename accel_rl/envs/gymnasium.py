@@ -2,8 +2,10 @@
 
 import inspect
 import math
+import re
 import warnings
 import zlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -25,6 +27,8 @@ class GymnasiumEnv:
     a whole number >= 0. Every episode is reset with a different seed, drawn from `seed`. `stack` is the number of
     frames in an observation of pictures. `limit` is the number of steps after which an episode is truncated; None means
     that only the environment's limit applies. `render` creates the environment with rendering, for `screen_rgb`.
+    `kwargs` are keyword arguments of the environment. A user's function that has parameters named `index` and
+    `training` receives the environment's number in the run, and whether it is for training.
 
     Observation spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
     observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space
@@ -34,9 +38,21 @@ class GymnasiumEnv:
     environment is deterministic, and slow in long episodes.
     """
 
-    def __init__(self, id: str, seed: int, stack: int = 4, limit: int | None = None, render: bool = False) -> None:
+    def __init__(
+        self,
+        id: str,
+        seed: int,
+        stack: int = 4,
+        limit: int | None = None,
+        render: bool = False,
+        kwargs: Mapping[str, Any] | None = None,
+        index: int = 0,
+        training: bool = True,
+    ) -> None:
         self.id, self._limit = id, limit
-        self._env = env = _make(id, {"render_mode": "rgb_array"} if render else {})
+        kwargs = dict(kwargs or {})
+        offers = {"index": index, "training": training, **({"render_mode": "rgb_array"} if render else {})}
+        self._env = env = _make(id, kwargs, offers)
         actions = env.action_space
         if not isinstance(actions, gymnasium.spaces.Discrete):
             raise ConfigError(f"id={id!r} has the action space {_line(actions)}: must be Discrete")
@@ -59,7 +75,11 @@ class GymnasiumEnv:
             frame_dtype="uint8" if picture else "float32",
             n_actions=int(actions.n),
             stack=stack if picture else 1,
-            protocol={"gymnasium": gymnasium.__version__, "max_episode_steps": _time_limit(env)},
+            protocol={
+                "gymnasium": gymnasium.__version__,
+                "max_episode_steps": _time_limit(env),
+                **({"kwargs": kwargs} if kwargs else {}),
+            },
             info_bytes=INFO_BYTES,
         ).limited(limit)
         self._shape = self.spec.frame_shape
@@ -150,6 +170,23 @@ class GymnasiumEnv:
         channels = self._newest.reshape(-1, *self._newest.shape[-2:])
         return np.moveaxis(channels if len(channels) == 3 else channels[-1:].repeat(3, 0), 0, -1)
 
+    def report_faults(self) -> None:
+        """Play one step, and warn of what Gymnasium's checker finds in it. Errors of the environment are left to the
+        run, which names their step."""
+        checker = gymnasium.wrappers.PassiveEnvChecker(self._env)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            try:
+                checker.reset(seed=0)
+                checker.step(self._first_action)
+            except AssertionError as e:
+                warnings.warn(str(e), stacklevel=2)
+            except Exception:
+                pass
+        for warning in found:
+            text = re.sub(r"\x1b\[[0-9]*m|WARN: ", "", str(warning.message))
+            warnings.warn(f"{self.id}: Gymnasium's checker: {_line(text)}", stacklevel=2)
+
     def close(self) -> None:
         self._env.close()
 
@@ -180,37 +217,59 @@ class GymnasiumEnv:
         np.copyto(self._newest, frame)  # The saved newest frame verifies a restored state.
 
 
-def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
+def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
     """Make a Gymnasium environment from its id or a user's function. Raises ConfigError if the environment's code ends
     the process."""
     with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
-        return _made(id, options)
+        make = _function(id)
+        return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-def _made(id: str, options: dict[str, Any]) -> gymnasium.Env:
-    """Make a Gymnasium environment. `options` are the environment's options; a user's function receives the options for
-    which it has parameters."""
+def _function(id: str) -> Callable[..., Any] | None:
+    """Return the user's function that an id names, or None for an id of Gymnasium. Raises ConfigError."""
     module_name, _, name = id.partition(":")
-    if name:
-        try:
-            make = getattr(import_user_module(module_name), name, None)
-        except ImportError as e:
-            raise ConfigError(f"id={id!r}: cannot import {module_name!r} ({_line(e)})") from e
-        if make is not None:
-            env = make(**{name: x for name, x in options.items() if name in inspect.signature(make).parameters})
-            if not isinstance(env, gymnasium.Env):
-                raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
-            return env
+    if not name:
+        return None
+    try:
+        return getattr(import_user_module(module_name), name, None)
+    except ImportError as e:
+        raise ConfigError(f"id={id!r}: cannot import {module_name!r} ({_line(e)})") from e
+
+
+def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
+    """Make an environment by a user's function, which receives all of `kwargs`, and the offers for which it has
+    parameters."""
+    parameters = inspect.signature(make).parameters
+    names = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        for name in kwargs:
+            if name not in names:
+                allowed = ", ".join(names) or "none"
+                raise ConfigError(f"kwargs: {id} has no parameter {name!r}; it has {allowed}{nearest(name, names)}")
+    env = make(**{name: x for name, x in offers.items() if name in names} | kwargs)
+    if not isinstance(env, gymnasium.Env):
+        raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
+    return env
+
+
+def _made_by_id(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
+    options = {"render_mode": offers["render_mode"]} if "render_mode" in offers else {}
     try:  # Gymnasium imports the module of "module:Name-v0".
-        return gymnasium.make(id, disable_env_checker=True, **options)
+        return gymnasium.make(id, disable_env_checker=True, **options | kwargs)
     except gymnasium.error.DependencyNotInstalled as e:
         raise ConfigError(f"id={id!r} lacks a package: {_line(e)}") from e
     except (gymnasium.error.Error, ImportError) as e:
         names = list(gymnasium.registry)
+        if id.partition(":")[2] in names or id in names:
+            raise ConfigError(f"id={id!r} cannot be made: {type(e).__name__}: {_line(e)}") from e
         raise ConfigError(
             f"id={id!r} is unknown: must be one of Gymnasium's {len(names)} ids, or module:function"
             + nearest(id, names)
         ) from e
+    except TypeError as e:
+        if not kwargs:
+            raise
+        raise ConfigError(f"kwargs {kwargs} of id={id!r}: {_line(e)}") from e
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:

@@ -30,10 +30,10 @@ def is_of_user(id: str) -> bool:
 
 
 @cache
-def inspected(id: str, stack: int, timeout_s: float) -> EnvSpec:
+def inspected(id: str, kwargs: str, stack: int, timeout_s: float) -> EnvSpec:
     """Return the spec of a Gymnasium environment that another process makes. Raises ConfigError, with a message of one
     line, if the environment cannot be made, or is not made within `timeout_s` seconds."""
-    question = json.dumps({"id": id, "stack": stack, "parent_pid": os.getpid()})
+    question = json.dumps({"id": id, "kwargs": kwargs, "stack": stack, "parent_pid": os.getpid()})
     reply, code = child.reply_of("accel_rl.envs.inspection", question, timeout_s)
     if reply:
         values: dict[str, Any] = json.loads(reply)
@@ -57,8 +57,9 @@ def main(fd: int, question: str) -> None:
     die_with_parent(asked["parent_pid"])
     env = None
     try:
-        env = GymnasiumEnv(asked["id"], 0, asked["stack"])
+        env = GymnasiumEnv(asked["id"], 0, asked["stack"], kwargs=json.loads(asked["kwargs"] or "{}"))
         reply = env.spec.to_dict()
+        env.report_faults()
     except ConfigError as e:
         reply = {"error": str(e)}
     except Exception as e:

@@ -1,5 +1,6 @@
 """Builds environments from a configuration."""
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
@@ -7,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE, check_game, check_id, unclean_reset
+from accel_rl.envs.atari_games import INEXACT_RESTORE, check_game, check_id, unclean_reset
 from accel_rl.envs.environment import Env
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
@@ -30,6 +31,9 @@ class EnvConfig:
     """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given."""
     id: str = ""
     """Gymnasium environment such as CartPole-v1, or module:function, unless --env.game is given."""
+    kwargs: str = ""
+    """Keyword arguments of the Gymnasium environment or of your function, as a JSON object such as {"is_slippery":
+    false}."""
     protocol: str = "stooke2018"
     """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN), nair2015 (Gorila), machado2018 (sticky actions),
     dopamine2018, impala2018, dqn_zoo2020, cleanrl2022 (wrappers of OpenAI baselines) or cleanba2023 (EnvPool)."""
@@ -49,7 +53,7 @@ class EnvConfig:
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
-    """Time limit of a training episode in agent steps (27,000 steps are 30 minutes)."""
+    """Time limit of an episode in agent steps, in Atari games of a training episode (27,000 steps are 30 minutes)."""
     max_evaluation_steps: int | None = None
     """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500 steps, which are 5 minutes)."""
     full_action_set: bool | None = None
@@ -66,7 +70,7 @@ class EnvConfig:
     backend: str = "auto"
     """Program that plays Atari games. The backend `ale` plays Atari games with ale-py. The backend `emulator` is this
     project's emulator, which computes the same frames several times as fast as ale-py. `auto` selects the emulator if
-    it is compiled and the game is one of the 57 verified against ale-py, and otherwise ale."""
+    it is compiled and plays the game, and otherwise ale."""
     randomness: str = "auto"
     """Source of the random numbers for Atari's resets and sticky actions. With `sequence`, one generator per episode
     draws the random numbers, and ale-py's stream sets the console's timer. With `counter`, which needs the emulator,
@@ -80,6 +84,16 @@ class EnvConfig:
     def rules(self) -> Protocol:
         """Return the protocol of an Atari game, with the settings that override it. Raises ConfigError."""
         return resolve(self.protocol, self.overrides())
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the keyword arguments of a Gymnasium environment. Raises ConfigError."""
+        try:
+            keywords = json.loads(self.kwargs or "{}")
+        except ValueError:
+            keywords = None
+        if not isinstance(keywords, dict):
+            raise ConfigError(f"kwargs={self.kwargs!r}: must be a JSON object, as in '{{\"is_slippery\": false}}'")
+        return keywords
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -132,7 +146,11 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
     check_id(config.id)
     backend = config.backend
     if backend == "auto" and config.game:
-        backend = "emulator" if config.game in ATARI_57 and emulator_is_built() else "ale"
+        from accel_rl.emulator.games import is_emulated
+
+        rules = config.rules()
+        emulated = is_emulated(config.game, rules.frame, rules.mode) and emulator_is_built()
+        backend = "emulator" if emulated else "ale"
     chosen = {"backend": backend, "randomness": randomness if config.randomness == "auto" else config.randomness}
     return ResolvedEnv(**config.to_dict() | chosen)
 
@@ -149,14 +167,16 @@ def emulator_is_built() -> bool:
     return True
 
 
-def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False) -> Env:
+def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False, index: int = 0) -> Env:
     """Create one environment. `seed` is a whole number >= 0. With `cached`, every episode begins from one stored state.
-    Raises ConfigError."""
+    `index` is the environment's number in the run. Raises ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
         raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
     if config.game:
         check_game(config.game)
+        if config.kwargs:
+            raise ConfigError(f"kwargs={config.kwargs!r} is for Gymnasium environments: game={config.game!r} is none")
         rules = config.rules()
         if config.is_emulated:
             from accel_rl.envs.emulator import EmulatorEnv
@@ -171,7 +191,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
     stack, limit = _gymnasium_settings(config, training, cached)
     from accel_rl.envs.gymnasium import GymnasiumEnv
 
-    return GymnasiumEnv(config.id, seed, stack, limit)
+    return GymnasiumEnv(config.id, seed, stack, limit, kwargs=config.keywords(), index=index, training=training)
 
 
 def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tuple[int, int | None]:
@@ -184,11 +204,15 @@ def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tu
     if cached:
         raise ConfigError(f"reset='cached' is for Atari games: id={config.id!r} is none; use immediate, wait or swap")
     overrides = config.overrides()
-    limit = overrides.pop("max_evaluation_steps", None)
+    limit, evaluation_limit = (overrides.pop(name, None) for name in ("max_episode_steps", "max_evaluation_steps"))
+    for steps in (limit, evaluation_limit):
+        if steps is not None and steps < 1:
+            raise ConfigError(f"max_episode_steps={steps}: must be a whole number from 1")
     stack = resolve(config.protocol, {"stack": overrides.pop("stack", None)}).stack
     for name, value in overrides.items():
         raise ConfigError(f"{name}={value!r} is for Atari games: id={config.id!r} is none")
-    return stack, None if training else limit
+    limits = (limit, None if training else evaluation_limit)
+    return stack, min((n for n in limits if n is not None), default=None)
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
@@ -247,7 +271,8 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
             from accel_rl.envs.inspection import inspected, is_of_user
 
             if is_of_user(config.id):
-                return inspected(config.id, stack, start_timeout_s).limited(limit)
+                config.keywords()
+                return inspected(config.id, config.kwargs, stack, start_timeout_s).limited(limit)
         env = make_env(config, seed=0, training=training, cached=cached)
         env.close()
     return env.spec
@@ -260,16 +285,21 @@ def make_batch(
     reset: str = "immediate",
     decorrelation_steps: int = 0,
     starts: StartOrder | None = None,
+    first_index: int = 0,
 ) -> SequentialEnv:
     """Create one environment per seed; the environments are stepped one after another. Raises ConfigError. With
-    `starts`, Atari episodes begin at saved start points. The class SequentialEnv explains the other arguments."""
-    envs: list[Any] = [make_env(config, seed, training, reset == "cached") for seed in seeds]
+    `starts`, Atari episodes begin at saved start points. The first environment has the number `first_index` in the run.
+    The class SequentialEnv explains the other arguments."""
+    envs: list[Any] = [
+        make_env(config, seed, training, reset == "cached", first_index + i) for i, seed in enumerate(seeds)
+    ]
     if starts is not None:
         assert config.game and reset == "immediate" and not decorrelation_steps
         for env, saved in zip(envs, starts.of(len(envs)), strict=True):
             env.starts = saved
     if reset == "swap":
-        envs = [ReservedEnv(env, make_env(config, seed, training)) for env, seed in zip(envs, seeds, strict=True)]
+        reserves = [make_env(config, seed, training, index=first_index + i) for i, seed in enumerate(seeds)]
+        envs = [ReservedEnv(env, reserve) for env, reserve in zip(envs, reserves, strict=True)]
     if config.is_emulated:
         from accel_rl.envs.emulator import EmulatorBatch
 

@@ -5,13 +5,27 @@ screens.
 """
 
 import sys
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
-import cv2
 import numpy as np
 
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.protocols import FRAMES
+from accel_rl.system.errors import ConfigError
+
+
+@cache
+def opencv() -> Any:
+    """Import OpenCV, and set it to one thread, because each environment has only one core. Raises ConfigError."""
+    try:
+        import cv2
+    except ImportError as e:
+        raise ConfigError(
+            f"ale-py's screens are resized by OpenCV ({e}): pip install 'accel_rl[ale]', or use --env.frame 104x80"
+        ) from e
+    cv2.setNumThreads(1)
+    return cv2
 
 
 class Preprocessor(Protocol):
@@ -28,9 +42,8 @@ class Preprocessor(Protocol):
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
-    """Create the preprocessor for frames of `kind` (`protocols.FRAMES`) and screens of the given size. Sets OpenCV to
-    one thread in this process."""
-    cv2.setNumThreads(1)  # OpenCV uses one thread, because each environment has only one core.
+    """Create the preprocessor for frames of `kind` (`protocols.FRAMES`) and screens of the given size. Raises
+    ConfigError if OpenCV is missing, which all frames but 104x80 need."""
     if kind == "104x80":
         return Subsample(rows, columns)
     # A screen of 210 rows loses its first and last row, and is then halved by the mean of 2x2 pixels (rounded up).
@@ -65,8 +78,8 @@ class Subsample:
         small = self._small
         self._keep(0)
         self._keep(1)
-        cv2.LUT(small, self._table, small)
-        np.maximum(small[0], small[1], out=frame)
+        gray = self._table[small]
+        np.maximum(gray[0], gray[1], out=frame)
 
 
 class Area:
@@ -81,12 +94,14 @@ class Area:
         self._cropped = self._full[crop]
         self._size = shape[::-1]
         self._scratch = np.zeros(shape, np.uint8)
+        self._cv2 = opencv()
 
     def _resize(self, frame: np.ndarray) -> None:
         if frame.flags.c_contiguous:
-            cv2.resize(self._cropped, self._size, frame, interpolation=cv2.INTER_AREA)
+            self._cv2.resize(self._cropped, self._size, frame, interpolation=self._cv2.INTER_AREA)
         else:  # The area is copied, because OpenCV cannot write into a non-contiguous array.
-            np.copyto(frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA))
+            area = self._cv2.INTER_AREA
+            np.copyto(frame, self._cv2.resize(self._cropped, self._size, self._scratch, interpolation=area))
 
     def last(self, frame: np.ndarray) -> None:
         np.take(self._table, self.screens[1], out=self._full, mode="clip")
@@ -94,6 +109,6 @@ class Area:
 
     def both(self, frame: np.ndarray) -> None:
         gray = self._gray
-        cv2.LUT(self.screens, self._table, gray)
+        np.take(self._table, self.screens, out=gray, mode="clip")
         np.maximum(gray[0], gray[1], out=self._full)
         self._resize(frame)

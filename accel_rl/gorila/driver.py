@@ -19,6 +19,7 @@ from accel_rl.gorila.shard_actors import RayShards
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
 from accel_rl.models.network_state import network_state
+from accel_rl.runners import initial_network
 from accel_rl.runners.callback import Callbacks, Training
 from accel_rl.runners.evaluation import Evaluation, Result
 from accel_rl.runners.learner import Learner, build_algorithm
@@ -65,6 +66,8 @@ class Driver:
         spec = config.spec
         run.write_json("protocol.json", spec.protocol)
         self.learner = Learner(config, spec, "cpu", derived_seed(config.seed, Stream.MODEL), reader)
+        if state is None:
+            initial_network.load(run, self.learner)
         self.sync = reader.sync
         numbers: dict[Role, int] = {"bundle": g.bundles, "actor": g.actors, "learner": g.learners}
         self.roles: list[Role] = [role for role, n in numbers.items() for _ in range(n)]
@@ -384,7 +387,13 @@ def _check_network(config: Resolved) -> None:
             f"--cluster gorila: the shards hold parameters alone, and {config.algorithm}'s network has buffers "
             f"({buffers[0]}); a constant one can be registered with persistent=False"
         )
-    if config.distributed.several and (frozen := [name for name, p in parameters.items() if not p.requires_grad]):
+    frozen = [name for name, p in parameters.items() if not p.requires_grad]
+    if config.init and frozen:
+        raise ConfigError(
+            f"--cluster gorila with --init: frozen parameters would differ between members ({frozen[0]}); train on "
+            "one machine, or leave out --init"
+        )
+    if config.distributed.several and frozen:
         raise ConfigError(
             f"--cluster gorila with --update async: frozen parameters would differ between bundles ({frozen[0]}); "
             "leave out --update"

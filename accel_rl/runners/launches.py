@@ -1,8 +1,8 @@
 """A run's launches.json records the command, the machine and the versions of every launch, at the run's start and at
 each resume.
 
-Each launch also records the git revision of the user's files, and saves uncommitted changes in changes-N.diff, where N
-is the number of the launch.
+A resume that changes settings records the old and the new value of each. Each launch also records the git revision of
+the user's files, and saves uncommitted changes in changes-N.diff, where N is the number of the launch.
 """
 
 import json
@@ -11,6 +11,7 @@ import platform
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ FILE = "launches.json"
 MOST = 1 << 20  # A saved diff of the source code has at most 1 MiB.
 
 
-def record(run: RunFolder, env_steps: int) -> None:
-    """Append the current launch to launches.json. `env_steps` is the run's number of env steps at the launch."""
+def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]] | None = None) -> None:
+    """Append the current launch to launches.json. `env_steps` is the run's number of env steps at the launch. `changes`
+    maps the settings that the launch changes to (old value, new value)."""
     launches = read(run)
     number, here = len(launches) + 1, Path.cwd()
     launch: dict[str, Any] = {
@@ -38,10 +40,13 @@ def record(run: RunFolder, env_steps: int) -> None:
         "pid": os.getpid(),
         "versions": versions(),
     }
+    if changes:
+        launch["settings"] = {name: {"from": old, "to": new} for name, (old, new) in changes.items()}
     if diff := git("diff", "HEAD", folder=here):
         launch["changes"] = f"changes-{number}.diff"
         (run.path / launch["changes"]).write_text(diff[:MOST])
     run.write_json(FILE, [*launches, launch])
+    run.write_json("versions.json", launch["versions"])
 
 
 def read(run: RunFolder) -> list[dict[str, Any]]:
@@ -52,3 +57,9 @@ def read(run: RunFolder) -> list[dict[str, Any]]:
     except (OSError, ValueError):
         return []
     return [x for x in result if isinstance(x, dict)] if isinstance(result, list) else []
+
+
+def earlier_values(run: RunFolder, name: str) -> list[Any] | None:
+    """Return the values that a setting has had before each change, or None without a readable launches.json."""
+    launches = read(run)
+    return [x["settings"][name]["from"] for x in launches if name in x.get("settings", {})] if launches else None

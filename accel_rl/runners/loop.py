@@ -70,7 +70,7 @@ def train(
     try:
         while now.env_steps < config.env_steps:
             before = now.env_steps
-            now.progress = before / config.env_steps
+            now.progress = config.progress(before)
             rollout = sampler.collect(algo.agent)
             advance(algo, rollout.env_steps)
             algo.ingest(rollout)

@@ -28,7 +28,8 @@ from accel_rl.version import __version__
 SOURCE = Path(__file__).parent
 PARTS = ("checkpoints", "segments", "evaluations", "best", "best-training", "ranks")
 _BEGINNING = (
-    folder_lock.FILE, "config.json", "versions.json", "launches.json", "protocol.json", "events.log"
+    folder_lock.FILE, "config.json", "versions.json", "launches.json", "protocol.json", "events.log",
+    "init.safetensors",
 )  # fmt: skip
 _CHANGES = re.compile(r"changes-\d+\.diff", re.ASCII)
 _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", "tyro", "wandb")
@@ -173,8 +174,12 @@ class RunFolder:
     def raise_if_moved(self, env_steps: int) -> None:
         """Raise RunError, after the checkpoint at `env_steps` is saved, if the folder was moved."""
         if self.moved:
-            run = self.path.parent.parent if self._rank else self.path
-            raise RunError(f"{self.moved}; saved at {env_steps:,} env steps; to go on: accel-rl resume {run}")
+            raise RunError(f"{self.moved}; saved at {env_steps:,} env steps; to go on: accel-rl resume {self.of_run}")
+
+    @property
+    def of_run(self) -> Path:
+        """Return the path of the run's folder, also for the folder of a rank's part."""
+        return self.path.parent.parent if self._rank else self.path
 
     def of_rank(self, rank: int) -> "RunFolder":
         """Return the folder for a rank's part of the checkpoints, which for rank 0 is the run folder."""

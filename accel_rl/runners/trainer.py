@@ -13,6 +13,7 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.models.network_state import copy_network
 from accel_rl.models.precision import multiply_in
+from accel_rl.runners import initial_network
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.callback import Callbacks, Training
 from accel_rl.runners.concurrent import Concurrent
@@ -69,6 +70,8 @@ class Trainer:
         self.learner = Learner(
             config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
         )
+        if state is None:
+            initial_network.load(run, self.learner)
         if context.rank:  # Ranks have equal parameters, but different random numbers for actions.
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         context.exchange.begin(self.learner.algo)
@@ -204,7 +207,7 @@ class Trainer:
     def _cycle(self) -> None:
         """Run one cycle of the schedule."""
         for learner in self.learners:
-            learner.algo.now.progress = self.context.clock.progress(self.at.env_steps / self.config.env_steps)
+            learner.algo.now.progress = self.context.clock.progress(self.config.progress(self.at.env_steps))
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.reporter.recorder.add(m)

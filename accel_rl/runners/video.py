@@ -30,7 +30,9 @@ class Episode:
             self.env, self.fps = AtariEnv(config.env.game, config.env.rules(), seed, training=False), FPS
         else:
             stack = config.spec.stack
-            self.env = GymnasiumEnv(config.env.id, seed, stack, config.evaluation_limit, render=True)
+            keywords = config.env.keywords()
+            limit = config.evaluation_limit
+            self.env = GymnasiumEnv(config.env.id, seed, stack, limit, render=True, kwargs=keywords, training=False)
             self.fps = self.env.render_fps
         self.agent, self.max_steps = agent, max_steps
         self._uniform = torch.Generator().manual_seed(seed)

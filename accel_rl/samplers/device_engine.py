@@ -13,6 +13,7 @@ from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
 from accel_rl.emulator.counter import CounterState, check_noops
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
+from accel_rl.emulator.games import benchmark_games
 from accel_rl.envs.atari_games import check_game
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.emulator import EmulatorEnv
@@ -199,4 +200,6 @@ def check(config: Any) -> None:
         raise ConfigError(f"--env.randomness sequence: {engine} needs counter")
     if not env.is_emulated:
         raise ConfigError(f"--env.backend {env.backend}: {engine} needs emulator, for {env.game}")
+    if env.game not in benchmark_games():
+        raise ConfigError(f"--env.game {env.game}: {engine} plays the 57 benchmark games; use workers or in-process")
     check_noops(env.rules().noop_max)

@@ -24,7 +24,8 @@ class InProcessEngine:
             b = grouping.group(g)
             seeds = [env_seed(seed, setup.first_index + i) for i in range(b.start, b.stop)]
             starts = StartOrder(setup.starts_file, b.start, grouping.B) if setup.starts_file else None
-            return make_batch(setup.env, seeds, setup.training, setup.reset, setup.decorrelation_steps, starts)
+            first = setup.first_index + b.start
+            return make_batch(setup.env, seeds, setup.training, setup.reset, setup.decorrelation_steps, starts, first)
 
         self._build = build
         self._steppers = [

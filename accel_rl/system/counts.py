@@ -9,7 +9,10 @@ OptionalCount = int | None
 
 def parse_count(text: str) -> int:
     """Parse a whole number written as 20000, 1_000_000 or 1e6; raises ValueError."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{text!r} is no whole number")
     return int(value)

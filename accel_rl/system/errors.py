@@ -65,5 +65,5 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
 
 
 def _told(name: str, line: str, exit_code: int) -> int:
-    print(f"{name}: {line}", file=sys.stderr)
+    print(line if line.startswith(f"{name} ") else f"{name}: {line}", file=sys.stderr)
     return exit_code

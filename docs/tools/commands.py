@@ -5,7 +5,6 @@ import contextlib
 import io
 import re
 from pathlib import Path
-from unittest.mock import patch
 
 from accel_rl.cli.main import COMMANDS, function_of
 from accel_rl.config import arguments
@@ -29,14 +28,7 @@ Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n (
 
 def options(command: str, argv: list[str]) -> list[Option]:
     """Return the options that a command parses."""
-    found: list[Option] = []
-
-    def help_text(prog: str, does: str, options: list[Option], *_: object, **__: object) -> str:
-        found.extend(options)
-        return ""
-
-    quiet = contextlib.redirect_stdout(io.StringIO())
-    with patch.object(arguments, "help_text", help_text), quiet, contextlib.suppress(SystemExit):
+    with arguments.collected() as found:
         function_of(command)([*argv, "--help"])
     return found
 
@@ -91,7 +83,7 @@ def page() -> str:
         lines += ["", "```", example, "```", ""] if example else [""]
         if command == "train":
             lines += train()
-        elif command == "doctor":
+        elif command in ("doctor", "completion"):
             lines += ["```text", printed(command, ["--help"]), "```", ""]
         elif command != "games":
             lines += [table(options(command, ["--help"])), ""]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from accel_rl.cli.main import main
 from accel_rl.config.arguments import parse, positionals
 from accel_rl.config.flags import complete, flags_of
 from accel_rl.config.outputs import CheckpointConfig, LogConfig
@@ -211,3 +212,40 @@ def test_algorithms_by_name():
     assert "no module" in error_of(find_algorithm, "no_such_module:Thing")
     assert "nearest: A2C" in error_of(find_algorithm, "accel_rl.algos.a2c:A2")
     assert "not a subclass" in error_of(find_algorithm, "json:dumps")
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["--env-steps", "ten"], "--env-steps: 'ten' is no whole number"),
+        (["--learning-rate", "x"], "--algo.learning-rate: 'x' is no number"),
+        (["--seed"], "--seed: the value is missing"),
+        (["--wandb", "online2"], "--wandb online2: must be one of disabled, offline, online; nearest: online, offline"),
+        (["--cores", "a"], "--sampler.cores: a is no value of this option; see --help"),
+        (["--double"], "unknown option --double: this algorithm has no such setting; dqn, c51, rainbow have it"),
+        (["--pretrained", "x"], "unknown option --pretrained: use --init (run or model)"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_flag(argv, line):
+    assert error_of(train, *argv) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import nothing_there", "No module named 'nothing_there'"),
+        ("def f(:", "SyntaxError: invalid syntax (broken_NUMBER.py, line 1)"),
+        ("x = 1\ny = x / 0", "ZeroDivisionError: division by zero, FOLDER/broken_NUMBER.py, line 2"),
+    ],
+)
+def test_an_error_in_a_users_module_names_the_line(tmp_path, monkeypatch, text, why):
+    name = f"broken_{len(text)}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    why = why.replace("broken_NUMBER", name).replace("FOLDER", str(tmp_path))
+    assert error_of(find_algorithm, f"{name}:X") == f"algorithm '{name}:X': it cannot be imported ({why})"
+
+
+def test_the_program_is_named_once(capsys):
+    assert main(["train", "ppo", "pong"]) == 2
+    assert capsys.readouterr().err == "accel-rl train: unexpected argument 'pong'\n"

@@ -26,7 +26,7 @@ def flags_in(text: str) -> set[str]:
 def test_the_help_of_a_run_is_short_and_begins_with_the_main_options(algorithm, capsys):
     text = printed(capsys, "train", algorithm, "--help")
     q_learning = algorithm in ("dqn", "c51", "rainbow")  # with a replay and a second learner
-    assert len(text.splitlines()) <= (142 if q_learning else 122)
+    assert len(text.splitlines()) <= (146 if q_learning else 126)
     assert re.findall(r"^  (--[\w.-]+)", text, re.M)[:4] == ["--game", "--env", "--env-steps", "--seed"]
     assert not [flag for flag in flags_in(text) if flag.startswith(("--gorila", "--distributed"))]
     assert ("--secondary.batch" in text) == q_learning
@@ -62,7 +62,7 @@ def test_line_breaks_of_the_source_are_not_in_texts(capsys, monkeypatch):
                 assert len(line) + 1 + len(following.split()[0]) > 100, block
 
 
-@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"games", "doctor"}))
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"games", "doctor", "completion"}))
 def test_other_commands_describe_each_option(command, capsys):
     text = printed(capsys, command, "--help")
     assert text.startswith(f"usage: accel-rl {command}") and flags_in(text)

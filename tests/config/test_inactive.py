@@ -16,8 +16,16 @@ from accel_rl.envs.make import EnvConfig
 # A new setting belongs here, or into accel_rl.config.advice.
 ALWAYS = {
     *("algorithm", "env_steps", "seed", "run_dir", "schedule", "cluster", "device", "precision", "capture_updates"),
-    *("torch_threads", "max_skipped_updates", "wandb", "env.game", "env.id", "env.max_evaluation_steps"),
-    *("callback", "sink"),
+    *(
+        "torch_threads",
+        "max_skipped_updates",
+        "wandb",
+        "env.game",
+        "env.id",
+        "env.max_episode_steps",
+        "env.max_evaluation_steps",
+    ),
+    *("callback", "sink", "init", "schedule_steps"),
     *("checkpoint.interval", "checkpoint.keep", "log.interval", "log.window", "log.norms", "log.tensorboard"),
     *("evaluation.interval", "evaluation.episodes", "evaluation.max_episode_steps", "evaluation.parallel"),
     *("evaluation.starts", "evaluation.starts_file", "evaluation.greedy", "secondary.batch"),

@@ -125,7 +125,7 @@ def test_the_spec_has_the_options_and_spaces() -> None:
     assert envs.spec == spec and spec.config.max_episode_steps == 100 and envs.num_envs == spec.config.num_envs == 3
     assert spec.action_space == envs.action_space and spec.observation_space == envs.observation_space
     envs.close()
-    assert len(envpool.list_all_envs()) == 57 and "MsPacman-v5" in envpool.list_all_envs()
+    assert len(envpool.list_all_envs()) == 82 and "MsPacman-v5" in envpool.list_all_envs()
 
 
 def test_bad_arguments_are_refused() -> None:

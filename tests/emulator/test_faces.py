@@ -1,6 +1,7 @@
 """The options, names and copies of Gymnasium's environments: modes, raw observations, videos, seeds, states."""
 
 import copy
+import importlib.util
 import inspect
 import pickle
 from pathlib import Path
@@ -20,15 +21,17 @@ from ale_py.vector_env import AtariVectorEnv
 
 import accel_rl
 from accel_rl.emulator import VectorEnv
-from accel_rl.emulator.games import BENCHMARK_GAMES, difficulties, games, modes
+from accel_rl.emulator.ale_view import CALLS
+from accel_rl.emulator.games import difficulties, modes, vector_games
 from accel_rl.emulator.single_env import SingleEnv
 from accel_rl.gym import env_id
+from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 
 gymnasium.register_envs(accel_rl)
 gymnasium.register_envs(ale_py)
 
-GAMES = list(games())[:BENCHMARK_GAMES]
+GAMES = vector_games()
 PLAIN = {"noop_max": 0, "use_fire_reset": False, "reward_clipping": False}  # as AtariEnv
 
 
@@ -254,3 +257,64 @@ def test_names_and_defaults_are_those_of_ale_py() -> None:
         assert list(parameters(getattr(SingleEnv, call))) == list(parameters(getattr(AtariEnv, call))), call
     for call in ("reset", "render", "close"):
         assert list(parameters(getattr(VectorEnv, call))) == list(parameters(getattr(SyncVectorEnv, call))), call
+
+
+def test_the_page_has_the_current_options() -> None:
+    path = Path(__file__).parents[2] / "docs" / "tools" / "faces.py"
+    spec = importlib.util.spec_from_file_location("faces", path)
+    assert spec is not None and spec.loader is not None
+    faces = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(faces)
+    assert faces.PAGE.read_text() == faces.page(), "run python docs/tools/faces.py"
+
+
+def test_unknown_options_are_named() -> None:
+    with pytest.raises(ConfigError, match="sound_obs: VectorEnv has no such option; ale-py's environments may have it"):
+        gymnasium.make(env_id("pong"), sound_obs=True)
+    with pytest.raises(ConfigError, match="nearest: noop_max"):
+        VectorEnv("pong", 2, noopmax=3)
+
+
+def test_gymnasiums_preprocessing_is_that_over_ale_py() -> None:
+    """AtariPreprocessing reads the game by `env.unwrapped.ale`."""
+    played = []
+    for id, options in ((env_id("breakout"), PLAIN), ("ALE/Breakout-v5", {})):
+        env = gymnasium.make(id, obs_type="rgb", frameskip=1, repeat_action_probability=0.0, **options)
+        env = gymnasium.wrappers.AtariPreprocessing(env, noop_max=0, terminal_on_life_loss=True)
+        obs = [env.reset(seed=1)[0]]
+        for t in range(200):
+            result = env.step(t % 4)
+            obs.append(result[0])
+            if result[2]:
+                break
+        played.append((obs, result[1:4], env.unwrapped.ale.lives()))
+    (ours, *our_end), (theirs, *their_end) = played
+    assert our_end == their_end and len(ours) == len(theirs) > 20
+    np.testing.assert_array_equal(np.array(ours), np.array(theirs))
+
+
+def test_the_calls_of_ale_are_ale_pys() -> None:
+    ours, theirs = gymnasium.make(env_id("pong"), **PLAIN), gymnasium.make("ALE/Pong-v5")
+    ours.reset(seed=ale_seed(1))
+    theirs.reset(seed=1)
+    for env in (ours, theirs):
+        for t in range(30):
+            env.step(t % 6)
+    for call in CALLS:
+        np.testing.assert_array_equal(
+            getattr(ours.unwrapped.ale, call)(), getattr(theirs.unwrapped.ale, call)(), err_msg=call
+        )
+    with pytest.raises(AttributeError, match="for others make ALE"):
+        ours.unwrapped.ale.setRAM(0, 1)
+
+
+def test_threads_follow_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    monkeypatch.setattr(hardware, "allowed_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(hardware, "cgroup_cpus", lambda: 1.5)
+    before = threads()
+    envs = VectorEnv("pong", 8)
+    assert threads() == before + 2
+    envs.close()

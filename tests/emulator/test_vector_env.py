@@ -13,7 +13,7 @@ pytest.importorskip("accel_rl.emulator._core")
 from ale_py.vector_env import AtariVectorEnv
 
 from accel_rl.emulator import VectorEnv
-from accel_rl.envs.atari_games import ATARI_57
+from accel_rl.emulator.games import vector_games
 from accel_rl.system.errors import ConfigError
 
 OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium's; the peer has no masks
@@ -116,7 +116,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     import ale_py
     import cv2
 
-    from accel_rl.emulator.atari import rom_path
+    from accel_rl.emulator.rom import rom_path
     from accel_rl.envs.colors import luminance
 
     settings: dict[str, Any] = {"noop_max": 0, "use_fire_reset": False, "stack_num": 1}
@@ -251,7 +251,7 @@ def test_two_buffers_are_written_in_turn() -> None:
     ("settings", "message"),
     [
         ({"game": "pongg"}, "nearest: pong"),
-        ({"game": "kaboom"}, "AtariVectorEnv"),
+        ({"game": "king_kong"}, "AtariVectorEnv"),
         ({"img_height": 64}, "img_height=64: must be 84; for others use ale_py"),
         ({"grayscale": False}, "grayscale=False: must be True"),
         ({"continuous": True}, "continuous=True: must be False"),
@@ -288,7 +288,7 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("game", ATARI_57)
+@pytest.mark.parametrize("game", vector_games())
 def test_every_game_plays_as_the_peer(game: str) -> None:
     for mode, episodic in itertools.product(("NextStep", "SameStep"), (True, False)):
         compare(game, 1000, n=2, autoreset_mode=mode, repeat_action_probability=0.25, episodic_life=episodic)

@@ -2,13 +2,13 @@
 
     python -m tests.emulator.trace --games all57 --seeds 2 --frames 2000
     python -m tests.emulator.trace --games pong,breakout --policy full --sticky 0.25 --resets 3
-    python -m tests.emulator.trace --games all57 --modes --frames 300         # every mode, difficulties in turn
+    python -m tests.emulator.trace --games all57 --modes --frames 2000        # every mode with every difficulty
     python -m tests.emulator.trace --release                                  # before a release
 
 --jobs games are traced at once. The release protocol is 5 seeds x 20,000 frames of a game, 3 resets besides those at
-the ends of games, the policies in turn, sticky probability 0 and 0.25 in turn, and every mode for 300 frames; its table
-goes to benchmarks/results/emulator_trace.md. A game's line says `exact`, or names the first differing frame and fields;
---verbose shows the instructions of that frame.
+the ends of games, the policies in turn, sticky probability 0 and 0.25 in turn, and every pair of mode and difficulty
+for 2,000 frames; its table goes to benchmarks/results/emulator_trace.md. A game's line says `exact`, or names the first
+differing frame and fields; --verbose shows the instructions of that frame.
 """
 
 import multiprocessing
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from accel_rl.emulator import games
-from accel_rl.emulator.games import modes
+from accel_rl.emulator.games import difficulties, modes
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import usable_cores
@@ -51,7 +50,7 @@ class Options:
     screens: Count = 1
     """Compare every n-th screen."""
     modes: bool = False
-    """Trace every mode and difficulty instead of several seeds."""
+    """Trace every pair of mode and difficulty instead of several seeds."""
     release: bool = False
     """Run the release protocol, and write the table of results."""
     jobs: int = 0
@@ -85,15 +84,13 @@ class Options:
 def release_runs(game: str) -> list[Run]:
     """Return the runs of the release protocol."""
     seeds = [Run(game, s, 20_000, POLICIES[s % 3], sticky=0.25 * (s % 2), resets=3) for s in range(5)]
-    return seeds + mode_runs(game, 300)
+    return seeds + mode_runs(game, 2_000)
 
 
 def mode_runs(game: str, frames: int) -> list[Run]:
-    """Return a run of every mode, difficulties in turn, and of every difficulty."""
-    difficulties = games()[game]["difficulties"]
-    settings = [(mode, difficulties[i % len(difficulties)]) for i, mode in enumerate(modes(game))]
-    settings += [(modes(game)[0], difficulty) for difficulty in difficulties]
-    return [Run(game, 7, frames, "full", 0.25, 1, mode=m, difficulty=d) for m, d in dict.fromkeys(settings)]
+    """Return a run of every pair of a mode and a difficulty."""
+    pairs = [(mode, difficulty) for mode in modes(game) for difficulty in difficulties(game)]
+    return [Run(game, 7, frames, "full", 0.25, 1, mode=m, difficulty=d) for m, d in pairs]
 
 
 def play(game: str, runs: list[Run]) -> dict[str, Any]:

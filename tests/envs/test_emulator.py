@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE
+from accel_rl.emulator.games import games, has_all_frames
+from accel_rl.envs.atari_games import INEXACT_RESTORE
 from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
 from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec, resolve_env
 from accel_rl.envs.sequential import RESETS
@@ -75,10 +76,11 @@ def test_areas_are_rounded_as_by_opencv() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("game", ATARI_57)
+@pytest.mark.parametrize("game", games())
 def test_rollouts_of_all_games_are_equal(game: str) -> None:
-    assert_equal(env_of(game=game, protocol="mnih2015", max_episode_steps=700), "immediate", 1000)
-    assert_equal(env_of(game=game, protocol="machado2018"), "immediate", 1000)
+    if has_all_frames(game):
+        assert_equal(env_of(game=game, protocol="mnih2015", max_episode_steps=700), "immediate", 1000)
+        assert_equal(env_of(game=game, protocol="machado2018"), "immediate", 1000)
     for reset in ("wait", "swap", "cached"):
         if reset == "cached" and game in INEXACT_RESTORE:
             continue  # ale-py's own restore leads elsewhere
@@ -132,9 +134,11 @@ def test_the_spec_differs_in_the_backend_alone() -> None:
     assert replace(ours, protocol={}) == replace(theirs, protocol={})
 
 
-def test_auto_is_the_emulator_for_the_games_that_were_verified() -> None:
-    assert {env_of(game=g).backend for g in ATARI_57} == {"emulator"}
-    assert env_of(game="kaboom").backend == "ale"  # emulated, but not to the whole release protocol
+def test_auto_is_the_emulator_for_what_it_plays() -> None:
+    assert {env_of(game=g).backend for g in games() if g != "word_zapper"} == {"emulator"} and len(games()) == 92
+    assert {env_of(game=g).backend for g in ("casino", "word_zapper")} == {"ale"}
+    assert env_of(game="king_kong", frame="84x84").backend == "ale"  # 250 rows
+    assert (env_of(game="adventure").backend, env_of(game="adventure", mode=1).backend) == ("emulator", "ale")
     assert env_of(game="pong", backend="ale").backend == "ale"
     assert env_of(id="CartPole-v1").backend == "auto"
     assert isinstance(make_env(env_of(game="pong"), 0, True), EmulatorEnv)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from accel_rl import make_sampler
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.episode_info import SCORE, unpacked
 from accel_rl.envs.gymnasium import GymnasiumEnv
@@ -70,6 +71,32 @@ def drifting() -> gymnasium.Env:
 
 def nothing() -> None:
     return None
+
+
+class Numbered(Toy):
+    """Observes its number in the run, whether it is for training, and its level."""
+
+    def __init__(self, index: int, training: bool, level: int) -> None:
+        super().__init__(spaces.Box(-1, 99, (3,)))
+        self._seen = np.array([index, training, level], np.float32)
+
+    def _look(self):
+        return self._seen
+
+
+def numbered(index: int, training: bool, level: int = 3) -> gymnasium.Env:
+    return Numbered(index, training, level)
+
+
+class Wrong(Toy):
+    """Observes values outside of its space."""
+
+    def _look(self):
+        return np.full(2, 7.0, np.float32)
+
+
+def wrong() -> gymnasium.Env:
+    return Wrong(spaces.Box(0, 1, (2,)))
 
 
 HERE = f"{__name__}:"
@@ -270,3 +297,58 @@ def unlimited() -> gymnasium.Env:
 @pytest.mark.parametrize(("factory", "limit"), [("limited", 3), ("unlimited", None)])
 def test_the_time_limit_is_that_of_the_wrappers(factory: str, limit: int | None) -> None:
     assert make_spec(env_of(id=HERE + factory), training=True).protocol["max_episode_steps"] == limit
+
+
+@pytest.mark.parametrize("engine", ["workers", "in-process"])
+def test_functions_get_the_number_and_the_keyword_arguments(engine: str) -> None:
+    kwargs = {"level": 9}
+    with make_sampler(env=numbered, kwargs=kwargs, envs=8, workers=2, horizon=2, engine=engine, policy="random") as s:
+        seen = s.collect().observations(0).reshape(8, 3)
+    assert sorted(seen.tolist()) == [[float(i), 1.0, 9.0] for i in range(8)]
+
+
+def test_keyword_arguments_are_given_to_gymnasium() -> None:
+    spec = make_spec(env_of(id="FrozenLake-v1", kwargs='{"map_name": "8x8"}'), True)
+    assert spec.frame_shape == (64,) and spec.protocol["kwargs"] == {"map_name": "8x8"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (
+            {"id": HERE + "numbered", "kwargs": '{"a": 2}'},
+            "has no parameter 'a'; it has index, training, level",
+        ),
+        ({"id": "CartPole-v1", "kwargs": '{"no_such": 2}'}, "no_such"),
+        ({"id": "CartPole-v1", "kwargs": "{level}"}, "must be a JSON object"),
+        ({"id": "CartPole-v1", "kwargs": "[1]"}, "must be a JSON object"),
+        ({"game": "pong", "kwargs": '{"a": 1}'}, "is for Gymnasium environments"),
+        ({"id": "CartPole-v1", "max_episode_steps": 0}, "must be a whole number from 1"),
+        ({"id": "phys2d/CartPole-v1"}, "cannot be made: ModuleNotFoundError: No module named 'jax'"),
+    ],
+)
+def test_wrong_settings_of_environments_end_in_one_line(settings: dict, says: str) -> None:
+    with pytest.raises(ConfigError) as e:
+        make_spec(env_of(**settings), True)
+    assert says in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_time_limit_is_for_training_and_evaluation(training: bool) -> None:
+    config = env_of(id="CartPole-v1", max_episode_steps=3, max_evaluation_steps=40)
+    assert make_spec(config, training).protocol["max_episode_steps"] == 3
+    batch = make_batch(config, [1], training)
+    out = Step.empty(1, batch.spec)
+    batch.reset(out)
+    ends = []
+    for t in range(7):
+        batch.send(np.array([t % 2]))
+        batch.recv(out)
+        ends.append((bool(out.truncated[0]), bool(out.terminated[0])))
+    assert ends == [(t in (2, 5), False) for t in range(7)]
+
+
+def test_gymnasiums_checker_warns_before_the_run(capfd: pytest.CaptureFixture[str]) -> None:
+    env_of(id=HERE + "wrong").check(60.0)
+    says = "tests.envs.test_gymnasium:wrong: Gymnasium's checker: The obs returned by the `step()` method is not within"
+    assert says in capfd.readouterr().err

@@ -16,7 +16,15 @@ from tests.environments import env_of
 
 
 def test_every_protocol_field_is_an_override() -> None:
-    assert {f.name for f in fields(EnvConfig)} == {"game", "id", "protocol", "backend", "randomness", *OVERRIDES}
+    assert {f.name for f in fields(EnvConfig)} == {
+        "game",
+        "id",
+        "kwargs",
+        "protocol",
+        "backend",
+        "randomness",
+        *OVERRIDES,
+    }
 
 
 def test_json_round_trip() -> None:

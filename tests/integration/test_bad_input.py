@@ -79,6 +79,7 @@ def no_process(monkeypatch):
         ([*PONG, "--engine", "device", "--reset", "wait"], ["reset wait", "immediate or cached"]),
         ([*PONG, "--engine", "device", "--randomness", "sequence"], ["sequence", "counter"]),
         ([*PONG, "--engine", "device", "--env.backend", "ale"], ["backend ale", "emulator"]),
+        (["train", "ppo", "--game", "kaboom", "--engine", "device"], ["kaboom", "57 benchmark games"]),
         ([*PONG, "--engine", "device", "--noop-max", "200"], ["noop_max=200", "at most 100"]),
         ([*PONG, "--engine", "devise"], ["devise", "device"]),
         (["train", "a2c", "--env", "CartPole-v1", "--engine", "device"], ["CartPole-v1", "Atari"]),

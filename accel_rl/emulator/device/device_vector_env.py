@@ -24,7 +24,7 @@ from accel_rl.emulator.device import cuda
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
 from accel_rl.emulator.env_core import make_env_core
-from accel_rl.emulator.games import action_codes, check_benchmark_game
+from accel_rl.emulator.games import action_codes, benchmark_games, check_game
 from accel_rl.system.errors import ConfigError, nearest
 
 FRAMES = {(84, 84): "84x84", (104, 80): "104x80"}
@@ -71,7 +71,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         **fixed: Any,
     ) -> None:
         _check_fixed(fixed)
-        check_benchmark_game(game)
+        check_game(game, benchmark_games())
         if (img_height, img_width) not in FRAMES:
             raise ConfigError(f"img_height={img_height}, img_width={img_width}: must be 84 and 84, or 104 and 80")
         for name, number, most in (

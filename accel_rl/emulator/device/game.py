@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accel_rl.emulator.atari import core, rom_path
+from accel_rl.emulator.atari import core
 from accel_rl.emulator.counter import start_at, wait_at
 from accel_rl.emulator.env_core import OBSERVATIONS, AtariEnvCore
 from accel_rl.emulator.games import cartridge, settings
+from accel_rl.emulator.rom import read_rom
 
 
 class Starts(NamedTuple):
@@ -73,7 +74,7 @@ class DeviceGame:
         self.device = torch.device(device)
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
         self.rom_bytes = functions.cartridge_size(self.kind)
-        rom = rom_path(game).read_bytes()
+        rom = read_rom(game)
         while len(rom) < self.rom_bytes:  # A small ROM is repeated in the console's address space.
             rom += rom[: self.rom_bytes - len(rom)]
         self.rom = rom = rom[: self.rom_bytes]

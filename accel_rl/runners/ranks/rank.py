@@ -45,7 +45,9 @@ def _run_on_network(setup: dict[str, Any]) -> dict[str, Any]:
 
     info, config = torchrun.rank_info(), Resolved.from_dict(setup["config"])
     assert info is not None, "RANK is not set"
-    _, _, result = torchrun.train(info, config, info.plan(config), Path(setup["run"]), setup["listening"])
+    _, _, result = torchrun.train(
+        info, config, info.plan(config), Path(setup["run"]), listening=setup["listening"]
+    )  # fmt: skip
     return {} if result is None else result.to_dict()
 
 

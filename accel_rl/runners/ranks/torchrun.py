@@ -22,6 +22,7 @@ from accel_rl.distributed.patient_store import PatientStore
 from accel_rl.distributed.process_group import JOIN, choose_interface, environment_store, part
 from accel_rl.runners import launches
 from accel_rl.runners.evaluation import Result
+from accel_rl.runners.initial_network import InitialNetwork
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks import async_context, sync_context
 from accel_rl.runners.ranks.rank_config import rank_config
@@ -80,10 +81,16 @@ def rank_info() -> RankInfo | None:
 
 
 def train(
-    info: RankInfo, config: Resolved, plan: RankPlan, path: Path | None, listening: int | None = None
+    info: RankInfo,
+    config: Resolved,
+    plan: RankPlan,
+    path: Path | None,
+    network: InitialNetwork | None = None,
+    listening: int | None = None,
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. The `plan` is made
-    again if the settings of an existing run differ from `config`."""
+    again if the settings of an existing run differ from `config`. Rank 0 has the `network` with which a new run
+    begins."""
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given = config
     store, rank, size = environment_store(listening)
@@ -95,18 +102,23 @@ def train(
     # Under Ray, the driver process locks the run folder, and no rank does.
     is_first = rank == 0 and info.launcher == TORCHRUN
     with RunFolder(path).locked() if is_first else nullcontext():
-        return _train(info, given, plan, path, (store, rank, size))
+        return _train(info, given, plan, path, (store, rank, size), network)
 
 
 def _train(
-    info: RankInfo, given: Resolved, plan: RankPlan, path: Path, place: tuple[Any, int, int]
+    info: RankInfo,
+    given: Resolved,
+    plan: RankPlan,
+    path: Path,
+    place: tuple[Any, int, int],
+    network: InitialNetwork | None,
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part in the run folder `path`. The tuple `place` has torch's store, the rank's number and the
     number of ranks."""
     store, rank, size = place
     answers = PatientStore(store, JOIN.total_seconds())
     if rank == 0:
-        run, config, steps = _opened(path, given, info.launcher)
+        run, config, steps = _opened(path, given, info.launcher, network)
         answers.set("steps", str(steps))
     else:
         steps = int(answers.get("steps"))
@@ -127,12 +139,16 @@ def _train(
     return config, run, result if rank == 0 else None
 
 
-def _opened(path: Path, config: Resolved, launcher: str) -> tuple[RunFolder, Resolved, int]:
+def _opened(
+    path: Path, config: Resolved, launcher: str, network: InitialNetwork | None
+) -> tuple[RunFolder, Resolved, int]:
     """Create or open the run folder, and return the folder, its settings, and the env steps of its checkpoint or -1."""
     if not (path / "config.json").exists():
         config = replace(config, run_dir=str(path))
         run = RunFolder.create(path, config)
         launches.record(run, env_steps=0)
+        if network is not None:
+            network.place(run)
         return run, config, -1
     run, saved = RunFolder.open(path, code_names(config.to_dict()))
     begun = resolve(saved)

@@ -24,6 +24,8 @@ class WorkerSetup:
     starts_file: str
     """Episodes begin at the start points in the file `starts_file`, or with a reset if `starts_file` is empty."""
     environments: int
+    first_index: int
+    """`first_index` is the number of the sampler's first environment in the run, over all ranks."""
     start: bool
     """If true, the worker process begins new episodes. If false, the main process restores saved states."""
     groups: list[int]

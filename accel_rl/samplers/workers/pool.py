@@ -129,6 +129,7 @@ class WorkerPool:
             decorrelation_steps=setup.decorrelation_steps,
             starts_file=setup.starts_file,
             environments=self.grouping.B,
+            first_index=setup.first_index,
             start=start,
             groups=list(self.grouping.groups_of(w)),
             slices=[(b.start, b.stop) for b in slices],

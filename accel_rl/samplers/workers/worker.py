@@ -86,7 +86,15 @@ def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
     from accel_rl.envs.starts import StartOrder
 
     starts = StartOrder(setup.starts_file, first, setup.environments) if setup.starts_file else None
-    return make_batch(ResolvedEnv(**setup.env), seeds, setup.training, setup.reset, setup.decorrelation_steps, starts)
+    return make_batch(
+        ResolvedEnv(**setup.env),
+        seeds,
+        setup.training,
+        setup.reset,
+        setup.decorrelation_steps,
+        starts,
+        setup.first_index + first,
+    )
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:

@@ -1,0 +1,65 @@
+"""A run begins with the network of another run or model (--init)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from accel_rl.api.model_folder import SUITE_PREFIX, ModelFolder, run_path
+from accel_rl.api.trained_agent import read_agent
+from accel_rl.checkpoints import checkpoint
+from accel_rl.config.config_file import read_file
+from accel_rl.config.resolved import Resolved
+from accel_rl.runners.initial_network import InitialNetwork
+from accel_rl.runners.learner import build_algorithm
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.seeds import own_generator
+from accel_rl.system.errors import ConfigError
+
+
+def absolute(init: str) -> str:
+    """Return the value of --init as an absolute path, which config.json records, or as the name of a suite's agent."""
+    if not init or (init.startswith(SUITE_PREFIX) and not Path(init).exists()):
+        return init
+    return str(Path(init).expanduser().absolute())
+
+
+def initial_network(config: Resolved) -> InitialNetwork | None:
+    """Read the network of --init, and compare it with the run's network. Return None without --init. Raises
+    ConfigError, with a message of one line, if no tensor fits."""
+    if not config.init:
+        return None
+    try:
+        path = run_path(config.init)
+        state = _state(path)
+    except ConfigError as e:
+        raise ConfigError(f"--init {e}") from e
+    with own_generator("cpu", seed=0):
+        model = build_algorithm(rank_config(config, 0), config.spec, "cpu").agent.model
+    source = f"{config.init} ({_about(path)}{state['env_steps']:,} env steps)"
+    return InitialNetwork.of(source, state["learner"]["network"], model, config.init_only)
+
+
+def _state(path: Path) -> Mapping[str, Any]:
+    """Read the part of a checkpoint that has the network, from the folder of a run, a model or a checkpoint."""
+    if (path / "MANIFEST.json").exists():
+        return checkpoint.load(path)
+    if not ModelFolder(path).is_there:
+        read_file(path)
+    state = read_agent(RunFolder(path))
+    if state is None:
+        raise ConfigError(f"{path} has no checkpoint yet")
+    return state
+
+
+def _about(path: Path) -> str:
+    """Return the algorithm, the environment and the network of a run or a model, if the folder has its settings. The
+    settings are only read: a user's class that they name is not imported."""
+    try:
+        values = read_file(path)
+    except ConfigError:
+        return ""
+    env, algo = (x if isinstance(x, dict) else {} for x in (values.get("env"), values.get("algo")))
+    name = env.get("game") or env.get("id")
+    network = f"--network {algo['network']}, " if env.get("game") and "network" in algo else ""
+    return f"{values.get('algorithm')} on {name}, {network}" if name else ""

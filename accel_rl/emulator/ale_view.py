@@ -1,0 +1,78 @@
+"""`AleView` has the reading calls of ale-py's ALEInterface, which wrappers of other libraries call as
+`env.unwrapped.ale`."""
+
+from typing import Any
+
+import numpy as np
+
+from accel_rl.emulator import palette
+from accel_rl.emulator.env_core import AtariEnvCore
+from accel_rl.emulator.games import settings
+
+CALLS = (
+    "lives",
+    "game_over",
+    "getRAM",
+    "getFrameNumber",
+    "getEpisodeFrameNumber",
+    "getScreen",
+    "getScreenDims",
+    "getScreenGrayscale",
+    "getScreenRGB",
+)
+
+
+class AleView:
+    """`AleView` reads one game. Names and results are those of ale-py's ALEInterface; calls that change a game are
+    missing."""
+
+    def __init__(self, game: str, core: AtariEnvCore) -> None:
+        self._core = core
+        pal = settings(game)["pal"]
+        self._rgb = palette.PAL_RGB if pal else palette.RGB
+        self._gray = palette.PAL_GRAY if pal else palette.GRAY
+
+    def lives(self) -> int:
+        return self._core.lives
+
+    def game_over(self) -> bool:
+        return self._core.over
+
+    def getRAM(self) -> np.ndarray:
+        """Return the console's RAM, [128] uint8."""
+        return self._core.ram()
+
+    def getFrameNumber(self) -> int:
+        return self._core.frames
+
+    def getEpisodeFrameNumber(self) -> int:
+        return self._core.episode_frames
+
+    def getScreen(self, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the screen's palette indices, [210, 160] uint8, in `out` if it is given."""
+        return _written(self._core.screen(), out)
+
+    def getScreenDims(self) -> tuple[int, int]:
+        """Return the height and the width of the screen."""
+        height, width = self._core.screen().shape
+        return height, width
+
+    def getScreenGrayscale(self, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the gray screen, [210, 160] uint8, in `out` if it is given."""
+        return _written(self._core.mapped(self._gray, 1), out)
+
+    def getScreenRGB(self, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the colour screen, [210, 160, 3] uint8, in `out` if it is given."""
+        return _written(self._core.mapped(self._rgb, 3), out)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"ale.{name}: this project's environments have {', '.join(CALLS)}; for others make ALE/...-v5 of ale-py"
+        )
+
+
+def _written(screen: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    if out is None:
+        return screen
+    out[...] = screen.reshape(out.shape)
+    return out
