@@ -3,6 +3,8 @@
 import dataclasses
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system import hardware
 from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.output import open_standard_descriptors, steady_output
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
@@ -114,19 +116,32 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
     network = initial_network(config)
     path = path or RunFolder.new_path(config)
     config = dataclasses.replace(config, run_dir=str(path))
-    run = RunFolder.create(path, config)
+    with _in_place(path):
+        run = RunFolder.create(path, config)
+        try:
+            with run.locked():
+                launches.record(run, env_steps=0)
+                for line in lines:
+                    print(f"warning: {line}", flush=True)
+                    run.event(line)
+                if network is not None:
+                    network.place(run)
+                (path / "config.json").stat()  # Otherwise the run would write into a new folder.
+                return run, run_to_end(config, plan, run, None, objects)
+        except ConfigError:  # Nothing has been trained.
+            run.discard()
+            raise
+
+
+@contextmanager
+def _in_place(path: Path) -> Iterator[None]:
+    """Return a context manager that raises RunError if the run folder was moved or removed before training began."""
     try:
-        with run.locked():
-            launches.record(run, env_steps=0)
-            for line in lines:
-                print(f"warning: {line}", flush=True)
-                run.event(line)
-            if network is not None:
-                network.place(run)
-            return run, run_to_end(config, plan, run, None, objects)
-    except ConfigError:  # Nothing has been trained.
-        run.discard()
-        raise
+        yield
+    except FileNotFoundError as e:
+        if path.exists():
+            raise
+        raise RunError(f"{path} was moved or removed while the run began") from e
 
 
 def run_to_end(

@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+import accel_rl
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import default_config
 from accel_rl.envs.make import EnvConfig
+from accel_rl.runners import launches
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import RunError
 from tests.integration.runs import command, progressed, rows, run, start, wait_for
@@ -144,3 +146,10 @@ def test_output_that_fails_does_not_end_training(output, tmp_path):
     assert rows(tmp_path / "run")[-1]["env_steps"] == "400"
     if output.startswith(">"):  # A short run writes nothing to stderr.
         assert "cannot be written" in (tmp_path / "run" / "events.log").read_text()
+
+
+def test_a_folder_that_is_moved_while_the_run_begins_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    monkeypatch.setattr(launches, "record", lambda run, env_steps: folder.rename(tmp_path / "elsewhere"))
+    with pytest.raises(RunError, match=r"run was moved or removed while the run began"):
+        accel_rl.train("a2c", env="CartPole-v1", engine="in-process", env_steps=100, run_dir=folder)
