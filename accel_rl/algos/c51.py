@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -11,7 +12,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.q_learning import batched_index, cross_entropy, entropy, expectation, project
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import OptimizerName, is_adam, make_optimizer
+from accel_rl.optim.optimizers import AnyOptimizer, is_adam, make_optimizer
 from accel_rl.replays.ring import ReplayBatch
 
 
@@ -26,9 +27,10 @@ class C51Config(DQNConfig):
     """Minimum return of the distribution, which is the first atom (Bellemare et al. 2017: -10)."""
     v_max: float = 10.0
     """Maximum return of the distribution, which is the last atom (Bellemare et al. 2017: 10)."""
-    optimizer: OptimizerName = "adam"
+    optimizer: AnyOptimizer = "adam"
     """Optimizer of the parameters (Bellemare et al. 2017: Adam). `adam-epsilon-hat` adds epsilon to the root without
-    bias correction (Stooke & Abbeel, appendix A)."""
+    bias correction (Stooke & Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its
+    options."""
     optimizer_eps: float = 0.01
     """Epsilon of the optimizer. With Adam, epsilon is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01).
     With other optimizers, epsilon is used unchanged (Stooke & Abbeel, figure 9: 1e-6)."""
@@ -53,7 +55,7 @@ class C51Config(DQNConfig):
 class C51(DQN):
     """C51 learns the distribution of the return of each action by Q-learning on fixed atoms."""
 
-    Config = C51Config
+    Config: ClassVar[type[C51Config]] = C51Config
 
     def build_model(self, spec: EnvSpec) -> CategoricalQNetwork:
         c = self.config

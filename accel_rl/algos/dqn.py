@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from accel_rl.models.networks import find_network
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import batched_index, double_q_target, huber, spread_powers
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import OptimizerName, make_optimizer
+from accel_rl.optim.optimizers import AnyOptimizer, check_optimizer, make_optimizer
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.ring import NStep, ReplayBatch
 from accel_rl.system.counts import Count
@@ -79,10 +79,10 @@ class DQNConfig(ReplayAlgorithmConfig):
     environments use the same epsilon."""
     epsilon_evaluation: float = 0.05
     """Epsilon in evaluations (Mnih et al. 2015: 0.05)."""
-    optimizer: OptimizerName = "rmsprop"
+    optimizer: AnyOptimizer = "rmsprop"
     """Optimizer of the parameters. `rmsprop` adds epsilon inside the root, and names with -torch add epsilon outside
     the root. The `centered` forms of RMSProp follow Mnih et al. 2015. `adagrad` follows Nair et al. 2015, section 4.2
-    (Duchi et al. 2011)."""
+    (Duchi et al. 2011). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its options."""
     rmsprop_alpha: float = 0.95
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2015: 0.95)."""
     optimizer_eps: float = 1e-6
@@ -110,6 +110,7 @@ class DQNConfig(ReplayAlgorithmConfig):
 
     def check(self) -> None:
         find_network(self.network)
+        check_optimizer(self.optimizer, AnyOptimizer)
         positive = "above 0"
         share = "between 0 and 1"
         zero = "0 or more"
@@ -139,7 +140,7 @@ class DQNConfig(ReplayAlgorithmConfig):
 class DQN(ReplayAlgorithm):
     """DQN learns action values from a replay, with a target network."""
 
-    Config = DQNConfig
+    Config: ClassVar[type[DQNConfig]] = DQNConfig
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:

@@ -3,7 +3,7 @@ section 5)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -12,7 +12,7 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.window import RolloutWindow
-from accel_rl.ops.policy_loss import entropy, finite_where_invalid, log_prob, masked_mean
+from accel_rl.ops.policy_loss import entropy, explained_variance, finite_where_invalid, log_prob, masked_mean
 from accel_rl.ops.returns import vtrace
 
 
@@ -59,7 +59,7 @@ class IMPALA(A2C):
     sampled a part of the steps on which IMPALA trains. With one batch and a window of the rollout's length, IMPALA
     equals A2C."""
 
-    Config = IMPALAConfig
+    Config: ClassVar[type[IMPALAConfig]] = IMPALAConfig
     on_policy = (
         False  # IMPALA's loss recomputes values, and V-trace corrects for the older policy that sampled the rollout.
     )
@@ -115,6 +115,7 @@ class IMPALA(A2C):
             policy_loss, value_loss, policy_entropy, batch.valid.sum(),
             value=masked_mean(value, valid),
             ratio=masked_mean((log_pi - mu).exp(), valid),
+            explained_variance=explained_variance(value.detach(), trace.target, valid),
         )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -11,9 +11,16 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.minibatches import Minibatches
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
-from accel_rl.ops.policy_loss import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
+from accel_rl.ops.policy_loss import (
+    clipped_surrogate,
+    clipped_value_error,
+    entropy,
+    explained_variance,
+    log_prob,
+    masked_mean,
+)
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import AdamName, make_optimizer
+from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -38,9 +45,9 @@ class PPOConfig(PolicyGradientConfig):
     """Learning rate of Adam (Stooke & Abbeel's code: 1e-3)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
-    optimizer: AdamName = "adam"
+    optimizer: AnyAdam = "adam"
     """Optimizer of the parameters. `adam-epsilon-hat` adds epsilon to the root without bias correction (Stooke &
-    Abbeel, appendix A)."""
+    Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its options."""
     gae_lambda: float = 0.95
     """Parameter lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
     value_coefficient: float = 0.5
@@ -67,6 +74,7 @@ class PPOConfig(PolicyGradientConfig):
 
     def check(self) -> None:
         super().check()
+        check_optimizer(self.optimizer, AnyAdam)
         require(
             self,
             clip=(self.clip > 0, "above 0"),
@@ -80,7 +88,7 @@ class PPOConfig(PolicyGradientConfig):
 class PPO(PolicyGradient):
     """PPO makes several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
 
-    Config = PPOConfig
+    Config: ClassVar[type[PPOConfig]] = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
     _stop = False  # `_stop` becomes true if a large KL divergence ends the epochs of a rollout.
 
@@ -130,6 +138,7 @@ class PPO(PolicyGradient):
             # KL(old || new) is estimated by (ratio - 1) - log ratio, which is never negative.
             kl=masked_mean(ratio - 1 - log_ratio, batch.valid),
             clipped=masked_mean(((ratio - 1).abs() > clip).float(), batch.valid),
+            explained_variance=explained_variance(batch.recorded["value"], batch.target, batch.valid),
         )  # fmt: skip
 
     def after_update(self, batch: PolicyBatch, loss: Loss) -> None:

@@ -4,7 +4,7 @@ a target network."""
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from accel_rl.agents.epsilon_greedy import MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.algos.algorithm import AlgorithmConfig, Loss, require
@@ -18,7 +18,7 @@ from accel_rl.models.recurrent import RecurrentQNetwork
 from accel_rl.ops.policy_loss import masked_mean
 from accel_rl.ops.q_learning import batched_index, spread_powers
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import AdamName, make_optimizer
+from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,9 @@ class PQNConfig(AlgorithmConfig):
     """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
     clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
     environments."""
-    optimizer: AdamName = "radam"
-    """Optimizer of the parameters (Gallici et al.'s code: RAdam)."""
+    optimizer: AnyAdam = "radam"
+    """Optimizer of the parameters (Gallici et al.'s code: RAdam). `torch:AdamW(weight_decay=0.01)` is a class of
+    torch.optim with its options."""
     optimizer_eps: float = 1e-8
     """Epsilon of the optimizer (optax's RAdam: 1e-8)."""
     network: str = "a3c"
@@ -88,6 +89,7 @@ class PQNConfig(AlgorithmConfig):
 
     def check(self) -> None:
         find_network(self.network)
+        check_optimizer(self.optimizer, AnyAdam)
         positive = "above 0"
         share = "between 0 and 1"
         zero = "0 or more"
@@ -116,7 +118,7 @@ class PQN(PolicyGradient):
     With V = max_a Q, the lambda-return `batch.target` is V plus the advantage of GAE.
     """
 
-    Config = PQNConfig
+    Config: ClassVar[type[PQNConfig]] = PQNConfig
     sampling = {"envs": 32, "horizon": 32}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> MaxValueAgent:

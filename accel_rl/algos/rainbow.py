@@ -2,6 +2,7 @@
 section 5.4.1)."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.replays.config import ReplayConfig
@@ -42,4 +43,4 @@ class RainbowConfig(C51Config):
 class Rainbow(C51):
     """`Rainbow` is C51 with the settings of `RainbowConfig`."""
 
-    Config = RainbowConfig
+    Config: ClassVar[type[RainbowConfig]] = RainbowConfig

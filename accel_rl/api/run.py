@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from accel_rl.api.launch import run_new
 from accel_rl.api.model_folder import run_path
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords, keywords_of
 from accel_rl.api.resume import resume
+from accel_rl.api.train_settings import TrainSettings
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.changeable import changed_settings
@@ -34,7 +35,8 @@ def train(
     run_dir: str | os.PathLike[str] | None = None,
     callbacks: Iterable[Callback | type[Callback] | str] = (),
     sinks: Iterable[Sink | type[Sink] | str] = (),
-    **values: Any,
+    init: "str | os.PathLike[str] | Run" = "",
+    **values: Unpack[TrainSettings],
 ) -> "Run":
     """Train an agent, and return the run.
 
@@ -44,14 +46,16 @@ def train(
     `what` is an algorithm's name, class or settings, or a `TrainConfig`. `env` is the id of a Gymnasium environment, or
     a function that creates an environment; Atari games are `game="pong"`. `run_dir` is the new folder of the run.
     `callbacks` and `sinks` are objects, classes or names (`accel_rl.Callback`, `accel_rl.Sink`).
+    `init` is the run, or the folder of a run or a model, with whose network training begins.
     `values` are all other settings, by the names of `accel-rl train --help`, with two underscores in place of a point:
-    `evaluation__interval=10_000`. `init` may be a `Run` or a path. Raises ConfigError for wrong settings, before any
-    process starts, and RunError if the run cannot continue. At Ctrl-C the run saves a checkpoint, then raises
-    KeyboardInterrupt; at SIGTERM the run raises SystemExit. `accel_rl.Run(path).resume()` continues a stopped run.
+    `evaluation__interval=10_000`. Raises ConfigError for wrong settings, before any process starts, and RunError if the
+    run cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM the run raises
+    SystemExit. `accel_rl.Run(path).resume()` continues a stopped run.
     """
-    if isinstance(init := values.get("init"), Run | os.PathLike):
-        values["init"] = os.fspath(init.path if isinstance(init, Run) else init)
-    config = settings(what, env, values)
+    chosen: dict[str, Any] = dict(values)
+    if init:
+        chosen["init"] = os.fspath(init.path if isinstance(init, Run) else init)
+    config = settings(what, env, chosen)
     path = Path(run_dir).expanduser() if run_dir is not None else None
     config, objects = with_observers(config, callbacks, sinks)
     run, result = run_new(config, path, objects)

@@ -12,6 +12,7 @@ COMMANDS = {
     "resume": "continue a run from its newest checkpoint: accel-rl resume RUN",
     "evaluate": "score a run's agent on fresh episodes: accel-rl evaluate RUN",
     "watch": "make a video of a run's agent: accel-rl watch RUN",
+    "runs": "list runs and the settings in which they differ: accel-rl runs FOLDER --where algorithm=ppo",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
     "sweep": "train a grid of runs: accel-rl sweep stooke:figure_3",
     "search": "search for good settings: accel-rl search experiments.spaces:pong_ppo",
@@ -34,6 +35,7 @@ PLACES = {
         name: f"accel_rl.cli.run_commands:{name}_command"
         for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")
     },
+    "runs": "accel_rl.cli.runs_command:main",
     **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report", "games")},
     "sweep": "accel_rl.sweeps.sweep_command:sweep",
     "search": "accel_rl.sweeps.search_command:search",

@@ -11,7 +11,7 @@ from typing import Any
 
 import tyro
 
-from accel_rl.config.choices import CHOICES, USERS, listed
+from accel_rl.config.choices import CHOICES, listed
 
 WIDTHS = (80, 120)
 """Minimum and maximum width of a line, which otherwise has the width of the terminal."""
@@ -46,7 +46,7 @@ class Option:
     def choices(self) -> tuple[str, ...]:
         """Return the words that a shell may suggest as the value."""
         names = CHOICES.get(self.flag) or (self.value.split(", ") if ", " in self.value else ())
-        return tuple(name for name in names if name != USERS)
+        return tuple(name for name in names if ":" not in name)
 
     @property
     def group(self) -> str:
@@ -77,6 +77,8 @@ def _option(action: Any) -> Option:
     value = (action.metavar or "").removeprefix("{None}|").replace("{[", "[").replace("]}", "]")
     if choices := re.fullmatch(r"\{([^\[]*)\}", value):
         value = ", ".join(c for c in choices[1].split(",") if c not in ("", "None"))
+    if named := re.fullmatch(r"\{([^\[]*)\}\|STR", value):  # An optimizer of this project, or of torch.
+        value = ", ".join([*named[1].split(","), "torch:CLASS"])
     value = listed(action.option_strings[0]) or value
     shown = {"None": "", "True": "on", "False": "off"}.get(shown, shown)
     return Option(action.option_strings[0], value, shown, text.strip())

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from accel_rl.metrics.tags import tag
 from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError, RunError
 
@@ -147,7 +148,7 @@ class TensorBoardSink(Sink):
         step = int(row["env_steps"])
         for name, value in row.items():
             if isinstance(value, int | float) and math.isfinite(value) and name != "env_steps":
-                self._writer.add_scalar(name, value, step)
+                self._writer.add_scalar(tag(name), value, step)
         self._writer.flush()
 
     def close(self) -> None:

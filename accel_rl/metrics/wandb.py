@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.metrics.sinks import Row, Sink
+from accel_rl.metrics.tags import tag
 from accel_rl.system.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,9 @@ class WandbSink(Sink):
     def write(self, row: Row) -> None:
         if self._run is None:
             return
-        values = {k: v for k, v in row.items() if isinstance(v, int | float) and math.isfinite(v)}
+        numbers = {k: v for k, v in row.items() if isinstance(v, int | float) and math.isfinite(v)}
+        env_steps = numbers.pop("env_steps")
+        values = {"global_step": env_steps, **{tag(name): x for name, x in numbers.items()}}
         try:
             self._run.log(values, step=int(row["env_steps"]))
         except Exception as e:

@@ -30,6 +30,15 @@ def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
     return torch.where(valid, x, torch.zeros_like(x)).sum() / weight.sum().clamp(min=1)
 
 
+def explained_variance(value: Tensor, target: Tensor, valid: Tensor | None) -> Tensor:
+    """Return the share [] of the variance of the value targets [...] that the values [...] explain, 1 - Var(target -
+    value) / Var(target), or zero if the targets are constant. The share is at most 1, and negative for values that are
+    worse than the targets' mean."""
+    error = target - value
+    variance, unexplained = (masked_mean((x - masked_mean(x, valid)).square(), valid) for x in (target, error))
+    return torch.where(variance > 0, 1 - unexplained / variance, 0.0)
+
+
 def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
     """Replace the non-finite numbers of x [..., *] in invalid cells by zero. `valid` is [...] bool, or None if all
     cells are valid. A NaN in a valid cell is not replaced, because it must be reported."""

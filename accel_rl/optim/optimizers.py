@@ -8,7 +8,9 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from accel_rl.optim.optimizer import ElementWise, Optimizer, Rate
+from accel_rl.optim.torch_optimizer import FLAG, PREFIX, find_torch_optimizer, make_torch_optimizer
 from accel_rl.system.devices import Device
+from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.hardware import say_once
 
 # The fused operation is called directly, because torch.optim adds overhead to each step. The operation is private, so
@@ -248,6 +250,24 @@ OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered"
 2015."""
 
 
+AnyAdam = AdamName | str
+"""A form of Adam, or `torch:CLASS`."""
+AnyOptimizer = OptimizerName | str
+"""An optimizer of this project, or `torch:CLASS`."""
+
+
+def check_optimizer(name: str, names: Any) -> None:
+    """Raise ConfigError, with a message of one line, unless `name` is in the Literal `names`, or a class of
+    torch.optim."""
+    allowed = [literal for part in get_args(names) for literal in get_args(part)]
+    if name.startswith(PREFIX):
+        find_torch_optimizer(name)
+    elif name not in allowed:
+        raise ConfigError(
+            f"{FLAG} {name}: must be one of {', '.join(allowed)} or {PREFIX}CLASS{nearest(name, allowed)}"
+        )
+
+
 def is_adam(name: str) -> bool:
     """Return whether `name` is a form of Adam."""
     return name in get_args(AdamName)
@@ -256,6 +276,8 @@ def is_adam(name: str) -> bool:
 def make_optimizer(name: str, size: int, *, alpha: float, epsilon: float, device: str = "cpu") -> Optimizer:
     """Build the optimizer `name` for `size` parameters. `alpha` is the decay factor of RMSProp, unused by other
     optimizers."""
+    if name.startswith(PREFIX):
+        return make_torch_optimizer(name, size, epsilon=epsilon, device=device)
     if name == "radam":
         return RAdam(size, epsilon=epsilon, device=device)
     if is_adam(name):

@@ -7,7 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.optim.optimizer import Rate
+from accel_rl.system.calls import parse_call
 from accel_rl.system.devices import Device
+from accel_rl.system.errors import ConfigError, nearest
+
+PREFIX = "torch:"
+FLAG = "--algo.optimizer"
 
 
 class TorchOptimizer:
@@ -16,8 +21,8 @@ class TorchOptimizer:
 
     The state of a `TorchOptimizer` consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a
     GPU, skipping an update does not make the host wait, but costs a copy of parameters and state. Optimizers without
-    the option `capturable` wait for the GPU in each step, so their updates are not captured on a GPU. State that a
-    class creates only in its first step, such as the momentum of SGD, is not shared by asynchronous ranks.
+    the option `capturable` wait for the GPU in each step, so their updates are not captured on a GPU, which events.log
+    records.
     """
 
     def __init__(self, cls: type[torch.optim.Optimizer], size: int, device: str = "cpu", **options: Any):
@@ -33,6 +38,9 @@ class TorchOptimizer:
             raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
         # The call of torch creates the optimizer's state, which torch would otherwise create in the first step.
         begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
+        # The momentum of SGD is its first gradient, as with a momentum of zero before the first step.
+        if isinstance(self._optimizer, torch.optim.SGD) and self._group["momentum"]:
+            self._optimizer.state[self._parameter]["momentum_buffer"] = torch.zeros_like(self._parameter.data)
 
     @property
     def _group(self) -> dict[str, Any]:
@@ -69,3 +77,36 @@ class TorchOptimizer:
                 tensors[name].copy_(x)
             else:
                 tensors[name].fill_(x)
+
+
+def find_torch_optimizer(name: str) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
+    """Return (class, options) of `torch:AdamW` or `torch:AdamW(weight_decay=0.01)`. Raises ConfigError, with a message
+    of one line, for an unknown class or option."""
+    text = name.removeprefix(PREFIX)
+    class_name, options = parse_call(text, f"{FLAG} {PREFIX}", "the name of a class of torch.optim")
+    classes = {
+        n: x for n, x in vars(torch.optim).items() if isinstance(x, type) and issubclass(x, torch.optim.Optimizer)
+    }
+    del classes["Optimizer"]
+    if class_name not in classes:
+        allowed = ", ".join(sorted(classes))
+        raise ConfigError(f"{FLAG} {name}: torch.optim has {allowed}{nearest(class_name, classes)}")
+    cls = classes[class_name]
+    names = [n for n in inspect.signature(cls).parameters if n not in ("params", "lr")]
+    for option in options:
+        if option not in names:
+            raise ConfigError(f"{FLAG} {name}: {class_name} has the options {', '.join(names)}{nearest(option, names)}")
+    try:
+        TorchOptimizer(cls, 1, **options)
+    except Exception as e:
+        raise ConfigError(f"{FLAG} {name}: {' '.join(str(e).split())}") from e
+    return cls, options
+
+
+def make_torch_optimizer(name: str, size: int, *, epsilon: float, device: str = "cpu") -> TorchOptimizer:
+    """Build the optimizer `torch:CLASS` for `size` parameters. A class with the option `eps` uses `epsilon`, unless the
+    name has another value."""
+    cls, options = find_torch_optimizer(name)
+    if "eps" in inspect.signature(cls).parameters:
+        options = {"eps": epsilon, **options}
+    return TorchOptimizer(cls, size, device, **options)

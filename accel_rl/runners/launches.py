@@ -46,6 +46,7 @@ def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]
         launch["changes"] = f"changes-{number}.diff"
         (run.path / launch["changes"]).write_text(diff[:MOST])
     run.write_json(FILE, [*launches, launch])
+    run.write_json("versions.json", launch["versions"])
 
 
 def read(run: RunFolder) -> list[dict[str, Any]]:

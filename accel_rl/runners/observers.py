@@ -18,11 +18,13 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.runners.callback import Callback, check_methods, failed
+from accel_rl.system.calls import parse_call
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
 BUILT_IN = {name: f"accel_rl.api.callbacks:{name}" for name in ("StopAtScore", "SaveBest", "VideoEvery")}
 """Names of the callbacks of accel_rl.api.callbacks, which may be used without their module."""
+BUILT_IN_SINKS = {"MLflow": "accel_rl.metrics.mlflow:MLflow"}
 KINDS: tuple[tuple[str, type[Any]], ...] = (("callback", Callback), ("sink", Sink))
 """Pairs of (setting, base class of the objects that the setting names)."""
 
@@ -70,17 +72,11 @@ def _built(kind: str, text: str, base: type[Any]) -> Any:
 def _parsed(kind: str, text: str, base: type[Any]) -> tuple[type[Any], dict[str, Any]]:
     """Return (class, arguments) of `module:Class(name=value)`. Values are Python literals. Raises ConfigError."""
     flag = f"--{kind} {text}"
-    name, bracket, rest = text.partition("(")
-    try:
-        call = ast.parse(f"f({rest}" if bracket else "f()", mode="eval").body
-        assert isinstance(call, ast.Call) and not call.args
-        arguments = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords if k.arg}
-    except (SyntaxError, ValueError, AssertionError) as e:
-        raise ConfigError(f"{flag}: must be module:Class or module:Class(name=value, ...) with plain values") from e
-    if ":" not in name and name not in BUILT_IN:
-        allowed = f"{', '.join(BUILT_IN)} or module:Class" if kind == "callback" else "module:Class"
-        raise ConfigError(f"{flag}: must be {allowed}")
-    result = find(BUILT_IN.get(name, name), f"--{kind}")
+    name, arguments = parse_call(text, f"--{kind}", "module:Class")
+    built_in = BUILT_IN if kind == "callback" else BUILT_IN_SINKS
+    if ":" not in name and name not in built_in:
+        raise ConfigError(f"{flag}: must be {', '.join(built_in)} or module:Class")
+    result = find(built_in.get(name, name), f"--{kind}")
     if not (isinstance(result, type) and issubclass(result, base)):
         raise ConfigError(f"{flag}: it is not a subclass of accel_rl.{base.__name__}")
     return result, arguments

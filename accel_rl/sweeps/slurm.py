@@ -16,6 +16,8 @@ from accel_rl.system import child
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
+PASSED = ("slurm_partition", "slurm_account", "slurm_qos", "slurm_constraint")
+"""Options of a sweep that are passed to Slurm under the same names."""
 INSTALL = "pip install 'accel_rl[slurm]'"
 
 
@@ -107,7 +109,8 @@ def _executor(folder: SweepFolder, size: Size, o: Any, cluster: str) -> Any:
         timeout_min=max(1, round(60 * o.slurm_hours)),
         cpus_per_task=size.cores,
         **({"gpus_per_node": size.gpus} if size.gpus else {}),
-        **({"slurm_partition": o.slurm_partition} if o.slurm_partition else {}),
+        **{name: value for name in PASSED if (value := getattr(o, name))},
+        **({"slurm_array_parallelism": o.slurm_jobs} if o.slurm_jobs else {}),
         slurm_additional_parameters={"export": f"ALL,WANDB_RUN_GROUP={folder.path.name}"},
     )
     return executor

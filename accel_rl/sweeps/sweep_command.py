@@ -12,22 +12,24 @@ Ctrl-C.
 """
 
 import contextlib
+import os
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.trust import TrustOptions, code_names
 from accel_rl.runners.signals import StopRequest
-from accel_rl.sweeps import idle
+from accel_rl.sweeps import expected_hours, idle
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
 from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
 from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder
-from accel_rl.sweeps.sweep_plan import begun, describe, planned, shortages
+from accel_rl.sweeps.sweep_plan import Run, begun, describe, planned, shortages
 from accel_rl.system import events
 from accel_rl.system.counts import Count, counted
 from accel_rl.system.errors import ConfigError, ended
@@ -62,6 +64,14 @@ class Options(Placing, TrustOptions):
     """Print the plan of the sweep without starting runs."""
     machine: str = ""
     """JSON file that describes another machine (with --dry-run)."""
+    rate: tuple[str, ...] = ()
+    """Env steps/s of algorithms, such as ppo=2000 dqn=900, for the hours of --dry-run. By default, the medians of the
+    runs in the folder --rates."""
+    rates: str = "runs"
+    """Folder of earlier runs, whose env steps/s determine the hours of --dry-run."""
+    when_done: str = ""
+    """Shell command to run when the sweep ends, for example one that sends a message. The environment variables
+    ACCEL_RL_SWEEP and ACCEL_RL_EXIT_CODE have the sweep's folder and exit code."""
     slurm: bool = False
     """Submit each run to Slurm, with the GPUs and cores that the run requests, or with --gpus-per-run and
     --cores-per-run. With --gpus 0-7 a node has 8 GPUs, and with --gpus none the jobs request no GPUs. Requires the
@@ -70,6 +80,14 @@ class Options(Placing, TrustOptions):
     """Slurm partition to which the jobs are submitted."""
     slurm_hours: float = 24.0
     """Time limit of a Slurm job, in hours. An interrupted Slurm job is requeued and continues from its checkpoint."""
+    slurm_account: str = ""
+    """Slurm account to which the jobs are charged."""
+    slurm_qos: str = ""
+    """Slurm quality of service of the jobs."""
+    slurm_constraint: str = ""
+    """Slurm constraint on the nodes of the jobs, such as a100."""
+    slurm_jobs: Count = 0
+    """Maximum number of jobs of an array that Slurm runs at the same time, or 0 for no maximum."""
 
 
 def make_grid(experiment: str, o: Options) -> Grid:
@@ -121,15 +139,15 @@ def sweep(argv: list[str]) -> int:
     if o.slurm:
         from accel_rl.sweeps import slurm
 
-        slurm.check()
         runs = planned(grid, slurm.sizes(needs, o))
         if o.dry_run:
-            return show(slurm.describe(runs))
+            return show([*slurm.describe(runs), *hours(runs, o, o.slurm_jobs or 1)])
+        slurm.check()
     else:
         layout = lay_out(o, needs, o.machine)
         runs = planned(grid, layout.sizes)
         if o.dry_run:
-            return show(describe(layout, runs))
+            return show([*describe(layout, runs), *hours(runs, o, slots_of(layout))])
     with folder.locked() as lock:
         folder.check_unwritten()
         labels = {m.name: m.labels for m in grid.members}
@@ -138,7 +156,7 @@ def sweep(argv: list[str]) -> int:
             return slurm.submit(folder, {n: r.size for n, r in runs.items()}, o)
         if o.idle:
             idle.use_idle_time()
-        return run(folder, layout, shortages(runs.values()), o.retries, lock)
+        return done(folder, run(folder, layout, shortages(runs.values()), o.retries, lock), o.when_done)
 
 
 def with_default_folder(argv: list[str]) -> list[str]:
@@ -184,10 +202,12 @@ def resume(o: Options, experiments: Sequence[str] = ()) -> int:
     if o.slurm:
         from accel_rl.sweeps import slurm
 
-        slurm.check()
         sizes = slurm.sizes(needs, o)
         runs = begun(left, needs, sizes)
-        return show(slurm.describe(runs)) if o.dry_run else slurm.submit(folder, sizes, o)
+        if o.dry_run:
+            return show(slurm.describe(runs))
+        slurm.check()
+        return slurm.submit(folder, sizes, o)
     layout = lay_out(o, needs)
     runs = begun(left, needs, layout.sizes)
     folder.check_free()
@@ -196,7 +216,28 @@ def resume(o: Options, experiments: Sequence[str] = ()) -> int:
     with folder.locked() as lock:
         if o.idle:
             idle.use_idle_time()
-        return run(folder, layout, [], o.retries, lock)
+        return done(folder, run(folder, layout, [], o.retries, lock), o.when_done)
+
+
+def hours(runs: Mapping[str, Run], o: Options, at_once: int) -> list[str]:
+    """Return the hours of the runs, by --rate and the runs in --rates, as lines of text."""
+    rates = {**expected_hours.measured_rates(Path(o.rates).expanduser()), **expected_hours.given_rates(o.rate)}
+    return expected_hours.describe([run.config for run in runs.values()], rates, at_once)
+
+
+def slots_of(layout: Layout) -> int:
+    """Return the number of runs that a layout trains at the same time, at most, if all runs have the smallest size."""
+    return max((len(slots) for slots in layout.slots.values()), default=1)
+
+
+def done(folder: SweepFolder, exit_code: int, command: str) -> int:
+    """Run the user's command at the end of a sweep, and return the sweep's exit code."""
+    if command:
+        variables = {"ACCEL_RL_SWEEP": str(folder.path), "ACCEL_RL_EXIT_CODE": str(exit_code)}
+        code = subprocess.run(command, shell=True, env={**os.environ, **variables}).returncode
+        if code:
+            stdout(f"--when-done {command}: exit code {code}")
+    return exit_code
 
 
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:

@@ -124,6 +124,8 @@ def options_of(algorithm: str) -> tuple[list[Option], list[str]]:
     for name, kind in _fields(type(config)):
         if name in NO_LOSS or (algorithm, name) in NO_LOSS_OF:
             continue
+        named = [part for part in get_args(kind) if get_origin(part) is Literal]
+        kind = named[0] if named else kind  # Other optimizers are classes of torch.optim.
         values = get_args(kind) if get_origin(kind) is Literal else (False, True) if kind is bool else NUMBERS.get(name)
         if values:
             found.append(Option(algorithm, name, tuple(values)))

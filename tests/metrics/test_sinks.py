@@ -163,7 +163,10 @@ def test_numbers_are_events(tmp_path):
             {"env_steps": 20, "score": -2.0, "updates": 4, "note": "text", "length": math.inf},
         ],
     )
-    assert seen(tmp_path) == {"score": [(10, 1.5), (20, -2.0)], "updates": [(10, 2.0), (20, 4.0)]}
+    assert seen(tmp_path) == {
+        "charts/episodic_return": [(10, 1.5), (20, -2.0)],
+        "charts/updates": [(10, 2.0), (20, 4.0)],
+    }
     assert [p.name for p in tmp_path.iterdir()] == ["tensorboard"]
 
 
@@ -171,7 +174,7 @@ def test_numbers_are_events(tmp_path):
 def test_a_resume_hides_what_comes_again(tmp_path):
     write_events(tmp_path, 0, [{"env_steps": n, "score": float(n)} for n in (10, 20, 30, 40)])
     write_events(tmp_path, 20, [{"env_steps": 30, "score": 300.0}])
-    assert seen(tmp_path) == {"score": [(10, 10.0), (20, 20.0), (30, 300.0)]}
+    assert seen(tmp_path) == {"charts/episodic_return": [(10, 10.0), (20, 20.0), (30, 300.0)]}
 
 
 def test_a_missing_extra_is_one_line(monkeypatch):

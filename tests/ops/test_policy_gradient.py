@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from accel_rl.ops.policy_loss import entropy, log_prob, masked_mean, sample_categorical
+from accel_rl.ops.policy_loss import entropy, explained_variance, log_prob, masked_mean, sample_categorical
 
 
 def test_log_prob_and_entropy_equal_the_distributions():
@@ -38,3 +38,14 @@ def test_masked_mean_ignores_whatever_is_not_valid():
     assert mean.item() == 2.0
     assert x.grad is not None and x.grad.tolist() == [0.5, 0.0, 0.5]
     assert masked_mean(x, torch.zeros(3, dtype=torch.bool)).item() == 0.0
+
+
+def test_explained_variance_is_one_minus_a_ratio_of_variances():
+    value, target = torch.randn(3, 5), torch.randn(3, 5)
+    valid = torch.rand(3, 5) < 0.7
+    for cells in (None, valid):
+        v, r = (x.flatten() if cells is None else x[cells] for x in (value, target))
+        want = 1 - (r - v).var(unbiased=False) / r.var(unbiased=False)
+        torch.testing.assert_close(explained_variance(value, target, cells), want)
+    assert explained_variance(value, target * 0, None) == 0
+    assert explained_variance(target, target, None) == 1

@@ -3,7 +3,11 @@
 import pytest
 import torch
 
+import accel_rl
+from accel_rl.cli.main import main
+from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
 from accel_rl.optim.torch_optimizer import TorchOptimizer
+from accel_rl.system.errors import ConfigError
 
 CLASSES = [
     (torch.optim.RAdam, {"eps": 1e-6}), (torch.optim.NAdam, {}), (torch.optim.Adamax, {}), (torch.optim.AdamW, {}),
@@ -44,3 +48,52 @@ def test_a_skipped_update_changes_nothing(simulated_gpu):
 def test_an_optimizer_of_another_kind_is_refused():
     with pytest.raises(ValueError, match="LBFGS"):
         TorchOptimizer(torch.optim.LBFGS, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("torch:AdamX", "--algo.optimizer torch:AdamX: torch.optim has ASGD, "),
+        ("torch:AdamW(wd=1)", "--algo.optimizer torch:AdamW(wd=1): AdamW has the options betas, eps, weight_decay"),
+        ("torch:AdamW(0.1)", "--algo.optimizer torch: AdamW(0.1): must be the name of a class of torch.optim or"),
+        ("torch:LBFGS", "--algo.optimizer torch:LBFGS: LBFGS: torch.optim optimizers with a state"),
+        ("adma", "--algo.optimizer adma: must be one of adam, adam-epsilon-hat, radam or torch:CLASS; nearest: adam"),
+    ],
+)
+def test_a_mistake_in_a_name_is_one_line(name, line):
+    with pytest.raises(ConfigError) as e:
+        check_optimizer(name, AnyAdam)
+    assert str(e.value).startswith(line) and "\n" not in str(e.value)
+
+
+def test_a_name_has_options_and_the_algorithms_epsilon():
+    optimizer = make_optimizer("torch:AdamW(weight_decay=0.5)", 3, alpha=0.0, epsilon=1e-3)
+    assert (optimizer._group["weight_decay"], optimizer._group["eps"]) == (0.5, 1e-3)
+    optimizer = make_optimizer("torch:AdamW(eps=1e-6)", 3, alpha=0.0, epsilon=1e-3)
+    assert optimizer._group["eps"] == 1e-6
+
+
+@pytest.mark.parametrize("name", ["torch:SGD(momentum=0.9)", "torch:AdamW"])
+def test_all_state_exists_before_the_first_step(name):
+    """Asynchronous ranks and shards share the state that an optimizer has when it is built."""
+    optimizer, data = make_optimizer(name, 3, alpha=0.0, epsilon=1e-8), torch.zeros(3)
+    before = set(optimizer.state_dict())
+    optimizer.step(data, torch.ones(3), 0.1)
+    assert set(optimizer.state_dict()) == before != set()
+
+
+def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path):
+    values = {"env": "CartPole-v1", "envs": 4, "engine": "in-process", "env_steps": 160, "log__interval": 40}
+    values |= {"evaluation__interval": 0, "decorrelation_steps": 0, "optimizer": "torch:SGD(momentum=0.9)"}
+    complete = accel_rl.train("a2c", **values, run_dir=tmp_path / "one")
+    begun = accel_rl.train("a2c", **{**values, "env_steps": 80}, run_dir=tmp_path / "two")
+    assert (begun.resume(env_steps=160).metrics["loss"] == complete.metrics["loss"]).all()
+    assert len(complete.metrics["loss"]) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
+def test_two_ranks(tmp_path, update):
+    argv = ["train", "a2c", "--env", "CartPole-v1", "--env-steps", "400", "--ranks", "2", "--update", update]
+    argv += ["--engine", "in-process", "--evaluation.interval", "0", "--optimizer", "torch:SGD(momentum=0.9)"]
+    assert main([*argv, "--run-dir", str(tmp_path / "run")]) == 0

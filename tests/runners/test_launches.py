@@ -23,6 +23,9 @@ def test_each_begin_and_resume_is_recorded(tmp_path, monkeypatch):
     assert first["command"] == "accel-rl " + " ".join(RUN) and second["command"] == "accel-rl resume 'a folder'"
     assert (first["env_steps"], second["env_steps"]) == (0, 80)
     assert first["cpu"] == hardware.cpu_name() != "" and first["cores"] == len(hardware.usable_cores())
+    (folder / "versions.json").write_text("{}")
+    assert main(["resume", str(folder), "--env-steps", "240"]) == 0
+    assert json.loads((folder / "versions.json").read_text()) == first["versions"]
     assert first["host"] and first["gpus"] == hardware.gpu_models()
     assert first["versions"]["accel_rl"] == accel_rl.__version__ and first["versions"]["torch"]
 

@@ -75,3 +75,25 @@ def test_jobs_of_two_sizes_end_as_their_runs(tmp_path):
     folder.create(planned(grid, sizes), {n: {} for n in sizes}, {"placing": {}, "slurm": True})
     assert slurm.submit(folder, sizes, sweep.Options(), cluster="local") == 0
     wait_for(lambda: all(folder.finished(n, 400) for n in sizes), 100, "the jobs")
+
+
+def test_options_are_passed_to_slurm(tmp_path, monkeypatch):
+    monkeypatch.setattr(submitit, "AutoExecutor", Executor)
+    monkeypatch.setattr(Executor, "submitted", [])
+    monkeypatch.setattr(slurm, "check", lambda: None)
+    options = ["--slurm-account", "me", "--slurm-qos", "low", "--slurm-constraint", "a100", "--slurm-jobs", "2"]
+    argv = ["tests.sweeps.grids:mixed", "--slurm", *options, "--gpus", "none", "--only", "envs=4,8"]
+    assert sweep.main([*argv, "--out", str(tmp_path / "a")]) == 0
+    for p, _ in Executor.submitted:
+        assert (p["slurm_account"], p["slurm_qos"], p["slurm_constraint"]) == ("me", "low", "a100")
+        assert p["slurm_array_parallelism"] == 2 and "slurm_partition" not in p
+
+
+def test_a_dry_run_needs_no_slurm(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))  # There is no sbatch.
+    argv = ["tests.sweeps.grids:mixed", "--slurm", "--gpus", "none", "--only", "envs=4,8"]
+    assert sweep.main([*argv, "--dry-run", "--rates", str(tmp_path), "--rate", "a2c=100"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("3 jobs, each asking Slurm for:") and "of training (a2c at 100 env steps/s)" in out
+    assert sweep.main([*argv, "--out", str(tmp_path / "b")]) == 2
+    assert "there is no sbatch here" in capsys.readouterr().err and not (tmp_path / "b").exists()

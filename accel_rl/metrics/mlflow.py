@@ -1,0 +1,49 @@
+"""The sink `MLflow` writes the settings and the metrics of a run to MLflow (`pip install mlflow`)."""
+
+import importlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accel_rl.metrics.sinks import Row, Sink
+from accel_rl.metrics.tags import tag
+from accel_rl.system.errors import ConfigError
+
+MOST = 500  # MLflow accepts at most 500 characters as a parameter's value.
+
+
+@dataclass
+class MLflow(Sink):
+    """The environment variable MLFLOW_TRACKING_URI names the server. A resumed run continues its run of MLflow, whose
+    id is in the file mlflow_id of the run folder."""
+
+    experiment: str = "accel_rl"
+    """Name of the experiment of MLflow."""
+
+    def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
+        try:
+            self._mlflow: Any = importlib.import_module("mlflow")
+        except ImportError as e:
+            raise ConfigError("--sink MLflow needs the package mlflow: pip install mlflow") from e
+        file = folder / "mlflow_id"
+        id = file.read_text().strip() if file.exists() else None
+        self._mlflow.set_experiment(self.experiment)
+        run = self._mlflow.start_run(run_id=id, run_name=folder.name)
+        if id is None:
+            file.write_text(run.info.run_id + "\n")
+            self._mlflow.log_params({name: str(value)[:MOST] for name, value in _flat(settings)})
+
+    def write(self, row: Row) -> None:
+        numbers = {tag(k): float(v) for k, v in row.items() if isinstance(v, int | float) and math.isfinite(v)}
+        self._mlflow.log_metrics(numbers, step=int(row["env_steps"]))
+
+    def close(self) -> None:
+        self._mlflow.end_run()
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    result: list[tuple[str, Any]] = []
+    for name, value in settings.items():
+        result += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]
+    return result

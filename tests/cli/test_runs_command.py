@@ -1,0 +1,68 @@
+"""`accel-rl runs`: a list of runs, selected by settings, and the settings in which they differ."""
+
+import dataclasses
+
+import pytest
+
+from accel_rl.cli.main import main
+from accel_rl.config.resolved import resolve
+from accel_rl.config.train import default_config
+from accel_rl.envs.make import EnvConfig
+from accel_rl.runners.run_folder import RunFolder
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for name, algorithm, rate, steps, score in (("one", "ppo", 1e-3, 500, 9.0), ("two", "ppo", 1e-4, 1000, 20.0),
+                                                ("three", "a2c", 1e-4, 1000, 3.0)):  # fmt: skip
+        config = default_config(algorithm)
+        algo = dataclasses.replace(config.algo, learning_rate=rate)
+        config = dataclasses.replace(config, env=EnvConfig(id="CartPole-v1"), algo=algo, env_steps=1000)
+        run = RunFolder.create(tmp_path / name, resolve(config))
+        (run.path / "metrics.csv").write_text(f"env_steps,updates,score\n10,1,1\n{steps},9,{score}\n")
+    return tmp_path
+
+
+def lines(capsys, *argv: str) -> list[str]:
+    assert main(["runs", *argv]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_runs_are_listed_with_their_differences(runs, capsys):
+    head, one, three, two, *differences = lines(capsys, str(runs))
+    assert head.split() == ["run", "algorithm", "environment", "seed", "env", "steps", "score", "age", "state"]
+    assert one.split()[:6] == ["one", "ppo", "CartPole-v1", "0", "500/1,000", "9.0"] and one.endswith("stopped")
+    assert two.endswith("finished") and three.split()[1] == "a2c"
+    assert differences[0] == "settings that differ:"
+    assert "  --algorithm: ppo (2 runs), a2c (1 run)" in differences
+    assert "  --algo.learning-rate: 0.001 (1 run), 0.0001 (2 runs)" in differences
+    assert not any("clip-schedule" in line for line in differences)  # A2C has no such setting.
+
+
+def test_runs_are_selected_and_sorted(runs, capsys):
+    listed = lines(capsys, str(runs), "--where", "algorithm=ppo", "--sort", "score")
+    assert [line.split()[0] for line in listed[1:3]] == ["two", "one"]
+    assert listed[3:] == ["settings that differ:", "  --algo.learning-rate: 0.0001 (1 run), 0.001 (1 run)"]
+    (_, only) = lines(capsys, str(runs), "--where", "learning-rate=1e-3")
+    assert only.startswith("one ")
+    (_, only) = lines(capsys, str(runs), "--where", "state=stopped", "--where", "env=CartPole-v1")
+    assert only.startswith("one ")
+
+
+def test_a_run_that_trains_is_running(runs, capsys):
+    with RunFolder(runs / "one").locked():
+        assert lines(capsys, str(runs), "--where", "state=running")[1].startswith("one ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["--where", "algoritm=ppo"], "--where algoritm: no run has this setting; nearest: algorithm"),
+        (["--where", "ppo"], "--where ppo: must be NAME=VALUE, such as algorithm=ppo"),
+        (["nowhere"], "nowhere holds no run"),
+    ],
+)
+def test_mistakes_are_one_line(runs, capsys, argv, line):
+    assert main(["runs", *([] if argv == ["nowhere"] else [str(runs)]), *argv]) == 2
+    err = capsys.readouterr().err
+    assert line in err and err.count("\n") == 1

@@ -1,0 +1,11 @@
+"""A user's script with a mistake in every line that ends with `# error`."""
+
+import accel_rl
+from accel_rl import PPO
+
+accel_rl.train("ppo", game="pong", env_stepz=1e6)  # error
+accel_rl.train("ppo", game=3)  # error
+accel_rl.train("ppo", game="pong", wandb="yes")  # error
+accel_rl.train("ppo", game="pong", evaluation__interval="often")  # error
+accel_rl.train(PPO.Config(epoch=4), game="pong")  # error
+print(accel_rl.train("ppo", game="pong").score)  # error
