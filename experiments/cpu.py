@@ -96,7 +96,7 @@ def cartpole_rainbow(seed: int = 1) -> TrainConfig:
 
 
 def step_sizes(seeds: Sequence[int] = (0, 1)) -> Grid:
-    """The sweep of 2 games x 3 learning rates x 2 seeds takes minutes. The command `python -m launch.sweep
+    """The sweep of 2 games x 3 learning rates x 2 seeds takes minutes. The command `accel-rl sweep
     experiments.cpu:step_sizes` runs the sweep of learning rates."""
     return grid(
         replace(default_config("a2c"), env_steps=20_000),

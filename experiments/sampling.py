@@ -1,8 +1,7 @@
 """Measures sampling speed with a trained A3C-Net on Breakout (Stooke & Abbeel 2018, section 5.2).
 
 The experiment figure_2 measures env steps/s per core against simulators per core, on one GPU. The experiment first
-trains a policy, unless --policy names a run. Table 1, of 8 learners, is a sweep: `python -m launch.sweep
-experiments.stooke:table_1`.
+trains a policy, unless --policy names a run. Table 1, of 8 learners, is a sweep: `accel-rl sweep stooke:table_1`.
 
     | python -m experiments.sampling figure_2 --device cuda --out sampling.png
 

@@ -1,6 +1,6 @@
 """The suite shows that the algorithms learn, in comparison with published scores at equal frames.
 
-The command `python -m launch.sweep experiments.suite:cpu --idle --resume` starts or continues the suite in
+The command `accel-rl sweep experiments.suite:cpu --idle --resume` starts or continues the suite in
 runs/suite-cpu. The order of the runs makes the results useful even if only the first runs are done.
 """
 

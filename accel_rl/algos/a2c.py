@@ -40,10 +40,6 @@ class A2CConfig(PolicyGradientConfig):
     rmsprop_alpha: float = 0.99
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2016: 0.99)."""
 
-    @property
-    def optimizer_name(self) -> str:
-        return self.optimizer
-
     def check(self) -> None:
         super().check()
         check_optimizer(self.optimizer, AnyOptimizer)

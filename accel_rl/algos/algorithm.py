@@ -54,7 +54,7 @@ class AlgorithmConfig:
     @property
     def optimizer_name(self) -> str:
         """Return the name of the optimizer."""
-        return "adam"
+        return getattr(self, "optimizer", "adam")
 
     @property
     def max_grad_norm(self) -> float | None:

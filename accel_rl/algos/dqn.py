@@ -98,10 +98,6 @@ class DQNConfig(ReplayAlgorithmConfig):
     layer_norm: LayerNorm = "none"
     """Position of the layer norm: before or after each activation of the network."""
 
-    @property
-    def optimizer_name(self) -> str:
-        return self.optimizer
-
     def usual_loss(self) -> float:
         """Return the loss for an error of twice the largest clipped reward. A point that is won where losing is
         expected causes an error of twice the clipped reward."""

@@ -62,7 +62,9 @@ class Words:
                     values |= {name: option.choices} if option.choices else {}
         for algorithm in ALGORITHMS:
             flags[f"doctor {algorithm}"]["--machine"] = "File that describes a machine"
-        flags["resume"] |= {flag(name): text for name, text in CHANGEABLE.items()}
+        for name, text in CHANGEABLE.items():
+            short = "--" + name.rpartition(".")[2].replace("_", "-")
+            flags["resume"] |= {flag(name): text, **({short: text} if short in flags["train ppo"] else {})}
         first = dict.fromkeys(OF_ALGORITHM, tuple(ALGORITHMS))
         return cls(
             {**first, "starts": GAMES, "completion": SHELLS, "sweep": [f"{p}:" for p in papers()]}, flags, values

@@ -110,3 +110,11 @@ def make_torch_optimizer(name: str, size: int, *, epsilon: float, device: str = 
     if "eps" in inspect.signature(cls).parameters:
         options = {"eps": epsilon, **options}
     return TorchOptimizer(cls, size, device, **options)
+
+
+def uncapturable(name: str) -> str:
+    """Return the reason why the updates of an optimizer `torch:CLASS` cannot be captured as a CUDA graph, or ""."""
+    if not name.startswith(PREFIX):
+        return ""
+    cls, _ = find_torch_optimizer(name)
+    return "" if "capturable" in inspect.signature(cls).parameters else f"torch.optim.{cls.__name__} waits for the GPU"

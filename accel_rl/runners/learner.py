@@ -26,6 +26,7 @@ from accel_rl.models.network_state import (
 )
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
+from accel_rl.optim.torch_optimizer import uncapturable
 from accel_rl.runners.ranks.context import Exchange
 from accel_rl.runners.seeds import own_generator
 from accel_rl.runners.stored_agents import agent_state
@@ -66,7 +67,8 @@ class Learner:
         self._queues_work = device.queues_work
         self._captured: CapturedUpdates | None = None
         if device.queues_work and exchange.captures_updates:
-            self._captured = CapturedUpdates(self.algo, self.update, config.capture_updates)
+            why = uncapturable(config.algo.optimizer_name) if config.capture_updates else "--no-capture-updates"
+            self._captured = CapturedUpdates(self.algo, self.update, why)
 
     def _build_gradient_sync(self, config: Resolved, exchange: Exchange) -> GradientSync:
         if name := config.distributed.sync_class:

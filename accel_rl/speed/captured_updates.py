@@ -52,7 +52,8 @@ class CapturedUpdates:
     combination has one graph.
     """
 
-    def __init__(self, algo: Algorithm, update: Update, enabled: bool):
+    def __init__(self, algo: Algorithm, update: Update, never: str = ""):
+        """`never` is the reason why no update may be captured, or ""."""
         self._algo = algo
         self._update = update
         self._graphs = CudaGraphs(algo.device)
@@ -60,15 +61,14 @@ class CapturedUpdates:
         self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to the captured CUDA graph.
         self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to the number of updates before its capture.
         self._logged: set[str] = set()
-        why = "" if enabled else "--no-capture-updates"
-        why = why or hook_of(algo.agent.model) or ""
-        self.enabled = not why
-        if why:
-            self._refuse(why)
+        self._never = never or hook_of(algo.agent.model) or ""
+        self.enabled = not self._never
 
     def phase(self) -> Iterator[UpdateMetrics]:
         """Make the updates of a learning phase without waiting for the GPU, and yield the metrics of each update."""
         algo = self._algo
+        if self._never:  # The reason is logged here, because events.log is written only while the run trains.
+            self._refuse(self._never)
         if self.enabled and isinstance(algo, ReplayAlgorithm) and _draws_on_the_gpu(algo):
             for _ in algo.phase():
                 yield self._make(("draw", algo.replay.key), None)

@@ -73,6 +73,7 @@ def test_bash_completes_commands_options_and_values(bash):
         "train dqn --algo.target-unit updates --sampler.engine in-process"
     )
     assert bash.completed("accel-rl resume my_\t --schedule-\t5") == "resume my_run/ --schedule-steps 5"
+    assert bash.completed("accel-rl resume my_\t --torch-t\t2") == "resume my_run/ --torch-threads 2"
     assert bash.completed("accel-rl train my_module:MyPPO --gae-l\t") == "train my_module:MyPPO --gae-lambda"
     assert bash.completed("accel-rl evaluate my_run --gre\t") == "evaluate my_run --greedy"
 

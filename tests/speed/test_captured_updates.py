@@ -115,6 +115,18 @@ def test_a_subclass_trains_as_on_the_cpu_captured_or_not(simulated_gpu, tmp_path
         assert torch.equal(eager.parameters[0], found.parameters[0])
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "why"),
+    [("torch:AdamW(weight_decay=0.1)", ""), ("torch:SGD(momentum=0.9)", "torch.optim.SGD waits for the GPU")],
+)
+def test_an_optimizer_of_torch_trains_as_on_the_cpu(simulated_gpu, tmp_path, optimizer, why):
+    run = config("a2c", POLE, optimizer=optimizer)
+    on_cpu, found = play(run, "cpu", tmp_path / "cpu"), play(run, GPU, tmp_path / "gpu")
+    torch.testing.assert_close(on_cpu.parameters[0], found.parameters[0], atol=2e-5, rtol=1e-4)
+    lines = [line for line in found.events.splitlines() if "updates are not captured" in line]
+    assert len(lines) == bool(why) and all(line.endswith(why) for line in lines), lines
+
+
 def test_the_number_of_graphs_is_limited(simulated_gpu, tmp_path):
     run = config(f"{NAME}:ManyKinds", POLE, horizon=20, minibatch=4, epochs=1)
     found = play(run, GPU, tmp_path / "gpu", 2)
