@@ -53,10 +53,7 @@ def make_env_core(
     if rows != 210 and kind:
         raise ConfigError(f"frame={observation} of {game} with its {rows} rows: use env.backend=ale, or frame=104x80")
     rules = (frame_skip, max_steps, life_loss, repeat_probability, kind, luminance)
-    try:
-        env_core: AtariEnvCore = core().AtariEnvCore(read_rom(game, rom), cartridge(game), settings(game), *rules)
-    except ValueError as e:
-        raise ConfigError(f"rom of {game}: {e}") from e
+    env_core: AtariEnvCore = core().AtariEnvCore(read_rom(game, rom), cartridge(game), settings(game), *rules)
     if mode is not None:
         env_core.set_steps(steps(game, mode))
     if difficulty is not None:

@@ -135,16 +135,22 @@ class StackedEnv {
         core_.reset();
         u32 noops = rules_.noop_max ? u32(u64(random_draw(noops_)) * rules_.noop_max >> 32) : 0;
         if (rules_.fire) {
-            core_.act(1);
+            act(1);
             if (noops) noops--;
         }
-        for (u32 i = 0; i < noops; i++) core_.act(0);
+        for (u32 i = 0; i < noops; i++) act(0);
         std::memset(ring_.data(), 0, ring_.size());
         newest_ = rules_.stack - 1;
         core_.observe(ring_.data() + newest_ * size_);
         lives_ = core_.lives();
         first_ = core_.episode_frames();
         ended_ = false;
+    }
+
+    // Plays a frame of a reset. A game that ends begins again.
+    void act(u32 action) {
+        core_.act(action);
+        if (core_.over()) core_.reset();
     }
 
     AtariEnvCore& core_;

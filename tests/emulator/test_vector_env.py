@@ -286,6 +286,11 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
     env.close()
 
 
+@pytest.mark.parametrize(("game", "fire"), [("asterix", False), ("kangaroo", True)])
+def test_a_game_that_ends_within_its_no_ops_begins_again(game: str, fire: bool) -> None:
+    compare(game, 5, n=2, noop_max=4000, use_fire_reset=fire, max_num_frames_per_episode=12)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("game", vector_games())

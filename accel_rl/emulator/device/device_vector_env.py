@@ -24,7 +24,7 @@ from accel_rl.emulator.device import cuda
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
 from accel_rl.emulator.env_core import make_env_core
-from accel_rl.emulator.games import action_codes, benchmark_games, check_game
+from accel_rl.emulator.games import action_codes, benchmark_games, check_game, check_switches
 from accel_rl.system.errors import ConfigError, nearest
 
 FRAMES = {(84, 84): "84x84", (104, 80): "104x80"}
@@ -47,6 +47,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
     `info["final_obs"]` contains the last observations of ended episodes, in the rows in which `info["_final_obs"]` is
     true. All other rows of `info["final_obs"]` are undefined. With `life_loss_info`, a lost life sets terminated,
     though the game continues. `noop_max` is the maximum number of no-op frames after a reset.
+    `mode` and `difficulty` are the game's switches.
 
     All random numbers of an episode follow from its environment's seed and the episode's number (Philox), and are the
     same on CPUs and GPUs. Raises ConfigError.
@@ -68,10 +69,13 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         noop_max: int = 30,
         life_loss_info: bool = False,
         reward_clipping: bool = True,
+        mode: int | None = None,
+        difficulty: int | None = None,
         **fixed: Any,
     ) -> None:
         _check_fixed(fixed)
         check_game(game, benchmark_games())
+        check_switches(game, mode, difficulty)
         if (img_height, img_width) not in FRAMES:
             raise ConfigError(f"img_height={img_height}, img_width={img_width}: must be 84 and 84, or 104 and 80")
         for name, number, most in (
@@ -90,7 +94,17 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         self.metadata = {**self.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         codes, frame = action_codes(game, full_action_space), FRAMES[img_height, img_width]
         max_steps = -(-max_num_frames_per_episode // frameskip)
-        core = make_env_core(game, frame, palette.GRAY, frameskip, max_steps, life_loss_info, repeat_action_probability)
+        core = make_env_core(
+            game,
+            frame,
+            palette.GRAY,
+            frameskip,
+            max_steps,
+            life_loss_info,
+            repeat_action_probability,
+            mode,
+            difficulty,
+        )
         starts = start_table(core, Counter(noop_max, frameskip, cached=False).starts, (img_height, img_width))
         rules = AgentStepRules(
             frameskip, max_steps, life_loss_info, repeat_action_probability, frame, max(stack_num - 1, 1)

@@ -17,9 +17,9 @@ from accel_rl.system.errors import ConfigError
 CPU = {"device": "cpu"}
 
 
-def play_alone(game: str, seed: int, actions: list[int], frames: int):
+def play_alone(game: str, seed: int, actions: list[int], frames: int, **switches: int):
     """One environment by the emulator's core: yields (observation of 4 frames, reward, ended)."""
-    core = make_env_core(game, "84x84", palette.GRAY, 4, frames // 4, life_loss=False)
+    core = make_env_core(game, "84x84", palette.GRAY, 4, frames // 4, life_loss=False, **switches)
     codes, counter, episode = games()[game]["actions"], Counter(30, 4, cached=False), 0
     frame, stack = np.zeros((1, 84, 84), np.uint8), np.zeros((4, 84, 84), np.uint8)
 
@@ -46,13 +46,17 @@ def play_alone(game: str, seed: int, actions: list[int], frames: int):
         yield stack.copy(), float(np.clip(reward[0], -1, 1)), bool(flags[2][0]), final
 
 
-@pytest.mark.parametrize("game", ["breakout", "pong"])
-def test_observations_rewards_and_ends(game):
+@pytest.mark.parametrize(
+    ("game", "switches"),
+    [("breakout", {}), ("pong", {}), ("space_invaders", {"mode": 9, "difficulty": 1})],
+    ids=lambda x: "-".join(x) if isinstance(x, dict) else x,
+)
+def test_observations_rewards_and_ends(game, switches):
     n, steps, frames = 3, 120, 200
-    envs = VectorEnv(game, num_envs=n, max_num_frames_per_episode=frames, **CPU)
+    envs = VectorEnv(game, num_envs=n, max_num_frames_per_episode=frames, **switches, **CPU)
     assert isinstance(envs, DeviceVectorEnv) and envs.single_observation_space.shape == (4, 84, 84)
     actions = np.random.default_rng(0).integers(envs.single_action_space.n, size=(steps, n))
-    alone = [play_alone(game, 5 + i, actions[:, i].tolist(), frames) for i in range(n)]
+    alone = [play_alone(game, 5 + i, actions[:, i].tolist(), frames, **switches) for i in range(n)]
     obs, _ = envs.reset(seed=5)
     ends = 0
     for row in [None, *actions]:
