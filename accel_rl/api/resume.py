@@ -16,7 +16,7 @@ from accel_rl.config.changeable import CHANGEABLE, flag, with_changes
 from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
-from accel_rl.results.run_settings import flat
+from accel_rl.metrics.nested import flat
 from accel_rl.runners import launches
 from accel_rl.runners.evaluation import Result
 from accel_rl.runners.observers import Observers

@@ -11,9 +11,9 @@ import tyro
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.train import read_settings
+from accel_rl.metrics.nested import flat
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.report.runs import find_runs
-from accel_rl.results.run_settings import flat
 from accel_rl.sweeps.sweep_folder import Progress, read_progress
 from accel_rl.system import folder_lock
 from accel_rl.system.counts import Count, counted

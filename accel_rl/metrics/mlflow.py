@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accel_rl.metrics.nested import flat
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.metrics.tags import tag
 from accel_rl.system.errors import ConfigError
@@ -32,7 +33,7 @@ class MLflow(Sink):
         run = self._mlflow.start_run(run_id=id, run_name=folder.name)
         if id is None:
             file.write_text(run.info.run_id + "\n")
-            self._mlflow.log_params({name: str(value)[:MOST] for name, value in _flat(settings)})
+            self._mlflow.log_params({name: str(value)[:MOST] for name, value in flat(settings)})
 
     def write(self, row: Row) -> None:
         numbers = {tag(k): float(v) for k, v in row.items() if isinstance(v, int | float) and math.isfinite(v)}
@@ -40,10 +41,3 @@ class MLflow(Sink):
 
     def close(self) -> None:
         self._mlflow.end_run()
-
-
-def _flat(settings: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    result: list[tuple[str, Any]] = []
-    for name, value in settings.items():
-        result += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]
-    return result

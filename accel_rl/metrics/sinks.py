@@ -6,9 +6,11 @@ import io
 import logging
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from accel_rl.metrics.nested import flat
 from accel_rl.metrics.tags import tag
 from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError, RunError
@@ -144,6 +146,11 @@ class TensorBoardSink(Sink):
         # purge_step hides rows after the checkpoint, since the resumed run writes them again.
         self._writer = SummaryWriter(str(folder), purge_step=env_steps + 1)
 
+    def write_settings(self, settings: Mapping[str, Any]) -> None:
+        """Write the settings of the run as a table of text."""
+        rows = "\n".join(f"|{name}|{value}|" for name, value in flat(settings))
+        self._writer.add_text("hyperparameters", f"|setting|value|\n|-|-|\n{rows}")
+
     def write(self, row: Row) -> None:
         step = int(row["env_steps"])
         for name, value in row.items():
@@ -156,4 +163,9 @@ class TensorBoardSink(Sink):
 
 
 def tensorboard_sink(config: Any, folder: Path, env_steps: int) -> list[Sink]:
-    return [TensorBoardSink(folder / "tensorboard", env_steps)] if config.log.tensorboard else []
+    if not config.log.tensorboard:
+        return []
+    sink = TensorBoardSink(folder / "tensorboard", env_steps)
+    if not env_steps:
+        sink.write_settings(config.to_dict())
+    return [sink]

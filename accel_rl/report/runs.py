@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from accel_rl.config.train import read_settings
+from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import Column, read_columns
 from accel_rl.papers.daley.daley_tables import daley_name
 from accel_rl.results import run_settings
-from accel_rl.results.run_settings import flat
 from accel_rl.results.trained_run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 

@@ -3,13 +3,14 @@
 A report may compare a published number with a run of different settings, but the report always lists the differences.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from accel_rl.config.registry import ALGORITHMS
 from accel_rl.config.train import default_config
 from accel_rl.envs.protocols import OVERRIDES, resolve
+from accel_rl.metrics.nested import flat
 from accel_rl.system.errors import ConfigError
 
 Settings = Mapping[str, Any]
@@ -111,15 +112,6 @@ def _defaults(algorithm: str) -> dict[str, Any]:
     """Return the default settings of an algorithm of this package, or {} for other algorithms, whose modules are not
     imported."""
     return dict(flat(default_config(algorithm).to_dict())) if algorithm in ALGORITHMS else {}
-
-
-def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Flatten nested settings into pairs such as (env.game, pong)."""
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _rules(settings: Settings) -> dict[str, Any]:

@@ -45,11 +45,13 @@ def given_rates(words: Iterable[str]) -> dict[str, float]:
 
 def describe(configs: Iterable[TrainConfig], rates: Mapping[str, float], at_once: int) -> list[str]:
     """Return a line with the hours of the runs, of which `at_once` train at the same time, and a line about algorithms
-    without a rate."""
+    without a rate. Runs on a cluster are left out."""
     hours, unknown = dict[str, float](), dict[str, int]()
     for config in configs:
         name = config.algorithm
-        if name in rates and config.cluster == "none":
+        if config.cluster != "none":  # The rate depends on the cluster's machines.
+            continue
+        if name in rates:
             hours[name] = hours.get(name, 0.0) + config.env_steps / rates[name] / 3600
         else:
             unknown[name] = unknown.get(name, 0) + 1

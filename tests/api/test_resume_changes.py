@@ -8,7 +8,7 @@ import accel_rl
 from accel_rl.cli.main import main
 from accel_rl.config.changeable import CHANGEABLE
 from accel_rl.config.train import default_config
-from accel_rl.results.run_settings import flat
+from accel_rl.metrics.nested import flat
 from accel_rl.runners import launches
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError

@@ -1,6 +1,7 @@
 """--init: training begins with the network of another run or model."""
 
 import json
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -85,6 +86,20 @@ def test_two_ranks(tmp_path, cartpole, update):
     for path in (folder, folder / "ranks/1"):
         got = Checkpoints(path / "checkpoints").load_latest()[1]["learner"]["network"]
         assert all(torch.equal(got[name], want[name]) for name in want)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra cluster)")
+def test_gorila(tmp_path):
+    values = {"replay__size": 1_000, "replay__start": 16}
+    first = run_of(tmp_path / "one", "dqn", **values, seed=3)
+    options = ["--init", str(first.path), "--learning-rate", "1e-30", "--envs", "4", "--engine", "in-process"]
+    options += ["--replay.size", "1000", "--replay.start", "100", "--gorila.bundles", "1", "--evaluation.interval", "0"]
+    command = ["train", "dqn", "--env", "CartPole-v1", "--cluster", "gorila", "--env-steps", "200", *options]
+    assert main([*command, "--run-dir", str(tmp_path / "run")]) == 0
+    _, state = Checkpoints(tmp_path / "run" / "checkpoints").load_latest()
+    want = network(first)
+    assert all(torch.equal(state["learner"]["network"][name], want[name]) for name in want)
 
 
 def test_a_resumed_run_does_not_need_the_other_run(tmp_path, cartpole):

@@ -154,6 +154,17 @@ def test_nothing_unless_asked_for(tmp_path):
 
 
 @pytest.mark.needs("tensorboard")
+def test_settings_are_a_table(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    write_events(tmp_path, 0, [])
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    (text,) = events.Tensors("hyperparameters/text_summary")
+    assert b"|algo.gamma|0.99|" in text.tensor_proto.string_val[0]
+
+
+@pytest.mark.needs("tensorboard")
 def test_numbers_are_events(tmp_path):
     write_events(
         tmp_path,

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from accel_rl.metrics.nested import flat
 from accel_rl.papers.dalton import COLUMNS, dalton_tables, table_3
 from accel_rl.papers.published import published_by
-from accel_rl.results.run_settings import flat
 from accel_rl.results.trained_run import Run
 
 

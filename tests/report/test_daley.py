@@ -4,11 +4,11 @@ import statistics
 
 import pytest
 
+from accel_rl.metrics.nested import flat
 from accel_rl.papers import daley
 from accel_rl.papers.daley.daley_tables import best, daley_hours, speed_tables, suite_tables
 from accel_rl.papers.published import published_by
 from accel_rl.report.runs import read_runs
-from accel_rl.results.run_settings import flat
 from accel_rl.results.trained_run import by_setting
 from tests.report.dummies import dummy, write_run
 from tests.report.test_stooke import cells

@@ -7,11 +7,11 @@ import pytest
 
 from accel_rl.cli.main import main
 from accel_rl.envs.protocols import PROTOCOLS
+from accel_rl.metrics.nested import flat
 from accel_rl.metrics.sinks import CsvSink
 from accel_rl.papers.libraries import library_scores
 from accel_rl.papers.published import published_by
 from accel_rl.report.equal_steps import QUANTILES, mean_bounds
-from accel_rl.results.run_settings import flat
 from accel_rl.runners import launches
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system import hardware
@@ -71,13 +71,13 @@ def test_each_game_is_beside_its_published_score_with_a_verdict(report):
     assert (pqn["training score"], pqn["evaluation"], pqn["published"]) == ("389.81", "428.79", "385")
     assert (pqn["ratio"], pqn["verdict"]) == ("1.01", "not inferior")
     for source in ("CleanRL, ppo_atari.py", "CleanRL, PPO with EnvPool in JAX"):
-        assert found["breakout", "PPO-8env", source]["verdict"] == "inferior"
+        assert found["breakout", "PPO-16env", source]["verdict"] == "inferior"
     verdicts = {(game, name): row["verdict"] for (game, name, _), row in found.items()}
     assert verdicts["pong", "pqn"] == "one seed"
     assert verdicts["beam_rider", "pqn"] == "4.00 of 10 M env steps"
     assert verdicts["space_invaders", "pqn"] == "undecided"
     assert verdicts["breakout", "A2C-16env"] == "rules not stated"
-    assert verdicts["qbert", "PPO-8env"] == "0.00 of 10 M env steps"
+    assert verdicts["qbert", "PPO-16env"] == "0.00 of 10 M env steps"
     beam = found["beam_rider", "pqn", "CleanRL, pqn_atari_envpool.py"]
     assert (beam["training score"], beam["ratio"]) == ("1200", "")
 
@@ -90,8 +90,8 @@ def test_costs_have_machine_cpu_time_energy_and_price(report):
     assert pong["hours for 200 M frames"] == "27.78"
     if not hardware.gpu_models():
         assert pong["price of 200 M frames"] == f"{27.7778 * cores * 0.05:.2f}"
-    assert (found["breakout", "PPO-8env"]["CPU-seconds"], found["breakout", "PPO-8env"]["joules"]) == ("", "")
-    assert ("qbert", "PPO-8env") not in found
+    assert (found["breakout", "PPO-16env"]["CPU-seconds"], found["breakout", "PPO-16env"]["joules"]) == ("", "")
+    assert ("qbert", "PPO-16env") not in found
 
 
 def test_the_page_shows_the_curves_and_both_tables(report):

@@ -117,7 +117,10 @@ def test_a_subclass_trains_as_on_the_cpu_captured_or_not(simulated_gpu, tmp_path
 
 @pytest.mark.parametrize(
     ("optimizer", "why"),
-    [("torch:AdamW(weight_decay=0.1)", ""), ("torch:SGD(momentum=0.9)", "torch.optim.SGD waits for the GPU")],
+    [
+        pytest.param("torch:AdamW(weight_decay=0.1)", "", marks=pytest.mark.slow),
+        ("torch:SGD(momentum=0.9)", "torch.optim.SGD waits for the GPU"),
+    ],
 )
 def test_an_optimizer_of_torch_trains_as_on_the_cpu(simulated_gpu, tmp_path, optimizer, why):
     run = config("a2c", POLE, optimizer=optimizer)

@@ -1,0 +1,13 @@
+"""Nested settings, such as those of config.json, are flattened to full names."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Flatten nested settings into pairs such as (env.game, pong)."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
