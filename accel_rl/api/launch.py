@@ -126,7 +126,9 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
                     run.event(line)
                 if network is not None:
                     network.place(run)
-                (path / "config.json").stat()  # Otherwise the run would write into a new folder.
+                if not (path / "config.json").exists():  # The launch was recorded in a new folder of the old name.
+                    run.discard()
+                    raise RunError(_gone(path))
                 return run, run_to_end(config, plan, run, None, objects)
         except ConfigError:  # Nothing has been trained.
             run.discard()
@@ -141,7 +143,11 @@ def _in_place(path: Path) -> Iterator[None]:
     except FileNotFoundError as e:
         if path.exists():
             raise
-        raise RunError(f"{path} was moved or removed while the run began") from e
+        raise RunError(_gone(path)) from e
+
+
+def _gone(path: Path) -> str:
+    return f"{path} was moved or removed while the run began: begin the run again"
 
 
 def run_to_end(
