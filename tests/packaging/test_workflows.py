@@ -49,7 +49,7 @@ def test_a_workflow_calls_scripts_that_exist(path: Path) -> None:
 def test_tests_and_wheels_are_of_the_same_python_versions() -> None:
     assert jobs(ROOT / ".github/workflows/ci.yml")["tests"]["strategy"]["matrix"]["python"] == VERSIONS
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["build"]
-    assert build == "cp3{" + ",".join(version[2:] for version in VERSIONS) + "}-manylinux_*"
+    assert build == "cp3{" + ",".join(version[2:] for version in VERSIONS) + "}-{manylinux,macosx}_*"
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
