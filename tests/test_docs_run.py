@@ -56,7 +56,6 @@ PLANNED = {
     "accel-rl resume runs/": "a run on a cluster",
     "accel-rl sweep": "hours: planned by --dry-run",
     "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",
-    "python -m launch.sweep": "hours: planned by --dry-run; see test_a_sweep_is_run_and_resumed",
     "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
     "python -m tests.emulator.trace": "an hour; tests/benchmarks runs it at a small size",
     "accel-rl bench": "tests/cli/test_programs.py runs it",
@@ -70,7 +69,7 @@ FOREIGN = {
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
 # Packages that a command needs, by what it holds.
-EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna"}
+EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "moviepy"}
 
 LINES = sorted({shlex.join(words) for page in PAGES for words in command_lines(page)})
 
@@ -113,9 +112,12 @@ def small(words: list[str], folder: Path) -> list[str]:
     """Return the arguments of an accel-rl command with a tiny size; RUN is the fixture's."""
     command, rest = words[1], words[2:]
     if command == "train":
+        rest = [COPY if word == "RUN" else word for word in rest]
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
         rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "256"]
+    if command == "runs":  # The folder is the workplace.
+        return ["runs", ".", *rest[int(bool(rest) and not rest[0].startswith("-")) :]]
     if command in ("push", "pull"):
         new = f"./{Path(new_run(folder)).name}"
         place = new if command == "push" else "./model"
@@ -171,7 +173,7 @@ def test_it_runs(line, here, capsys):
         words = shlex.split(line)
         if "launch.status" in line or line.startswith("accel-rl status"):
             pytest.skip("see test_a_sweep_is_run_and_resumed")
-        argv = small(words, here)
+        argv = small(words[: words.index(">")] if ">" in words else words, here)
         if "--help" in argv:
             with pytest.raises(SystemExit) as done:
                 main(argv)
@@ -267,7 +269,7 @@ SCRIPTS = [
     ("docs/vector_env.md", 3, {"n_envs=8": "n_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
     ("docs/vector_env.md", 4, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
     ("docs/vector_env.md", 5, {'v4", 8': 'v4", 2'}),
-    ("docs/extending.md", 9, {}),
+    ("docs/extending.md", 10, {}),
     ("docs/gpu.md", 0, {}),
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),

@@ -59,15 +59,16 @@ def main(fd: int, question: str) -> None:
     try:
         env = GymnasiumEnv(asked["id"], 0, asked["stack"], kwargs=json.loads(asked["kwargs"] or "{}"))
         reply = env.spec.to_dict()
-        env.report_faults()
     except ConfigError as e:
         reply = {"error": str(e)}
     except Exception as e:
         traceback.print_exc()
         reply = {"error": f"id={asked['id']!r}: {type(e).__name__}: {' '.join(str(e).split())}"}
     os.write(fd, (json.dumps(reply) + "\n").encode())
+    # The process is killed soon after its reply, because the environment may block.
     with contextlib.suppress(Exception):
         if env is not None:
+            env.report_faults()
             env.close()
     os._exit(0)  # Threads of the environment do not delay the end.
 
