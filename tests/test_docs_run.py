@@ -69,7 +69,7 @@ FOREIGN = {
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
 # Packages that a command needs, by what it holds.
-EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "moviepy"}
+EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "pygame"}
 
 LINES = sorted({shlex.join(words) for page in PAGES for words in command_lines(page)})
 
