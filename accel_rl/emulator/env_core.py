@@ -14,7 +14,7 @@ import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator.atari import EmulatorCore, core
-from accel_rl.emulator.games import cartridge, settings, steps
+from accel_rl.emulator.games import cartridge, has_all_frames, settings, steps
 from accel_rl.emulator.rom import read_rom
 from accel_rl.system.errors import ConfigError
 
@@ -48,9 +48,9 @@ def make_env_core(
 ) -> AtariEnvCore:
     """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colours to gray. `rom` is the path of
     another ROM than ale-py's."""
-    rows = settings(game)["height"]
     kind = OBSERVATIONS.index(observation)
-    if rows != 210 and kind:
+    if kind and not has_all_frames(game):
+        rows = settings(game)["height"]
         raise ConfigError(f"frame={observation} of {game} with its {rows} rows: use env.backend=ale, or frame=104x80")
     rules = (frame_skip, max_steps, life_loss, repeat_probability, kind, luminance)
     env_core: AtariEnvCore = core().AtariEnvCore(read_rom(game, rom), cartridge(game), settings(game), *rules)

@@ -136,7 +136,7 @@ class AsynchronousRanks:
 
     def main(self) -> None:
         """Let the ranks learn, and check their pushes."""
-        with self._simulated(), _memory_file() as fd:
+        with self._simulated(), memory_file() as fd:
             self._fd = fd
             first = self._rank(0, create=True)
             for rank in range(1, self.ranks):
@@ -263,7 +263,7 @@ class SynchronousRanks:
 
     def main(self) -> None:
         """Let all ranks reduce, and compare each mean with a plain sum."""
-        with _memory_file() as fd, ExitStack() as stack:
+        with memory_file() as fd, ExitStack() as stack:
             self._fd = fd
             for module in (shared_reduce, process):
                 stack.enter_context(mock.patch.object(module, "time", self.system.time))
@@ -341,7 +341,8 @@ def _model() -> nn.Module:
 
 
 @contextmanager
-def _memory_file() -> Iterator[int]:
+def memory_file() -> Iterator[int]:
+    """Return a context manager with the descriptor of an anonymous file in memory."""
     fd = os.memfd_create("schedules")
     try:
         yield fd

@@ -27,7 +27,7 @@ from accel_rl.gorila.uplink import Uplink
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from benchmarks.schedules.actors import SimulatedRay
-from benchmarks.schedules.learning import SimulatedLocks, Words
+from benchmarks.schedules.learning import SimulatedLocks, Words, memory_file
 from benchmarks.schedules.system import System
 from benchmarks.schedules.world import Actor, World
 
@@ -174,7 +174,7 @@ class ParameterServer:
     # A bundle: ranks on central parameters, and the uplink to the shards
 
     def _bundle(self, name: str) -> None:
-        with _memory_file() as fd:
+        with memory_file() as fd:
             self._locks = SimulatedLocks(self.world, 1)
             syncs = [self._rank(rank, fd) for rank in range(2)]
             shared = syncs[0].central
@@ -280,14 +280,3 @@ def _copied(shard: Shard) -> Shard:
     result = Shard(shard._parameters, Subtract(0), shard.max_delay)  # type: ignore[arg-type]
     result._sequences, result.version = dict(shard._sequences), shard.version
     return result
-
-
-@contextmanager
-def _memory_file() -> Iterator[int]:
-    import os
-
-    fd = os.memfd_create("schedules")
-    try:
-        yield fd
-    finally:
-        os.close(fd)

@@ -70,11 +70,10 @@ def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
     assert ended("models", program.add, [str(run.path), "--x"]) == 2
 
 
-NONE_YET = pytest.mark.skip(reason="experiments/models has no agent: no run of the suite is finished")
 ALL = [*NAMES[:1], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])]
 
 
-@pytest.mark.parametrize("name", ALL or [pytest.param("", marks=NONE_YET)])
+@pytest.mark.parametrize("name", ALL)
 def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name):
     """Both backends give the same scores, whose mean lies within two deviations of the card's mean, or 10 %.
 
