@@ -168,7 +168,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        height, pal = settings(game)["height"], settings(game)["pal"]
+        height = settings(game)["height"]
         raw_shapes = {"rgb": (height, WIDTH, 3), "grayscale": (height, WIDTH), "ram": (RAM_BYTES,)}
         seen = raw_shapes[obs_type] if obs_type else (stack_num, SIDE, SIDE)
         self.single_observation_space = Box(0, 255, seen, np.uint8)
@@ -192,10 +192,10 @@ class VectorEnv(GymnasiumVectorEnv):
             make_env_core(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False, **switches)
             for _ in range(num_envs)
         ]
-        self._palette = palette.PAL_RGB if pal else palette.RGB
+        self._palette = palette.rgb(game)
         if obs_type:
-            gray = palette.PAL_GRAY if pal else palette.GRAY
-            table = {"rgb": self._palette.tobytes(), "grayscale": gray.tobytes(), "ram": b""}[obs_type]
+            tables = {"rgb": self._palette, "grayscale": palette.gray(game)}
+            table = tables[obs_type].tobytes() if obs_type in tables else b""
             for one in self._games:
                 one.set_raw(obs_type == "ram", table)
         self._core = core().Vector(self._games, rules, self.batch_size)
