@@ -56,7 +56,7 @@ class Trial:
             (self._outside / f"rows-{i:016x}.safetensors").write_text("a file of the user")
         self._before = digest(self._outside)
         self._names = _names()
-        self._mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
 
     # Commands
 
@@ -65,7 +65,7 @@ class Trial:
         command = [*wrap, sys.executable, "-m", "accel_rl", *arguments]
         self.commands.append(" ".join(command))
         output = self.folder / f"output-{len(self.commands)}.txt"
-        variables = {**os.environ, MARK: self._mark, **self.environment}
+        variables = {**os.environ, MARK: self.mark, **self.environment}
         with open(output, "wb") as file:
             options = {"stdout": file, "stderr": file, "start_new_session": True, **options}
             return subprocess.Popen(command, env=variables, **options)
@@ -195,7 +195,7 @@ class Trial:
 
     def _marked(self, process: psutil.Process) -> bool:
         try:
-            return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self._mark
+            return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self.mark
         except psutil.Error:
             return False
 

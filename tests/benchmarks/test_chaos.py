@@ -53,7 +53,7 @@ def test_a_lost_run_is_found(tmp_path):
 
 def test_a_process_that_remains_is_found(tmp_path, monkeypatch):
     t = Trial(MODES["ppo"], tmp_path / "trial", random.Random(0))
-    process = subprocess.Popen(["sleep", "60"], env={"ACCEL_RL_CHAOS": t._mark, "PATH": "/usr/bin:/bin"})
+    process = subprocess.Popen(["sleep", "60"], env={"ACCEL_RL_CHAOS": t.mark, "PATH": "/usr/bin:/bin"})
     clock = iter(range(0, 1_000, 6))
     monkeypatch.setattr("benchmarks.chaos.trial.time.monotonic", lambda: next(clock))
     with pytest.raises(Violation, match=r"left behind: .* sleep 60"):
