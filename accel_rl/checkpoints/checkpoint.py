@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +71,15 @@ class Checkpoints:
         except OSError as e:
             shutil.rmtree(temporary, ignore_errors=True)
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
-        for old in self.steps()[: -self.keep]:
-            if old != env_steps:
-                self._remove(self.path(old))
-        self._collect()
+        self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
         return final
+
+    def remove(self, steps: Iterable[int]) -> None:
+        """Remove the checkpoints at the given numbers of env steps, and the segments to which no other checkpoint
+        refers."""
+        for env_steps in steps:
+            self._remove(self.path(env_steps))
+        self._collect()
 
     def set_aside(self, env_steps: int) -> list[int]:
         """Move all checkpoints later than `env_steps` to a folder abandoned-1, abandoned-2 ..., because the run

@@ -27,6 +27,7 @@ from accel_rl.sweeps import expected_hours, idle
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
 from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
+from accel_rl.sweeps.prune import prune
 from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import Run, begun, describe, planned, shortages
@@ -60,6 +61,9 @@ class Options(Placing, TrustOptions):
     """Stop all processes of the sweep in this folder until --unpause."""
     unpause: str = ""
     """Continue the sweep in this folder after --pause."""
+    prune: str = ""
+    """Remove the checkpoints of the finished runs of the sweep in this folder, except the newest of each run. With
+    --dry-run, only list the checkpoints."""
     dry_run: bool = False
     """Print the plan of the sweep without starting runs."""
     machine: str = ""
@@ -114,7 +118,7 @@ def sweep(argv: list[str]) -> int:
     if argv[:1] == ["status"]:
         return status(argv[1:])
     argv = with_default_folder(argv)
-    existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause") for a in argv)
+    existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause", "--prune") for a in argv)
     named = argv[:1] and not argv[0].startswith("-") and any(a.partition("=")[0] == "--resume" for a in argv)
     names = ["the experiment (module:function)"] if named or not existing else []
     words, options = positionals(argv, names, "accel-rl sweep")
@@ -123,6 +127,8 @@ def sweep(argv: list[str]) -> int:
         return show([idle.pause(SweepFolder(Path(o.pause).expanduser()))])
     if o.unpause:
         return show([idle.unpause(SweepFolder(Path(o.unpause).expanduser()))])
+    if o.prune:
+        return show(prune(SweepFolder(Path(o.prune).expanduser()), o.dry_run))
     if o.machine and not o.dry_run:
         raise ConfigError("--machine describes another machine: use it with --dry-run")
     if o.resume:

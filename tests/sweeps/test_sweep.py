@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.layout import Needs, Size, needs_of_begun, on_gpus
 from accel_rl.sweeps.pinned_run import main as child
@@ -321,3 +323,21 @@ def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     wait_for(lambda: folder.finished(NAMES[0], 1_200), 60, "the job")
     assert "1 jobs" in capsys.readouterr().out
     assert sweep.main(["--resume", str(folder.path)]) == 2 and "--slurm" in capsys.readouterr().err
+
+
+def test_earlier_checkpoints_of_finished_runs_are_pruned(whole, tmp_path):
+    folder = shutil.copytree(whole, tmp_path / "sweep")
+    of_runs = {name: Checkpoints(folder / name / "checkpoints") for name in NAMES}
+    unfinished, *finished = NAMES
+    of_runs[unfinished].remove(of_runs[unfinished].steps()[-1:])
+    before = {name: checkpoints.steps() for name, checkpoints in of_runs.items()}
+    listed = run("--prune", folder, "--dry-run").stdout
+    assert {name: checkpoints.steps() for name, checkpoints in of_runs.items()} == before
+    done = run("--prune", folder)
+    assert done.returncode == 0 and done.stdout.splitlines()[:-1] == listed.splitlines()[:-1], done.stderr
+    assert of_runs[unfinished].steps() == before[unfinished]
+    for name in finished:
+        assert of_runs[name].steps() == before[name][-1:] and len(before[name]) > 1
+    assert_equal(folder, whole, finished)
+    with SweepFolder(folder).locked():
+        assert "is in use by" in run("--prune", folder).stderr
