@@ -54,7 +54,7 @@ class SamplerConfig(NamesEngine):
     """Reaction to an environment that raises an error. With `stop`, the run ends. With `restart`, the worker process is
     replaced, and its part of the rollout is dropped, as if the worker had died."""
     start_timeout_s: float = 120.0
-    """Seconds within which worker processes must create and reset their environments."""
+    """Seconds after which a worker process that has not created and reset its environments is replaced."""
 
     @property
     def spec_timeout_s(self) -> float | None:

@@ -40,8 +40,9 @@ class DistributedConfig:
     max_restarts: Count = 0
     """Maximum number of restarts from the checkpoint after a rank was killed (all-reduce). With async, a killed rank is
     always replaced, while the other ranks continue."""
-    timeout_s: float = 120.0
-    """Seconds after which a rank that does not answer is considered hung."""
+    timeout_s: float = 240.0
+    """Seconds after which a rank that does not answer is considered hung. The default leaves a rank the time to replace
+    a worker process that has not started within --sampler.start-timeout-s."""
 
     @property
     def is_async(self) -> bool:

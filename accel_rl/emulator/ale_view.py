@@ -7,7 +7,6 @@ import numpy as np
 
 from accel_rl.emulator import palette
 from accel_rl.emulator.env_core import AtariEnvCore
-from accel_rl.emulator.games import settings
 
 CALLS = (
     "lives",
@@ -28,9 +27,7 @@ class AleView:
 
     def __init__(self, game: str, core: AtariEnvCore) -> None:
         self._core = core
-        pal = settings(game)["pal"]
-        self._rgb = palette.PAL_RGB if pal else palette.RGB
-        self._gray = palette.PAL_GRAY if pal else palette.GRAY
+        self._rgb, self._gray = palette.rgb(game), palette.gray(game)
 
     def lives(self) -> int:
         return self._core.lives

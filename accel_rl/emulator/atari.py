@@ -130,11 +130,11 @@ class AtariEmulator:
 
     def gray(self) -> np.ndarray:
         """Return the gray screen [height, 160] uint8."""
-        return self._emulator.mapped(palette.PAL_GRAY if self.settings["pal"] else palette.GRAY, 1)
+        return self._emulator.mapped(palette.gray(self.game), 1)
 
     def rgb(self) -> np.ndarray:
         """Return the colour screen [height, 160, 3] uint8."""
-        return self._emulator.mapped(palette.PAL_RGB if self.settings["pal"] else palette.RGB, 3)
+        return self._emulator.mapped(palette.rgb(self.game), 3)
 
     def save(self) -> bytes:
         return self._emulator.save()

@@ -150,7 +150,8 @@ def check_switches(game: str, mode: int | None, difficulty: int | None) -> None:
     """Raise ConfigError for a mode or a difficulty that the game does not have. None means the game's default."""
     for switch, value, allowed in (("mode", mode, modes(game)), ("difficulty", difficulty, difficulties(game))):
         if value is not None and (isinstance(value, bool) or value not in allowed):
-            raise ConfigError(f"{switch} {value!r} of {game}; allowed are {allowed}")
+            choices = ", ".join(str(v) for v in sorted(allowed))
+            raise ConfigError(f"{switch}={value!r} is not one of {game}'s: must be one of {choices}")
 
 
 def default_mode(game: str) -> int:

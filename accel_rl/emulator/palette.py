@@ -6,6 +6,8 @@ its colour.
 
 import numpy as np
 
+from accel_rl.emulator.games import settings
+
 # Each row of the palette is one hue, from dark to bright.
 _NTSC = (
     "000000 4a4a4a 6f6f6f 8e8e8e aaaaaa c0c0c0 d6d6d6 ececec "
@@ -58,7 +60,17 @@ def _gray(rgb: np.ndarray) -> np.ndarray:
 
 RGB = _rgb(_NTSC)  # [256, 3]
 GRAY = _gray(RGB)  # [256]
-PAL_RGB = _rgb(_PAL)
-PAL_RGB[1::2] = _gray(PAL_RGB)[::2, None]
-PAL_GRAY = _gray(PAL_RGB)
-PAL_GRAY[1::2] = [*PAL_RGB[2::2, 2], 0]  # As the gray of odd bytes, ale-py uses the blue of the next colour.
+_PAL_RGB = _rgb(_PAL)
+_PAL_RGB[1::2] = _gray(_PAL_RGB)[::2, None]
+_PAL_GRAY = _gray(_PAL_RGB)
+_PAL_GRAY[1::2] = [*_PAL_RGB[2::2, 2], 0]  # As the gray of odd bytes, ale-py uses the blue of the next colour.
+
+
+def rgb(game: str) -> np.ndarray:
+    """Return the colours of a game's television standard, [256, 3] uint8."""
+    return _PAL_RGB if settings(game)["pal"] else RGB
+
+
+def gray(game: str) -> np.ndarray:
+    """Return the gray levels of a game's television standard, [256] uint8."""
+    return _PAL_GRAY if settings(game)["pal"] else GRAY

@@ -55,12 +55,12 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
     def clone_state(self, include_rng: bool = False) -> bytes:
         """Return the state of the game and of the stack of observations, for `restore_state`. With `include_rng`, the
         state has the random streams, too."""
-        return bytes([include_rng]) + self._envs.clone_states()[0]
+        return bytes([include_rng]) + self._envs.clone_state()[0]
 
     def restore_state(self, state: bytes) -> None:
         """Continue from a state of `clone_state`. Raises ValueError for a state of another game or with another
         observation."""
-        self._envs.restore_states([state[1:]], include_rng=state[:1] == b"\x01")
+        self._envs.restore_state([state[1:]], include_rng=state[:1] == b"\x01")
 
     def close(self) -> None:
         self._envs.close()

@@ -168,7 +168,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        height, pal = settings(game)["height"], settings(game)["pal"]
+        height = settings(game)["height"]
         raw_shapes = {"rgb": (height, WIDTH, 3), "grayscale": (height, WIDTH), "ram": (RAM_BYTES,)}
         seen = raw_shapes[obs_type] if obs_type else (stack_num, SIDE, SIDE)
         self.single_observation_space = Box(0, 255, seen, np.uint8)
@@ -192,10 +192,10 @@ class VectorEnv(GymnasiumVectorEnv):
             make_env_core(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False, **switches)
             for _ in range(num_envs)
         ]
-        self._palette = palette.PAL_RGB if pal else palette.RGB
+        self._palette = palette.rgb(game)
         if obs_type:
-            gray = palette.PAL_GRAY if pal else palette.GRAY
-            table = {"rgb": self._palette.tobytes(), "grayscale": gray.tobytes(), "ram": b""}[obs_type]
+            tables = {"rgb": self._palette, "grayscale": palette.gray(game)}
+            table = tables[obs_type].tobytes() if obs_type in tables else b""
             for one in self._games:
                 one.set_raw(obs_type == "ram", table)
         self._core = core().Vector(self._games, rules, self.batch_size)
@@ -289,16 +289,16 @@ class VectorEnv(GymnasiumVectorEnv):
             info |= {"final_info": dict(zip(INFO, final, strict=True)), "_final_info": ended.copy()}
         return obs, reward, terminated, truncated, info
 
-    def clone_states(self, indices: Sequence[int] | None = None) -> list[bytes]:
-        """Return the state of each environment, or of the environments in `indices`, for `restore_states`. A state
+    def clone_state(self, indices: Sequence[int] | None = None) -> list[bytes]:
+        """Return the state of each environment, or of the environments in `indices`, for `restore_state`. A state
         contains everything that determines later steps: the console, the stack of observations, and the streams of
         sticky actions and no-ops. A state has about 100 kB with a stack of 4."""
         which = self._checked_indices(indices)
         if self._last is None:
-            raise error.ResetNeeded("clone_states() before reset()")
+            raise error.ResetNeeded("clone_state() before reset()")
         return list(self._core.save(which))
 
-    def restore_states(
+    def restore_state(
         self, states: Sequence[bytes], indices: Sequence[int] | None = None, include_rng: bool = True
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Restore the states of all environments, or of the environments `indices`. Return observations and info of all
@@ -312,9 +312,9 @@ class VectorEnv(GymnasiumVectorEnv):
         if len(states) != len(which):
             raise ValueError(f"{len(states)} states for {len(which)} environments")
         if not self._whole:
-            raise ValueError(f"restore_states with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
+            raise ValueError(f"restore_state with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
         if self._last is None and len(np.unique(which)) < self.num_envs:
-            raise error.ResetNeeded("restore_states of some environments before the first reset of all")
+            raise error.ResetNeeded("restore_state of some environments before the first reset of all")
         self._core.restore(which, list(states), include_rng)
         self._new[which] = False
         nothing = np.empty(0, np.int32)
@@ -347,7 +347,7 @@ class VectorEnv(GymnasiumVectorEnv):
             raise error.ClosedEnvironmentError("a copy of a closed VectorEnv: copy it before close()")
         if not self._whole:
             raise ValueError(f"a copy with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
-        states = None if self._last is None else self.clone_states()
+        states = None if self._last is None else self.clone_state()
         return _copy, (type(self), *self._arguments, states, {"spec": self.spec, "metadata": self.metadata})
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -400,7 +400,7 @@ def _copy(
     for name, value in attributes.items():
         setattr(env, name, value)
     if states is not None:
-        env.restore_states(states)
+        env.restore_state(states)
     return env
 
 

@@ -18,7 +18,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.emulator import palette
 from accel_rl.emulator.counter import Counter, CounterState, start_at
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
-from accel_rl.emulator.games import action_codes, games, modes
+from accel_rl.emulator.games import action_codes, check_switches, games
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.environment import Env, episode_rng, pack_state, unpack_state
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
@@ -48,7 +48,6 @@ class EmulatorEnv:
     ) -> None:
         if game not in games():
             raise ConfigError(f"game {game!r} is not emulated: use env.backend=ale" + nearest(game, games()))
-        settings = games()[game]
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
         self.seed, self.episode = seed, 0
@@ -58,13 +57,7 @@ class EmulatorEnv:
                 f"fire_reset={rules.fire_reset}: must be none with randomness=counter (--sampler.engine device)"
             )
         self._rng = episode_rng(seed, 0)
-        for name, value, allowed in (
-            ("mode", rules.mode, modes(game)),
-            ("difficulty", rules.difficulty, settings.get("difficulties", [0])),
-        ):
-            if value is not None and value not in allowed:
-                text = ", ".join(str(v) for v in sorted(allowed))
-                raise ConfigError(f"{name}={value} is not one of {game}'s: must be one of {text}")
+        check_switches(game, rules.mode, rules.difficulty)
         codes = action_codes(game, rules.full_action_set)
         self.codes = np.array(codes, np.int32)
         self.presses = {after: rules.presses(codes, after) for after in (False, True)}
@@ -266,7 +259,7 @@ class EmulatorEnv:
 
     def screen_rgb(self) -> np.ndarray:
         """Return the whole current screen [rows, 160, 3] uint8, for a video."""
-        return self.core.mapped(palette.PAL_RGB if games()[self.game].get("pal") else palette.RGB, 3)
+        return self.core.mapped(palette.rgb(self.game), 3)
 
     def lives(self) -> int:
         """Return the number of lives left, or 0 in a game without lives."""

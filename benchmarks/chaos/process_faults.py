@@ -81,7 +81,7 @@ def kill_worker(t: Trial) -> None:
 def freeze_worker(t: Trial) -> None:
     """SIGSTOP a worker for ever."""
     t.same = False
-    process = t.train("--sampler.timeout-s", "3")
+    process = t.train("--sampler.timeout-s", "3", "--sampler.start-timeout-s", "20")
     if moment(t, process) and (workers := t.processes(process, WORKER)):
         signal_all([t.rng.choice(workers)], signal.SIGSTOP)
     t.wait(process, (0,))

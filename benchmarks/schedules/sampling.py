@@ -29,7 +29,7 @@ from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.inference import threads
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
-from accel_rl.samplers.workers import channel, pool, worker
+from accel_rl.samplers.workers import channel, pool, worker, worker_process
 from accel_rl.samplers.workers.control import Control
 from accel_rl.samplers.workers.messages import WorkerSetup
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
@@ -117,7 +117,6 @@ class NotedEnvs(SequentialEnv):
 
     def recv(self, out: Step) -> None:
         super().recv(out)
-        self._sampling.stepping.add(self._world.current.name)
         self._world.written(self._name)
 
     def reset_waiting(self, out: Step) -> None:
@@ -136,8 +135,6 @@ class Sampling:
         self.grouping = self._grouping(rng)
         self.spins = rng.choice((0, 0, 3))
         self.generations: Counter[int] = Counter()
-        self.stepping: set[str] = set()
-        """Names of the workers that have made a step."""
         self.replaced: set[int] = set()
         """Environments whose worker was killed or frozen."""
         self._faults, self._rate = faults, rng.choice((0.0, 0.002, 0.01))
@@ -157,7 +154,10 @@ class Sampling:
         with self._simulated():
             setup = self._setup()
             engine = WorkerPool(
-                setup, PoolConfig((None,) * self.grouping.workers, timeout_s=TIMEOUT_S, spins=self.spins)
+                setup,
+                PoolConfig(
+                    (None,) * self.grouping.workers, timeout_s=TIMEOUT_S, start_timeout_s=TIMEOUT_S, spins=self.spins
+                ),
             )
             sampler = self._sampler(engine, self._inference(engine))
             agent = TinyAgent(self._check, self._wrote)
@@ -270,7 +270,8 @@ class Sampling:
             for module, name, value in (
                 (channel, "EventFd", system.event), (channel, "select", system.select), (channel, "os", system.os),
                 (channel, "time", system.time), (channel, "_cells", system.cells), (pool, "EventFd", system.event),
-                (pool, "time", system.time), (process, "time", system.time), (worker, "EventFd", system.event),
+                (pool, "time", system.time), (process, "time", system.time), (worker_process, "time", system.time),
+                (worker, "EventFd", system.event),
                 (worker, "die_with_parent", lambda pid: None), (worker, "_batch", batch),
                 (worker, "_close_in_forks", lambda *_: None), (pool, "Guard", lambda: None),
                 (pool, "threading", self.threads.threading), (threads, "ThreadPoolExecutor", self.threads.pool),
@@ -296,9 +297,8 @@ class Sampling:
             self.generations[part.start] += 1
         if self.world.rng.random() < 0.7:
             victim.kill()
-        else:  # A worker that hangs for good while it starts ends the run.
-            seconds = self.world.rng.choice((0.001, 0.1, 1e9 if victim.actor.name in self.stepping else 0.1))
-            victim.actor.frozen_until = self.world.now + seconds
+        else:
+            victim.actor.frozen_until = self.world.now + self.world.rng.choice((0.001, 0.1, 1e9))
 
 
 class ThreadedSampling(Sampling):

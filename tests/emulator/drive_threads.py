@@ -22,9 +22,9 @@ def step_all() -> None:
                 *_, terminated, truncated, _ = env.step(np.full(6, t % 3))
                 if mode == "Disabled" and (ended := terminated | truncated).any():
                     env.reset(options={"reset_mask": ended})
-            saved = env.clone_states()
+            saved = env.clone_state()
             env.step(np.zeros(6, int))
-            env.restore_states(saved)
+            env.restore_state(saved)
             env.step(np.zeros(6, int))
             env.close()
 

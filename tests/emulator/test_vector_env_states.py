@@ -41,17 +41,17 @@ def test_a_restored_state_goes_on_as_before(game, mode):
     env.reset(seed=1)
     n_actions = int(env.single_action_space.n)
     played(env, draw.integers(n_actions, size=(STEPS, N)))
-    states, actions = env.clone_states(), draw.integers(n_actions, size=(STEPS, N))
+    states, actions = env.clone_state(), draw.integers(n_actions, size=(STEPS, N))
     first = played(env, actions)
     assert sum(int(x.sum()) for x in first if x.dtype == bool) > 0, "no episode has ended"
-    obs, info = env.restore_states(states)
+    obs, info = env.restore_state(states)
     assert_same(played(env, actions), first)
 
     other = make(game, autoreset_mode=mode)
-    again, again_info = other.restore_states(states)
+    again, again_info = other.restore_state(states)
     np.testing.assert_array_equal(again, obs)
     np.testing.assert_array_equal(again_info["lives"], info["lives"])
-    assert other.clone_states() == states
+    assert other.clone_state() == states
     assert_same(played(other, actions), first)
 
 
@@ -59,12 +59,12 @@ def test_an_environment_takes_the_state_of_another():
     env, draw = make(), np.random.default_rng(1)
     env.reset(seed=5)
     played(env, draw.integers(4, size=(20, N)))
-    before = env.clone_states()
-    (state,) = env.clone_states([2])
+    before = env.clone_state()
+    (state,) = env.clone_state([2])
     assert state == before[2]
-    obs, _ = env.restore_states([state, state], [0, 3])
+    obs, _ = env.restore_state([state, state], [0, 3])
     np.testing.assert_array_equal(obs[[0, 3]], obs[[2, 2]])
-    assert env.clone_states() == [state, before[1], state, state]
+    assert env.clone_state() == [state, before[1], state, state]
     same = np.repeat(draw.integers(4, size=(STEPS, 1)), N, 1)
     for row in same:
         obs, reward, *_ = env.step(row)
@@ -79,9 +79,9 @@ def test_an_ended_episode_waits_for_its_reset():
     while not over.any():
         *_, terminated, truncated, _ = env.step(np.zeros(N, int))
         over = terminated | truncated
-    states = env.clone_states()
+    states = env.clone_state()
     env.reset(seed=1)
-    env.restore_states(states)
+    env.restore_state(states)
     with pytest.raises(error.ResetNeeded):
         env.step(np.zeros(N, int))
 
@@ -89,29 +89,29 @@ def test_an_ended_episode_waits_for_its_reset():
 def test_what_does_not_fit_is_refused():
     env = make()
     with pytest.raises(error.ResetNeeded):
-        env.clone_states()
+        env.clone_state()
     env.reset(seed=0)
-    states = env.clone_states()
+    states = env.clone_state()
     for broken, words in (
         (states[0][:100], "cut off"),
         (b"x" * len(states[0]), "no state of a VectorEnv"),
         (states[0][:-10], "bytes"),
     ):
         with pytest.raises(ValueError, match=words):
-            env.restore_states([broken], [0])
+            env.restore_state([broken], [0])
     with pytest.raises(ValueError, match="another ROM"):
-        make("pong", 1).restore_states(states[:1])
+        make("pong", 1).restore_state(states[:1])
     with pytest.raises(ValueError, match="stack_num"):
-        make(n=1, stack_num=2).restore_states(states[:1])
+        make(n=1, stack_num=2).restore_state(states[:1])
     for indices in ([4], [-1], [[0]], ["a"]):
         with pytest.raises(ValueError, match="indices"):
-            env.clone_states(indices)
+            env.clone_state(indices)
     with pytest.raises(ValueError, match="4 states for 2"):
-        env.restore_states(states, [0, 1])
+        env.restore_state(states, [0, 1])
     with pytest.raises(error.ResetNeeded, match="some environments"):
-        make().restore_states(states[:1], [0])
+        make().restore_state(states[:1], [0])
     with pytest.raises(ValueError, match="batch_size"):
-        VectorEnv("breakout", N, batch_size=2).restore_states(states)
+        VectorEnv("breakout", N, batch_size=2).restore_state(states)
     env.send(np.zeros(N, int))
     with pytest.raises(error.AlreadyPendingCallError):
-        env.clone_states()
+        env.clone_state()

@@ -69,7 +69,7 @@ def test_recv_after_close_is_refused() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("pending", ["", "env.send(zeros)"])
-@pytest.mark.parametrize("call", ["env.step(zeros)", "env.reset()", "env.recv()", "env.restore_states([b'', b''])"])
+@pytest.mark.parametrize("call", ["env.step(zeros)", "env.reset()", "env.recv()", "env.restore_state([b'', b''])"])
 def test_a_forked_child_gets_an_error(call: str, pending: str) -> None:
     child = f"""
     try:

@@ -158,7 +158,7 @@ def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, 
 
 LOOPING = (
     *("tests.integration.looping:Loops", "--distributed.timeout-s", 2),
-    *("--sampler.start-timeout-s", 1, "--sampler.timeout-s", 1),
+    *("--sampler.start-timeout-s", 6, "--sampler.timeout-s", 6),
 )
 
 
@@ -170,7 +170,7 @@ def test_an_asynchronous_rank_whose_code_loops_is_replaced(tmp_path):
     try:
         wait_for(lambda: progressed(folder, 2) and progressed(folder / "ranks/1", 2), 60)
         trigger.touch()
-        wait_for(lambda: "neither acted nor learned for 3 s" in events(folder), 30, "seen")
+        wait_for(lambda: "neither acted nor learned for 8 s" in events(folder), 30, "seen")
         wait_for(lambda: "takes its place" in events(folder), 30, "replaced")
         n = len(rows(folder)), len(rows(folder / "ranks/1"))
         wait_for(lambda: len(rows(folder)) > n[0] + 1 and len(rows(folder / "ranks/1")) > n[1] + 1, 60)

@@ -19,7 +19,7 @@ from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.worker_process import History, WorkerLost, WorkerProcess
 from accel_rl.system.errors import RunError
 from accel_rl.system.guard import Guard
-from accel_rl.system.process import Patience
+from accel_rl.system.process import SLICE_S
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class PoolConfig:
     on_error: str = "stop"
     """With "restart", a worker process whose environment raises an error is replaced as a dead worker is."""
     start_timeout_s: float = 120.0
-    """Worker processes must be ready within start_timeout_s seconds."""
+    """A worker process that is not ready within start_timeout_s seconds is replaced."""
     nice: int = 0
     """`nice` is the nice value of the worker processes; a higher value means a lower priority."""
     spins: int = 0
@@ -151,14 +151,17 @@ class WorkerPool:
         return [[env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices]
 
     def _until_ready(self) -> None:
-        timeout_s = self.config.start_timeout_s
-        patience = Patience(timeout_s)
-        while waiting := [w for w, x in enumerate(self._workers) if x is None or not x.is_ready]:
-            if patience.over:
-                late = ", ".join(map(str, waiting))
-                raise RunError(f"worker {late} not ready within --sampler.start-timeout-s {timeout_s:g}")
-            for w in patience.spend(self._side.wait_control):
+        while not all(x is not None and x.is_ready for x in self._workers):
+            for w in self._side.wait_control(min(self.config.start_timeout_s / 4, SLICE_S)):
                 self._on_message(w)
+            self._replace_late()
+
+    def _replace_late(self) -> None:
+        """Kill and replace the processes that have not become ready in time."""
+        limit = self.config.start_timeout_s
+        for worker in [x for x in self._workers if x is not None and x.is_late(limit)]:
+            worker.process.kill()
+            self._on_death(worker.index, how=f"was killed after --sampler.start-timeout-s {limit:g}")
 
     def _on_message(self, w: int) -> None:
         """Handle a worker that has sent a message or has ended."""
@@ -177,11 +180,11 @@ class WorkerPool:
             worker.is_ready = True
             self._history[w].failed_starts = 0
 
-    def _on_death(self, w: int, restore: bool = False) -> None:
-        """Log how a worker's process ended, then replace the process; `restore` is explained in `start`. Raises
-        RunError with --strict, or if the worker has died too often."""
+    def _on_death(self, w: int, restore: bool = False, how: str = "") -> None:
+        """Log how a worker's process ended (by default its exit code), then replace the process; `restore` is explained
+        in `start`. Raises RunError with --strict, or if the worker has died too often."""
         worker, history = self._worker(w), self._history[w]
-        line, was_ready = worker.obituary(), worker.is_ready
+        line, was_ready = worker.obituary(how), worker.is_ready
         with self._changing:
             self._discard(worker)
         if self._guard is not None:
@@ -217,9 +220,10 @@ class WorkerPool:
     # -- rollouts ------------------------------------------------------------
 
     def check(self) -> None:
-        """Detect dead worker processes, and replacements that are ready, without waiting."""
+        """Detect dead worker processes, and replacements that are ready or late, without waiting."""
         for w in self._side.check():
             self._on_message(w)
+        self._replace_late()
 
     def join(self) -> list[int]:
         """At the beginning of a rollout, include worker processes that became ready, and return their numbers."""

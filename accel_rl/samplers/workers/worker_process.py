@@ -5,8 +5,9 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from accel_rl.samplers.workers.channel import EventFd
 from accel_rl.samplers.workers.control import Control, Disconnected
@@ -29,6 +30,8 @@ class WorkerProcess:
     event: EventFd
     is_ready: bool = False
     has_joined: bool = False
+    checked_at: float = field(default_factory=lambda: time.monotonic())
+    waited_s: float = 0.0  # The seconds from the process's start to checked_at, without suspensions.
 
     @classmethod
     def launch(
@@ -105,11 +108,19 @@ class WorkerProcess:
             self.process.kill()
         return self.process.wait()
 
-    def obituary(self) -> str:
-        """Describe how the worker's process ended."""
+    def is_late(self, timeout_s: float) -> bool:
+        """Return whether the worker has not become ready for timeout_s. If this process was suspended between two
+        calls, the worker was most likely suspended too, so that at most a quarter of timeout_s counts."""
+        now = time.monotonic()
+        self.waited_s += min(now - self.checked_at, timeout_s / 4)
+        self.checked_at = now
+        return not self.is_ready and self.waited_s >= timeout_s
+
+    def obituary(self, how: str = "") -> str:
+        """Describe how the worker's process ended, by default with its exit code."""
         code = self.reap()
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        return f"worker {self.index} (pid {self.pid}) {how}"
+        ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        return f"worker {self.index} (pid {self.pid}) {how or ending}"
 
     def close(self) -> None:
         self.control.close()

@@ -203,6 +203,60 @@ def test_a_hung_worker_is_replaced(warned):
         sampler.close()
 
 
+def test_a_worker_that_hangs_while_it_starts_is_replaced(warned, monkeypatch):
+    """The first process of worker 1 is stopped, and so is the replacement of a process that is killed later. Almost all
+    of their time has passed."""
+    launch, stopped = pool.WorkerProcess.launch, []
+
+    def launch_stopped(w, *args):
+        worker = launch(w, *args)
+        if w == 1:
+            os.kill(worker.pid, signal.SIGSTOP)
+            worker.waited_s = 119.5
+            stopped.append(worker.pid)
+            monkeypatch.setattr(pool.WorkerProcess, "launch", launch)
+        return worker
+
+    def until_whole():
+        deadline = time.monotonic() + 60
+        while not sampler.collect(agent).valid.all():
+            assert time.monotonic() < deadline
+
+    monkeypatch.setattr(pool.WorkerProcess, "launch", launch_stopped)
+    sampler, agent = make_sampler(ENV, 4, 1, 2), make_agent(ENV)
+    try:
+        until_whole()
+        monkeypatch.setattr(pool.WorkerProcess, "launch", launch_stopped)
+        os.kill(sampler.engine.pids()[1], signal.SIGKILL)
+        until_whole()
+        for pid in stopped:
+            line = f"worker 1 (pid {pid}) was killed after --sampler.start-timeout-s 120"
+            assert any(line in other for other in warned)
+        assert len(warned) == 3
+    finally:
+        sampler.close()
+
+
+def test_a_worker_that_never_starts_ends_the_run_in_a_line():
+    env = env_of(id="tests.samplers.workers.test_pool:blocking_reset")
+    sampler = make_sampler(env, 1, 1, 1, start_timeout_s=0.4)
+    line = r"worker 0 \(pid \d+\) was killed after --sampler.start-timeout-s 0.4 before it was ready, 3 times in a row"
+    try:
+        with pytest.raises(RunError, match=line):
+            sampler.start()
+    finally:
+        sampler.close()
+
+
+def blocking_reset():
+    class Blocking(gymnasium.Wrapper):
+        def reset(self, **options):
+            while True:
+                time.sleep(1)
+
+    return Blocking(gymnasium.make("CartPole-v1"))
+
+
 def slow_cartpole():
     class Slow(gymnasium.Wrapper):
         def step(self, action):
