@@ -77,6 +77,15 @@ class Checkpoints:
         self._collect()
         return final
 
+    def prune(self) -> None:
+        """Remove all checkpoints but the newest. Raises ConfigError, before anything is removed, if the newest
+        checkpoint is damaged."""
+        *older, newest = self.steps()
+        load(self.path(newest))
+        for steps in older:
+            self._remove(self.path(steps))
+        self._collect()
+
     def set_aside(self, env_steps: int) -> list[int]:
         """Move all checkpoints later than `env_steps` to a folder abandoned-1, abandoned-2 ..., because the run
         continues from `env_steps`. Return the env steps of the moved checkpoints."""

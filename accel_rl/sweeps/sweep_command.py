@@ -5,6 +5,7 @@ for a slot.
     accel-rl sweep stooke:table_2 --dry-run --machine FILE
     accel-rl sweep stooke:a2c_scaling --only game=pong envs=16,64 --scale 0.01 --dry-run
     accel-rl sweep --resume FOLDER
+    accel-rl sweep --prune FOLDER --dry-run
     accel-rl status FOLDER
 
 The exit code is 0 if all runs are done, 1 if a run failed, 2 for wrong settings (no run was started), and 130 after
@@ -60,6 +61,9 @@ class Options(Placing, TrustOptions):
     """Stop all processes of the sweep in this folder until --unpause."""
     unpause: str = ""
     """Continue the sweep in this folder after --pause."""
+    prune: str = ""
+    """Remove old checkpoints of the finished runs of the sweep in this folder. The newest checkpoint and the network of
+    the best evaluation are kept. With --dry-run, only print how many."""
     dry_run: bool = False
     """Print the plan of the sweep without starting runs."""
     machine: str = ""
@@ -114,7 +118,7 @@ def sweep(argv: list[str]) -> int:
     if argv[:1] == ["status"]:
         return status(argv[1:])
     argv = with_default_folder(argv)
-    existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause") for a in argv)
+    existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause", "--prune") for a in argv)
     named = argv[:1] and not argv[0].startswith("-") and any(a.partition("=")[0] == "--resume" for a in argv)
     names = ["the experiment (module:function)"] if named or not existing else []
     words, options = positionals(argv, names, "accel-rl sweep")
@@ -123,6 +127,8 @@ def sweep(argv: list[str]) -> int:
         return show([idle.pause(SweepFolder(Path(o.pause).expanduser()))])
     if o.unpause:
         return show([idle.unpause(SweepFolder(Path(o.unpause).expanduser()))])
+    if o.prune:
+        return show(SweepFolder(Path(o.prune).expanduser()).prune(o.dry_run))
     if o.machine and not o.dry_run:
         raise ConfigError("--machine describes another machine: use it with --dry-run")
     if o.resume:

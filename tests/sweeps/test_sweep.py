@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from accel_rl.sweeps.pinned_run import main as child
 from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder, read_progress
 from accel_rl.sweeps.sweep_plan import Run, planned
-from accel_rl.system import hardware, machine
+from accel_rl.system import folder_lock, hardware, machine
 from accel_rl.system.errors import ConfigError
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
 from tests.sweeps import grids
@@ -114,6 +115,26 @@ def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
     assert sweep.main(["--resume", str(folder)]) == 0, capsys.readouterr().err
     assert_equal(whole, folder, NAMES)
     assert status([str(folder)]) == 0 and "no sweep is running" in capsys.readouterr().out
+
+
+def test_old_checkpoints_of_a_finished_sweep_are_removed(whole, tmp_path, capsys):
+    folder = tmp_path / "S"
+    shutil.copytree(whole, folder)
+    before = {file: file.stat().st_size for file in folder.rglob("*") if file.is_file()}
+    names = [checkpoint.name for checkpoint in sorted((folder / NAMES[0] / "checkpoints").iterdir())]
+    assert len(names) == 3
+    shutil.rmtree(folder / NAMES[1] / "checkpoints" / names[-1])  # This run is not finished.
+    assert sweep.main(["--prune", str(folder), "--dry-run"]) == 0
+    assert all(file.exists() for file in before if NAMES[1] not in str(file))
+    assert "would remove 6 checkpoints of 3 finished runs" in capsys.readouterr().out
+    assert sweep.main(["--prune", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert "removed 6 checkpoints of 3 finished runs" in printed and f"{NAMES[1]}: not finished" in printed
+    assert [p.name for p in (folder / NAMES[0] / "checkpoints").iterdir()] == names[-1:]
+    assert len([*(folder / NAMES[1] / "checkpoints").iterdir()]) == 2
+    assert checkpoint_bytes(folder / NAMES[0]) == checkpoint_bytes(whole / NAMES[0])
+    with folder_lock.locked(folder, str):
+        assert sweep.main(["--prune", str(folder)]) == 2
 
 
 @pytest.mark.slow
