@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,19 +71,14 @@ class Checkpoints:
         except OSError as e:
             shutil.rmtree(temporary, ignore_errors=True)
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
-        for old in self.steps()[: -self.keep]:
-            if old != env_steps:
-                self._remove(self.path(old))
-        self._collect()
+        self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
         return final
 
-    def prune(self) -> None:
-        """Remove all checkpoints but the newest. Raises ConfigError, before anything is removed, if the newest
-        checkpoint is damaged."""
-        *older, newest = self.steps()
-        load(self.path(newest))
-        for steps in older:
-            self._remove(self.path(steps))
+    def remove(self, steps: Iterable[int]) -> None:
+        """Remove the checkpoints at the given numbers of env steps, and the segments to which no other checkpoint
+        refers."""
+        for env_steps in steps:
+            self._remove(self.path(env_steps))
         self._collect()
 
     def set_aside(self, env_steps: int) -> list[int]:

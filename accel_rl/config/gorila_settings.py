@@ -33,8 +33,9 @@ class ParameterServerConfig:
     push_updates: Count = 1
     """With --update async, a machine pushes once its ranks have made this number of updates since the last push. The
     push contains all updates since the last push. Before a push, the machine waits for the answers to its last push."""
-    timeout_s: float = 60.0
-    """Seconds after which a shard that does not answer ends the run."""
+    timeout_s: float = 180.0
+    """Seconds after which a shard that does not answer ends the run. A shard is replaced after a third of this time.
+    Ray notices after about 65 seconds that a machine is cut off."""
 
     @property
     def pushing(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from accel_rl.gorila.ray_session import NAMESPACE, start_named
+from accel_rl.gorila.ray_session import NAMESPACE, START_S, start_named
 from accel_rl.runners.ranks.shared_counters import share
 from accel_rl.system.errors import RunError
 
@@ -127,16 +127,20 @@ class BoardKeeper:
         self._actor = self._start()
 
     def _start(self) -> Any:
+        self._starts_until = time.monotonic() + START_S
         return start_named(self._ray, Board, self._name, self.members, self._window, self._stop)
 
     def read(self, stop: bool, timeout_s: float) -> None:
         """Read the board's counts, and send `stop` to the members. A board that does not answer within timeout_s is
-        replaced."""
+        replaced, unless its process is still starting."""
         self._stop = stop
         errors = self._ray.exceptions
         try:
             self.members = self._ray.get(self._actor.read.remote(stop), timeout=timeout_s)
-        except (errors.RayActorError, errors.GetTimeoutError):
+            self._starts_until = 0.0
+        except (errors.RayActorError, errors.GetTimeoutError) as e:
+            if isinstance(e, errors.GetTimeoutError) and time.monotonic() < self._starts_until:
+                return
             self._ray.kill(self._actor)
             self._actor = self._start()
             self.replaced += 1
@@ -181,6 +185,11 @@ class BoardLine:
     def lost(self) -> bool:
         """Return whether the driver has not called the board for LOST_S seconds."""
         return time.monotonic() - self._heard_at > LOST_S
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the member ends with the run, and not because it has lost the driver."""
+        return self.answer.stop or not self.lost
 
     def tell(self, work: Work, recent: list[tuple[float, int]]) -> None:
         """Read the board's answer if it has arrived, and report the member's counts if a report is due."""

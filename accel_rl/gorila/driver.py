@@ -12,7 +12,7 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.board import BoardKeeper, MemberCount, Work
 from accel_rl.gorila.global_replay import ReplayKeeper
 from accel_rl.gorila.members import Evaluated, Members, Nodes, RemoteEvaluator, share_of
-from accel_rl.gorila.ray_session import check_address, check_ray, connected
+from accel_rl.gorila.ray_session import START_S, check_address, check_ray, connected
 from accel_rl.gorila.setup import Reader, Role, Setup
 from accel_rl.gorila.shard import ShardCounts, Snapshot
 from accel_rl.gorila.shard_actors import RayShards
@@ -89,6 +89,7 @@ class Driver:
         self.best = BestAgent(run)
         self._shards_replaced, self._snapshot_at = 0, self.updates
         self._short_since: float | None = None  # `_short_since` is the time since which too few bundles are running.
+        self._short_s = max(g.timeout_s, START_S)
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
         at = self.at
@@ -148,7 +149,7 @@ class Driver:
         time.sleep(LOOK_S)
         self.board.read(ending, ANSWER_S)
         self.at.env_steps = max(self.at.env_steps, self.board.total.env_steps)
-        for i in self.shards.look(g.timeout_s):
+        for i in self.shards.look(g.timeout_s / 3):
             self._shards_replaced += 1
             logger.warning(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
         if self.replay is not None:
@@ -160,16 +161,17 @@ class Driver:
         self.reporter.progress(self.updates if g.updates else self.at.env_steps, self.board.recent)
 
     def _require_members(self) -> None:
-        """Raise RunError if fewer than --gorila.min-bundles members run for --gorila.timeout-s seconds."""
+        """Raise RunError if fewer than --gorila.min-bundles members run for --gorila.timeout-s seconds, or for START_S
+        when the run starts."""
         g, now = self.config.gorila, time.monotonic()
         if self.members.running + sum(seat.ended for seat in self.members.seats) >= g.min_bundles:
-            self._short_since = None
+            self._short_since, self._short_s = None, g.timeout_s
             return
         self._short_since = self._short_since or now
-        if now - self._short_since > g.timeout_s:
+        if now - self._short_since > self._short_s:
             self.save()
             raise RunError(
-                f"{self.members.running} bundles have been running for {g.timeout_s:g} s, and --gorila.min-bundles "
+                f"{self.members.running} bundles have been running for {self._short_s:g} s, and --gorila.min-bundles "
                 f"{g.min_bundles} are needed; saved at {self.at.env_steps:,} env steps"
             )
 

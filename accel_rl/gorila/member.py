@@ -54,9 +54,9 @@ class Member:
         """Return the Ray node and the machine on which this process runs."""
         return Place.here(load_ray())
 
-    def run(self, slot: int, slots: int) -> int:
-        """Train until the run ends, and return the run's number of env steps. The function `member_config` explains
-        `slot` and `slots`."""
+    def run(self, slot: int, slots: int) -> bool:
+        """Train until the run ends, and return whether it has ended. Without an answer of the driver for LOST_S
+        seconds, the member saves and ends. The function `member_config` explains `slot` and `slots`."""
         warnings.simplefilter("ignore")  # Only the driver prints warnings about settings.
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
@@ -64,11 +64,13 @@ class Member:
         line = BoardLine(ray, setup.board, self._index, self._life)
         transport = transport_to(ray, setup.shards)
         if config.distributed.several:
-            return BundleRanks(config, folder, transport, line, self._index).run()
+            BundleRanks(config, folder, transport, line, self._index).run()
+            return line.ended
         state = self._state(folder, line.ask(Work(), []).env_steps)
         replay = self._global_replay if config.gorila.replay == "global" else None
         context = member_context(self._index, config.gorila, transport, line, state, self._role, replay)
-        return Trainer(config, RankPlan.resolve(config), folder, state, context).run().env_steps
+        Trainer(config, RankPlan.resolve(config), folder, state, context).run()
+        return line.ended
 
     def _global_replay(self, algo: Algorithm) -> RemoteReplay:
         setup, config = self._setup, algo.config
@@ -298,15 +300,13 @@ class BundleRanks:
         self._counters.begin(self._start)
         self._look()
 
-    def run(self) -> int:
-        """Run all ranks of the bundle to their end, and return the env steps of the run. If a rank fails, raise the
-        rank's error."""
+    def run(self) -> None:
+        """Run all ranks of the bundle to their end. If a rank fails, raise the rank's error."""
         with self._group as group:
-            env_steps = group.train(self._look).env_steps
+            group.train(self._look)
             self._uplink.flush()
             if not self._line.lost:
                 self._line.ask(self._work(), self._counters.recent())
-            return env_steps
 
     def _look(self) -> None:
         line, counters = self._line, self._counters

@@ -136,8 +136,11 @@ class Members:
             return
         if seat.placing is not None:
             seat.placing, seat.place = None, answer
-        else:
+        elif answer or ending:
             seat.ended = True
+        else:  # The member's machine was cut off for a while, or the board was replaced slowly.
+            self._ray.kill(seat.actor)
+            self._lost(seat, counts, ending, RunError("no answer of the driver"), "it has not heard from the driver")
 
     def _begin(self, placed: list[Seat]) -> None:
         for machine in {seat.place.machine for seat in placed if seat.place}:
@@ -150,8 +153,8 @@ class Members:
                     seat.slot = next(free)
                     seat.running = seat.actor.run.remote(seat.slot, max(self._slots[machine], seat.slot + 1))
 
-    def _lost(self, seat: Seat, counts: Sequence[MemberCount], ending: bool, error: Exception) -> None:
-        why = "its node is gone" if self._node_is_gone(seat) else "its process died"
+    def _lost(self, seat: Seat, counts: Sequence[MemberCount], ending: bool, error: Exception, why: str = "") -> None:
+        why = why or ("its node is gone" if self._node_is_gone(seat) else "its process died")
         if ending:
             seat.ended = True
             logger.warning(f"{seat.name}: {why} while the run ended")
@@ -199,15 +202,17 @@ class Nodes:
         return len(self._alive)
 
     def _now(self) -> dict[str, dict[str, float]]:
-        return {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
+        nodes = self._ray.nodes()
+        self._names = {node["NodeID"]: f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})" for node in nodes}
+        return {node["NodeID"]: node["Resources"] for node in nodes if node["Alive"]}
 
     def look(self) -> None:
-        """Log the nodes that have joined or left the Ray cluster."""
+        """Log the nodes that have joined or left the Ray cluster, with their hosts."""
         now = self._now()
         for node in self._alive.keys() - now:
-            logger.warning(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
+            logger.warning(f"node {self._names[node]} is gone: {len(now)} of the cluster's nodes are left")
         for node in now.keys() - self._alive:
-            logger.warning(f"node {node[:8]} has joined the cluster")
+            logger.warning(f"node {self._names[node]} has joined the cluster")
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """A Ray session is started on this machine, or connects to a running Ray cluster.
 
-If the driver of a local Ray session is killed, Ray's agents run for another minute, and Ray never removes its files. A
-watcher process therefore outlives a killed driver, ends the processes of the driver's session, and removes the
-session's files.
+If the driver of a local Ray session is killed, Ray's agents run for another minute, and Ray never removes its files. If
+Ray's process on the driver's machine (raylet) is lost, Ray ends the driver without a message. A watcher process
+therefore outlives the driver, reports its end, ends the processes of its session, and removes the session's files.
 """
 
 import contextlib
@@ -134,15 +134,16 @@ def cluster_ray(address: str) -> Iterator[Any]:
     result = _find(ray, address)
     _check_host(address, result)
     _check_token(ray, address, result)
-    try:
-        ray.init(result, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-    except (RuntimeError, OSError) as e:  # A failed connection may also be caused by another version of Ray or Python.
-        ray.shutdown()
-        raise _no(address, str(e)) from e
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    with watched():
+        try:
+            ray.init(result, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+        except (RuntimeError, OSError) as e:  # Another version of Ray or Python also causes a failed connection.
+            ray.shutdown()
+            raise _no(address, str(e)) from e
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
 
 
 def _no(address: str, reason: str) -> ConfigError:
@@ -194,6 +195,7 @@ def _without_stderr() -> Iterator[None]:
         os.close(null)
 
 
+START_S = 300.0  # On a machine under load, the process of a Ray actor starts within `START_S` seconds.
 FREE_S = 30.0  # The name of a dead Ray actor becomes free within `FREE_S` seconds.
 
 
@@ -217,6 +219,7 @@ MARK = "ACCEL_RL_RAY_FOLDER"
 """In all processes of a Ray session, the environment variable `MARK` contains the session's folder."""
 DRIVER_LOG = "python-core-driver-"
 NODE_S = 60  # A node of a local cluster must join within NODE_S seconds.
+IN_ORDER = b"."  # A driver that ends in order writes `IN_ORDER` to its watcher.
 GRACE_S = 1.0  # After GRACE_S seconds, the session's remaining processes are killed.
 KILL_S = 20.0  # Killed processes must end within KILL_S seconds.
 
@@ -238,17 +241,16 @@ def marked(folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def watched(folder: str) -> Iterator[None]:
-    """Return a context manager with a watcher process, which ends the Ray session and removes its folder after the
-    `with` block or the death of this process."""
+def watched(folder: str = "") -> Iterator[None]:
+    """Return a context manager with a watcher process. The watcher reports the death of this process. After the `with`
+    block or the death, it ends the Ray session of `folder` and removes the folder, if this process has started Ray."""
     read, write = os.pipe()
     try:
         process = subprocess.Popen(
-            child.command("accel_rl.gorila.ray_session", folder, str(os.getpid()), str(read)),
+            child.command("accel_rl.gorila.ray_session", str(os.getpid()), str(read), folder),
             pass_fds=(read,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
             env=child.environment(),
             start_new_session=True,  # Ctrl-C does not reach the watcher process.
             cwd="/",
@@ -258,6 +260,8 @@ def watched(folder: str) -> Iterator[None]:
     try:
         yield
     finally:
+        with suppress(BrokenPipeError):
+            os.write(write, IN_ORDER)
         os.close(write)
         process.wait()
 
@@ -319,8 +323,9 @@ def end_session(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def wait_for_end(parent: int, fd: int) -> None:
-    """Wait until the parent process has closed its end of the pipe `fd`, or has died."""
+def wait_for_end(parent: int, fd: int) -> bool:
+    """Wait until the parent process has written to the pipe `fd` or has died. Return whether it has written, because it
+    ends in order."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
     # A child process of the parent may hold the pipe open.
@@ -329,14 +334,22 @@ def wait_for_end(parent: int, fd: int) -> None:
             poll.register(os.pidfd_open(parent), select.POLLIN)
     if os.getppid() == parent:
         poll.poll()
+    os.set_blocking(fd, False)
+    with suppress(BlockingIOError):
+        return os.read(fd, 1) == IN_ORDER
+    return False
 
 
-def main(folder: str, parent: str, fd: str) -> None:
+def main(parent: str, fd: str, folder: str) -> None:
     # The watcher process must survive Ctrl-C and SIGTERM to end the session.
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, signal.SIG_IGN)
-    wait_for_end(int(parent), int(fd))
-    end_session(folder)
+    if not wait_for_end(int(parent), int(fd)):
+        why = "was killed, or Ray ended it because Ray's process on this machine (raylet) was lost"
+        with suppress(OSError):
+            print(f"accel-rl: the run's process {parent} {why}; accel-rl resume continues the run", file=sys.stderr)
+    if folder:
+        end_session(folder)
 
 
 class LocalCluster:

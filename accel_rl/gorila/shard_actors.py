@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.gorila.ray_session import NAMESPACE, start_named
+from accel_rl.gorila.ray_session import NAMESPACE, START_S, start_named
 from accel_rl.gorila.shard import Shard, Snapshot
 from accel_rl.gorila.sockets import Endpoint, ShardServer, SocketTransport
 from accel_rl.gorila.transport import Future, Method, ShardUnavailable, Transport
@@ -97,12 +97,14 @@ class RayShards:
         self._threads = threads
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
         self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)
+        self._starting = set[int]()  # The shards that have not answered since their processes were started
         self.status = [shard.status() for shard in shards]
         """The attribute `status` has the last known (version, counts) of each shard."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
 
     def _start(self, i: int) -> Any:
+        self._starting.add(i)
         return start_named(
             self._ray, ShardActor, self.names[i], self._shards[i], self._threads, scheduling_strategy="SPREAD"
         )
@@ -132,7 +134,7 @@ class RayShards:
 
     def look(self, timeout_s: float) -> list[int]:
         """Poll the status of all shards without waiting. Replace each shard that is lost or has not answered for
-        timeout_s, and return the replaced shards."""
+        timeout_s (START_S while its process starts), and return the replaced shards."""
         dead, now = [], time.monotonic()
         for i in range(len(self.names)):
             asked = self._asked[i]
@@ -140,10 +142,12 @@ class RayShards:
                 self._asked[i] = (self._call(i, "status"), now)
                 continue
             call, since = asked
-            if not call.done() and now - since < timeout_s:
+            limit_s = max(timeout_s, START_S) if i in self._starting else timeout_s
+            if not call.done() and now - since < limit_s:
                 continue
             try:
                 self.status[i] = call.result(0.0)
+                self._starting.discard(i)
             except ShardUnavailable:
                 self._replace(i)
                 dead.append(i)

@@ -5,7 +5,6 @@ for a slot.
     accel-rl sweep stooke:table_2 --dry-run --machine FILE
     accel-rl sweep stooke:a2c_scaling --only game=pong envs=16,64 --scale 0.01 --dry-run
     accel-rl sweep --resume FOLDER
-    accel-rl sweep --prune FOLDER --dry-run
     accel-rl status FOLDER
 
 The exit code is 0 if all runs are done, 1 if a run failed, 2 for wrong settings (no run was started), and 130 after
@@ -28,6 +27,7 @@ from accel_rl.sweeps import expected_hours, idle
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
 from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
+from accel_rl.sweeps.prune import prune
 from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import Run, begun, describe, planned, shortages
@@ -62,8 +62,8 @@ class Options(Placing, TrustOptions):
     unpause: str = ""
     """Continue the sweep in this folder after --pause."""
     prune: str = ""
-    """Remove old checkpoints of the finished runs of the sweep in this folder. The newest checkpoint and the network of
-    the best evaluation are kept. With --dry-run, only print how many."""
+    """Remove the checkpoints of the finished runs of the sweep in this folder, except the newest of each run. With
+    --dry-run, only list the checkpoints."""
     dry_run: bool = False
     """Print the plan of the sweep without starting runs."""
     machine: str = ""
@@ -128,7 +128,7 @@ def sweep(argv: list[str]) -> int:
     if o.unpause:
         return show([idle.unpause(SweepFolder(Path(o.unpause).expanduser()))])
     if o.prune:
-        return show(SweepFolder(Path(o.prune).expanduser()).prune(o.dry_run))
+        return show(prune(SweepFolder(Path(o.prune).expanduser()), o.dry_run))
     if o.machine and not o.dry_run:
         raise ConfigError("--machine describes another machine: use it with --dry-run")
     if o.resume:

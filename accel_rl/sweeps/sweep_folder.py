@@ -25,7 +25,6 @@ from accel_rl.config.trust import Trust
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.system import folder_lock
-from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.folder_lock import Holder
 
@@ -98,28 +97,6 @@ class SweepFolder:
             last = read_progress(self.run(name))
             return last.updates >= config.gorila.updates and steps[-1] >= last.env_steps
         return steps[-1] >= env_steps
-
-    def prune(self, dry_run: bool = False) -> list[str]:
-        """Remove the checkpoints of finished runs except for the newest of each run, or only count them. The network of
-        the best evaluation (best/) is kept. Return lines of text. Raises ConfigError if the sweep is running."""
-        self.check_free()
-        finished = [name for name in self.names if self.finished(name, self.env_steps(name))]
-        lines = [f"{name}: not finished, so nothing is removed" for name in self.names if name not in finished]
-        paths = [self.run(name) for name in finished]
-        number = freed = 0
-        for path in [*paths, *(rank for run in paths for rank in sorted((run / "ranks").glob("*")))]:
-            checkpoints = Checkpoints(path / "checkpoints")
-            if len(steps := checkpoints.steps()) < 2:
-                continue
-            number += len(steps) - 1
-            if dry_run:
-                freed += sum(_bytes(checkpoints.path(n)) for n in steps[:-1])
-            else:
-                before = _bytes(path)
-                checkpoints.prune()
-                freed += before - _bytes(path)
-        what = f"{counted(number, 'checkpoint')} of {counted(len(finished), 'finished run')}, {freed / 2**20:,.1f} MiB"
-        return [*lines, f"would remove {what}, without shared segments" if dry_run else f"removed {what}"]
 
     # -- beginning ------------------------------------------------------------
 
@@ -212,10 +189,6 @@ class SweepFolder:
         """Return the process id of the sweep that is running in this folder, or None."""
         holder = folder_lock.holder(self.path)
         return None if holder is None else holder.pid
-
-
-def _bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 TAIL = 8_192  # The last row of metrics.csv fits into TAIL bytes.

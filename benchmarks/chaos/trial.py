@@ -54,8 +54,9 @@ class Trial:
         self._outside.mkdir(parents=True)
         for i in range(3):
             (self._outside / f"rows-{i:016x}.safetensors").write_text("a file of the user")
-        self._before = digest(self._outside), sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
-        self._mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self._before = digest(self._outside)
+        self._names = _names()
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
 
     # Commands
 
@@ -64,7 +65,7 @@ class Trial:
         command = [*wrap, sys.executable, "-m", "accel_rl", *arguments]
         self.commands.append(" ".join(command))
         output = self.folder / f"output-{len(self.commands)}.txt"
-        variables = {**os.environ, MARK: self._mark, **self.environment}
+        variables = {**os.environ, MARK: self.mark, **self.environment}
         with open(output, "wb") as file:
             options = {"stdout": file, "stderr": file, "start_new_session": True, **options}
             return subprocess.Popen(command, env=variables, **options)
@@ -163,14 +164,14 @@ class Trial:
         self.check_surroundings()
 
     def check_surroundings(self) -> None:
-        """Check that no process remains, no file outside the run has changed, and no traceback was printed."""
+        """Check that no process and no name in /dev/shm remains, no file outside the run has changed, and no traceback
+        was printed."""
         deadline = time.monotonic() + 10
-        while left := list(self._left()):
+        while left := [*self._left(), *self._left_in_memory()]:
             if time.monotonic() > deadline:
                 raise Violation("wrong", f"left behind: {', '.join(left)}")
             time.sleep(0.05)
-        shared = sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
-        if (digest(self._outside), shared) != self._before:
+        if digest(self._outside) != self._before:
             raise Violation("lost", "files outside the run folder have changed")
         if not self.tracebacks and "Traceback (most recent call last)" in self.output():
             raise Violation("wrong", "a traceback was printed")
@@ -186,9 +187,15 @@ class Trial:
             if self._marked(process):
                 yield f"{process.pid} {_command_line(process)[-80:]}"
 
+    def _left_in_memory(self) -> Iterator[str]:
+        """Yield the new names in /dev/shm that no process of another program maps."""
+        if new := _names() - self._names:
+            maps = "".join(_text(path) for path in Path("/proc").glob("[0-9]*/maps"))
+            yield from (f"/dev/shm/{name}" for name in sorted(new) if f"/dev/shm/{name}" not in maps)
+
     def _marked(self, process: psutil.Process) -> bool:
         try:
-            return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self._mark
+            return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self.mark
         except psutil.Error:
             return False
 
@@ -228,6 +235,17 @@ def _difference(expected: list[dict[str, str]], found: list[dict[str, str]]) -> 
             name = next(k for k in {**a, **b} if a.get(k) != b.get(k))
             return f"row {a['env_steps']}: {name} is {b.get(name)}, undisturbed {a.get(name)}"
     return "" if len(expected) == len(found) else f"{len(found)} of {len(expected)} rows"
+
+
+def _names() -> set[str]:
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def _parameters(run: Path) -> bytes:

@@ -1,8 +1,10 @@
 """Random faults of whole runs, and the hosts that a router joins."""
 
+import mmap
 import random
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -51,13 +53,26 @@ def test_a_lost_run_is_found(tmp_path):
 
 def test_a_process_that_remains_is_found(tmp_path, monkeypatch):
     t = Trial(MODES["ppo"], tmp_path / "trial", random.Random(0))
-    process = subprocess.Popen(["sleep", "60"], env={"ACCEL_RL_CHAOS": t._mark, "PATH": "/usr/bin:/bin"})
+    process = subprocess.Popen(["sleep", "60"], env={"ACCEL_RL_CHAOS": t.mark, "PATH": "/usr/bin:/bin"})
     clock = iter(range(0, 1_000, 6))
     monkeypatch.setattr("benchmarks.chaos.trial.time.monotonic", lambda: next(clock))
     with pytest.raises(Violation, match=r"left behind: .* sleep 60"):
         t.check_surroundings()
     t.clean()
     assert process.wait(10) == -9
+
+
+def test_a_name_in_shared_memory_is_found_unless_it_is_another_programs(tmp_path, monkeypatch):
+    t = Trial(MODES["ppo"], tmp_path / "trial", random.Random(0))
+    clock = iter(range(0, 1_000, 6))
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.write(b"rollouts")
+        file.flush()
+        monkeypatch.setattr("benchmarks.chaos.trial.time.monotonic", lambda: next(clock))
+        with pytest.raises(Violation, match=f"left behind: {file.name}"):
+            t.check_surroundings()
+        with mmap.mmap(file.fileno(), 0):
+            t.check_surroundings()
 
 
 def test_wrong_options_are_one_line(capsys):

@@ -1,4 +1,9 @@
-from accel_rl.gorila.board import Board, MemberCount, Work
+from types import SimpleNamespace
+
+import pytest
+
+from accel_rl.gorila import board as boards
+from accel_rl.gorila.board import Answer, Board, BoardLine, MemberCount, Work
 from accel_rl.gorila.driver import PushReport
 from accel_rl.gorila.shard import ShardCounts
 
@@ -81,3 +86,55 @@ def test_a_row_has_the_guards_bias():
     row = PushReport().since_last([ShardCounts()], Work(outliers=30, outliers_won=26, batches_won=98))
     assert (row["gradients_outlier"], row["gradients_outlier_won"]) == (30, 26)
     assert row["outlier_share_won"] == 26 / 98
+
+
+class SlowRay:
+    """Ray whose actors do not answer before `now` reaches their start."""
+
+    exceptions = SimpleNamespace(RayActorError=KeyError, GetTimeoutError=TimeoutError)
+
+    def __init__(self, monkeypatch, starts_after_s):
+        self.now, self.starts_after_s, self.killed, self.started = 100.0, starts_after_s, 0, 0
+        monkeypatch.setattr(boards, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(boards, "start_named", lambda *_: self.start())
+
+    def start(self):
+        self.started += 1
+        self.ready_at = self.now + self.starts_after_s
+        return SimpleNamespace(read=SimpleNamespace(remote=lambda stop: self.ready_at))
+
+    def get(self, ready_at, timeout):
+        self.now += timeout
+        if self.now < ready_at:
+            raise TimeoutError
+        return []
+
+    def kill(self, actor):
+        self.killed += 1
+
+
+@pytest.mark.parametrize(("starts_after_s", "started"), [(60.0, 1), (299.0, 1), (1e9, 2)])
+def test_a_board_that_starts_slowly_is_not_replaced(monkeypatch, starts_after_s, started):
+    ray = SlowRay(monkeypatch, starts_after_s)
+    keeper = boards.BoardKeeper(ray, "board", [], 4)
+    for _ in range(32):
+        keeper.read(False, 10.0)
+    assert ray.started == started == ray.killed + 1
+
+
+def test_a_board_that_has_answered_and_hangs_is_replaced(monkeypatch):
+    ray = SlowRay(monkeypatch, 0.0)
+    keeper = boards.BoardKeeper(ray, "board", [], 4)
+    keeper.read(False, 10.0)
+    ray.ready_at = 1e9
+    keeper.read(False, 10.0)
+    assert keeper.replaced == ray.killed == 1
+
+
+def test_a_member_that_has_lost_the_driver_ends_before_the_run():
+    line = BoardLine(None, "board", 0, 0)
+    assert line.ended
+    line._heard_at -= boards.LOST_S + 1
+    assert line.lost and not line.ended
+    line.answer = Answer(0, True, 0.0)
+    assert line.ended

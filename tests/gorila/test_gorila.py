@@ -227,12 +227,12 @@ def test_sigterm_saves_in_time_although_a_member_is_stopped(start, tmp_path):
 
 def test_a_killed_ray_agent_ends_the_run_in_one_line(start, tmp_path):
     folder = tmp_path / "run"
-    more = ("--checkpoint.interval", 500, "--gorila.timeout-s", 40)
+    more = ("--checkpoint.interval", 500)
     train = start(*GORILA, "--env-steps", "1e6", *more, "--run-dir", folder)
-    wait_until(lambda: Checkpoints(folder / "checkpoints").steps(), 200)
+    wait_until(lambda: Checkpoints(folder / "checkpoints").steps(), 400)
     family = psutil.Process(train.pid).children(recursive=True)
     next(p for p in family if p.name() == "raylet").kill()
-    _, err = train.communicate(timeout=200)
+    _, err = train.communicate(timeout=300)
     assert train.returncode == 1 and "Traceback" not in err, err
     assert [line for line in err.splitlines() if line.startswith("accel-rl: ")] == err.strip().splitlines()[-1:], err
     _, alive = psutil.wait_procs(family, timeout=30)

@@ -165,7 +165,7 @@ def test_videos_and_the_model_are_artifacts(tmp_path):
 
 
 def test_artifacts_need_weights_and_biases(tmp_path):
-    with pytest.raises(RunError, match="WandbArtifacts.*Weights & Biases is disabled; use --wandb online"):
+    with pytest.raises(RunError, match=r"WandbArtifacts.*Weights & Biases is disabled; use --wandb online"):
         accel_rl.train(
             "ppo", env="CartPole-v1", run_dir=tmp_path / "run", engine="in-process", callbacks=[accel_rl.WandbArtifacts]
         )

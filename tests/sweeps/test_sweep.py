@@ -14,13 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.layout import Needs, Size, needs_of_begun, on_gpus
 from accel_rl.sweeps.pinned_run import main as child
 from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder, read_progress
 from accel_rl.sweeps.sweep_plan import Run, planned
-from accel_rl.system import folder_lock, hardware, machine
+from accel_rl.system import hardware, machine
 from accel_rl.system.errors import ConfigError
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
 from tests.sweeps import grids
@@ -115,26 +116,6 @@ def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
     assert sweep.main(["--resume", str(folder)]) == 0, capsys.readouterr().err
     assert_equal(whole, folder, NAMES)
     assert status([str(folder)]) == 0 and "no sweep is running" in capsys.readouterr().out
-
-
-def test_old_checkpoints_of_a_finished_sweep_are_removed(whole, tmp_path, capsys):
-    folder = tmp_path / "S"
-    shutil.copytree(whole, folder)
-    before = {file: file.stat().st_size for file in folder.rglob("*") if file.is_file()}
-    names = [checkpoint.name for checkpoint in sorted((folder / NAMES[0] / "checkpoints").iterdir())]
-    assert len(names) == 3
-    shutil.rmtree(folder / NAMES[1] / "checkpoints" / names[-1])  # This run is not finished.
-    assert sweep.main(["--prune", str(folder), "--dry-run"]) == 0
-    assert all(file.exists() for file in before if NAMES[1] not in str(file))
-    assert "would remove 6 checkpoints of 3 finished runs" in capsys.readouterr().out
-    assert sweep.main(["--prune", str(folder)]) == 0
-    printed = capsys.readouterr().out
-    assert "removed 6 checkpoints of 3 finished runs" in printed and f"{NAMES[1]}: not finished" in printed
-    assert [p.name for p in (folder / NAMES[0] / "checkpoints").iterdir()] == names[-1:]
-    assert len([*(folder / NAMES[1] / "checkpoints").iterdir()]) == 2
-    assert checkpoint_bytes(folder / NAMES[0]) == checkpoint_bytes(whole / NAMES[0])
-    with folder_lock.locked(folder, str):
-        assert sweep.main(["--prune", str(folder)]) == 2
 
 
 @pytest.mark.slow
@@ -342,3 +323,21 @@ def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     wait_for(lambda: folder.finished(NAMES[0], 1_200), 60, "the job")
     assert "1 jobs" in capsys.readouterr().out
     assert sweep.main(["--resume", str(folder.path)]) == 2 and "--slurm" in capsys.readouterr().err
+
+
+def test_earlier_checkpoints_of_finished_runs_are_pruned(whole, tmp_path):
+    folder = shutil.copytree(whole, tmp_path / "sweep")
+    of_runs = {name: Checkpoints(folder / name / "checkpoints") for name in NAMES}
+    unfinished, *finished = NAMES
+    of_runs[unfinished].remove(of_runs[unfinished].steps()[-1:])
+    before = {name: checkpoints.steps() for name, checkpoints in of_runs.items()}
+    listed = run("--prune", folder, "--dry-run").stdout
+    assert {name: checkpoints.steps() for name, checkpoints in of_runs.items()} == before
+    done = run("--prune", folder)
+    assert done.returncode == 0 and done.stdout.splitlines()[:-1] == listed.splitlines()[:-1], done.stderr
+    assert of_runs[unfinished].steps() == before[unfinished]
+    for name in finished:
+        assert of_runs[name].steps() == before[name][-1:] and len(before[name]) > 1
+    assert_equal(folder, whole, finished)
+    with SweepFolder(folder).locked():
+        assert "is in use by" in run("--prune", folder).stderr

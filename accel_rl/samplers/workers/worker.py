@@ -139,7 +139,7 @@ def main() -> None:
         run(control)
     except Disconnected:
         pass  # The connection ends when the main process has ended.
-    except Exception as e:
+    except (Exception, KeyboardInterrupt) as e:  # Ctrl-C interrupts no worker, so the environment has raised it.
         try:
             control.send(_failure(e))
         except Disconnected:
@@ -147,7 +147,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def _failure(error: Exception) -> Reply:
+def _failure(error: BaseException) -> Reply:
     """Return the reply that reports an error to the main process."""
     if isinstance(error, (ConfigError, RunError)):
         return Reply(error=str(error), traceback="".join(getattr(error, "__notes__", [])))

@@ -363,6 +363,24 @@ def failing():
     return FaultAtStep3(fault)
 
 
+def interrupting():
+    def fault():
+        raise KeyboardInterrupt("of the environment")
+
+    return FaultAtStep3(fault)
+
+
+def test_a_keyboard_interrupt_of_an_environment_ends_the_run_in_a_line(capfd):
+    env = env_of(id="tests.samplers.workers.test_pool:interrupting")
+    sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
+    try:
+        with pytest.raises(RunError, match=r"^worker 0 \(pid \d+\): KeyboardInterrupt: of the environment"):
+            sampler.collect(agent)
+        assert "Traceback" not in capfd.readouterr().err
+    finally:
+        sampler.close()
+
+
 def forking():
     def fault():
         if not os.fork():

@@ -1,0 +1,189 @@
+"""Train with a parameter server on a Ray cluster of several simulated hosts, and disturb the network of one host.
+
+python -m benchmarks.chaos.cluster_hosts --hosts 3
+python -m benchmarks.chaos.cluster_hosts --faults cut-60 --modes bundles
+
+The hosts are network namespaces (network.py). Each has a Ray node, a bundle and a shard, and the driver runs on the
+first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. Otherwise it must end
+with a line that names the host. Needs root and Ray.
+"""
+
+import importlib.util
+import os
+import random
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError, nearest
+from benchmarks.chaos.modes import Mode
+from benchmarks.chaos.network import Network, can_make_networks, network
+from benchmarks.chaos.trial import MARK, Trial, Violation
+from benchmarks.harness.program import machine, program
+from benchmarks.harness.table import table
+
+START_S, FAULT_S = 400.0, 300.0
+"""Seconds within which a run writes its first rows, and within which it survives a fault or ends."""
+ROWS_BEFORE, ROWS_AFTER = 3, 5
+PORT = 6379
+MODES = {
+    "bundles": "",
+    "ranks": "--update async --ranks 2",
+}
+"""Maps each mode to its arguments: bundles of one process, or bundles of two asynchronous ranks."""
+FAULTS = {"none": 0.0, "delay": 0.0, "loss": 0.0, "cut-5": 5.0, "cut-60": 60.0, "cut": float("inf")}
+"""Maps each fault to the seconds for which the last host is cut off. With `delay`, each packet is delayed by 200 ms,
+and with `loss`, 5 % of the packets are lost."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """`Options` has the options of the program."""
+
+    hosts: Count = 2
+    """Number of hosts, 2 to 4."""
+    faults: tuple[str, ...] = ()
+    """Names of the faults, by default all."""
+    modes: tuple[str, ...] = ()
+    """Names of the modes, by default all."""
+    keep: str = ""
+    """Folder to which the files of failed trials are moved."""
+    json: str = ""
+    """Write all results also to the given JSON file."""
+
+    def check(self) -> None:
+        """Raise ConfigError if an option is impossible."""
+        if not 2 <= self.hosts <= 4:
+            raise ConfigError(f"--hosts {self.hosts}: must be 2 to 4")
+        for name, values, allowed in (("faults", self.faults, FAULTS), ("modes", self.modes, MODES)):
+            for value in values:
+                if value not in allowed:
+                    text = f"must be one of {', '.join(allowed)}{nearest(value, list(allowed))}"
+                    raise ConfigError(f"--{name} {value}: {text}")
+        if reason := can_make_networks():
+            raise ConfigError(f"benchmarks.chaos.cluster_hosts: {reason}")
+        if importlib.util.find_spec("ray") is None:
+            raise ConfigError("benchmarks.chaos.cluster_hosts needs Ray: pip install 'accel_rl[cluster]'")
+        if self.keep:
+            Path(self.keep).mkdir(parents=True, exist_ok=True)
+
+
+def run_trials(o: Options) -> dict[str, Any]:
+    """Run a trial of each mode and fault, print a line for each, and return all results."""
+    trials = []
+    for mode in o.modes or MODES:
+        for fault in o.faults or FAULTS:
+            began = time.monotonic()
+            with tempfile.TemporaryDirectory(prefix="ray-") as root:
+                outcome, text = _trial(mode, fault, Path(root), o)
+            seconds = time.monotonic() - began
+            print(f"{mode:8} {fault:7} {seconds:5.0f} s  {outcome}: {text}", flush=True)
+            trials.append({"mode": mode, "fault": fault, "outcome": outcome, "text": text})
+    return {"trials": trials, "wrong": [t["text"] for t in trials if t["outcome"] not in ("survived", "ended")]}
+
+
+def _trial(mode: str, fault: str, root: Path, o: Options) -> tuple[str, str]:
+    arguments = (
+        f"dqn --env tests.catch:make --engine in-process --network a3c --envs 8 --replay.size 20000 --torch-threads 1 "
+        f"--replay.start 500 --cluster gorila --bundles {o.hosts} --shards {o.hosts} --snapshot-updates 100 "
+        f"--gorila.bundle-cpus 0.5 --address {Network.address(0)}:{PORT} {MODES[mode]}"
+    )
+    t = Trial(Mode(arguments, exact=False, hosts=o.hosts), root / "trial", random.Random(0))
+    with network(o.hosts) as net:
+        try:
+            outcome = _disturbed(t, net, root, fault)
+        except Violation as e:
+            outcome = e.kind, str(e)
+            if o.keep:
+                shutil.copytree(root / "trial", Path(o.keep) / f"{mode}-{fault}", dirs_exist_ok=True)
+        finally:
+            t.clean()
+    return outcome
+
+
+def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str]:
+    """Start a cluster and a run on it, and cause the fault. Return the outcome, and the lines that name the host."""
+    t.environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    for host in range(net.n_hosts):
+        _start_node(t, net, host, root)
+    driver = t.start(*t.mode.train(t.run, "--env-steps", "1e9"), wrap=net.inside(0))
+    _await_rows(t, driver, ROWS_BEFORE, START_S)
+    victim, seconds = net.n_hosts - 1, FAULTS[fault]
+    if fault == "delay":
+        net.delay_s = 0.2
+    elif fault == "loss":
+        net.loss = 0.05
+    elif seconds:
+        net.cut.add(victim)
+        # A host that is cut off for good is given the time in which Ray must have noticed its loss.
+        _await_end(driver, min(seconds, FAULT_S / 2))
+        if seconds < FAULT_S:
+            net.cut.clear()
+    if driver.poll() is None:
+        _await_rows(t, driver, t.n_rows() + ROWS_AFTER, FAULT_S)
+    lines = [line for line in t.output().splitlines() if f"host-{victim}" in line]
+    if driver.poll() is not None:
+        if not lines or driver.returncode != 1:
+            raise Violation("wrong", f"exit code {driver.returncode}, and no line names the host: {t.last_line()}")
+        return "ended", lines[-1]
+    driver.send_signal(signal.SIGINT)
+    t.wait(driver, (130,))
+    steps = [int(line.split(",")[0]) for line in (t.run / "metrics.csv").read_text().splitlines()[1:]]
+    if steps != sorted(set(steps)):
+        raise Violation("wrong", f"the rows of metrics.csv are not ascending: {steps}")
+    return "survived", "; ".join(lines) or "-"
+
+
+def _start_node(t: Trial, net: Network, host: int, root: Path) -> None:
+    """Start the Ray node of a host, and wait until it runs."""
+    place = ("--head", "--port", str(PORT), "--temp-dir", str(root), "--include-dashboard", "false")
+    if host:
+        place = ("--address", f"{net.address(0)}:{PORT}")
+    node = ("--node-ip-address", net.address(host), "--num-cpus", "2", "--object-store-memory", str(80 << 20))
+    output = root / f"node-{host}.txt"
+    with open(output, "wb") as file:
+        process = subprocess.Popen(
+            [*net.inside(host), sys.executable, "-m", "ray.scripts.scripts", "start", *place, *node, "--block"],
+            env={**os.environ, **t.environment, MARK: t.mark}, stdout=file, stderr=file, start_new_session=True,
+        )  # fmt: skip
+    deadline = time.monotonic() + START_S
+    while "Ray runtime started" not in output.read_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise Violation("wrong", f"the Ray node of host {host} did not start: {output.read_text()[-300:]}")
+        time.sleep(0.2)
+
+
+def _await_rows(t: Trial, driver: subprocess.Popen, rows: int, seconds: float) -> None:
+    """Wait until the run has a number of rows, or has ended."""
+    deadline = time.monotonic() + seconds
+    while t.n_rows() < rows and driver.poll() is None:
+        if time.monotonic() > deadline:
+            raise Violation("hung", f"{t.n_rows()} rows, and no further one within {seconds:g} s: {t.last_line()}")
+        time.sleep(0.1)
+
+
+def _await_end(process: subprocess.Popen, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def report(o: Options, result: dict[str, Any]) -> list[str]:
+    """Return a table of the outcomes."""
+    m = machine()
+    rows = [[t["mode"], t["fault"], t["outcome"], t["text"]] for t in result["trials"]]
+    return ["", f"{m['cpu']}, {m['date']}, {o.hosts} hosts", "", *table(["mode", "fault", "outcome", "lines"], rows)]
+
+
+if __name__ == "__main__":
+    sys.exit(
+        program("benchmarks.chaos.cluster_hosts", __doc__, Options, sys.argv[1:], Options.check, run_trials, report)
+    )

@@ -1,0 +1,25 @@
+"""The watcher process reports a driver that Ray, or somebody else, has killed."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+DRIVER = """
+import os, sys
+from accel_rl.gorila.ray_session import watched
+
+with watched():
+    os.kill(os.getpid(), int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(("number", "lines"), [(signal.SIGKILL, 1), (0, 0)])
+def test_a_killed_driver_is_reported_in_a_line(number, lines):
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(int(number))], stderr=subprocess.PIPE, text=True)
+    _, err = driver.communicate(timeout=60)  # until the watcher has ended too
+    assert driver.returncode == -number
+    assert len(err.splitlines()) == lines
+    if lines:
+        assert err.startswith(f"accel-rl: the run's process {driver.pid} was killed, or Ray ended it")
