@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from accel_rl.gorila.ray_session import NAMESPACE, START_S, start_named
+from accel_rl.gorila.ray_session import NAMESPACE, START_S, beside, start_named
 from accel_rl.runners.ranks.shared_counters import share
 from accel_rl.system.errors import RunError
 
@@ -128,7 +128,11 @@ class BoardKeeper:
 
     def _start(self) -> Any:
         self._starts_until = time.monotonic() + START_S
-        return start_named(self._ray, Board, self._name, self.members, self._window, self._stop)
+        # On the driver's machine, the board is not lost with another machine.
+        place = beside(self._ray)
+        return start_named(
+            self._ray, Board, self._name, self.members, self._window, self._stop, scheduling_strategy=place
+        )
 
     def read(self, stop: bool, timeout_s: float) -> None:
         """Read the board's counts, and send `stop` to the members. A board that does not answer within timeout_s is
@@ -164,6 +168,10 @@ class BoardKeeper:
 INTERVAL_S = 0.2  # A cluster member reports every 0.2 seconds.
 LOST_S = 30.0  # A member considers the driver lost after `LOST_S` seconds without an answer.
 LOOK_S = 0.1
+
+
+class DriverLost(RunError):
+    """`DriverLost` is raised in a member that has not heard from the driver for LOST_S seconds."""
 
 
 class BoardLine:
@@ -202,14 +210,14 @@ class BoardLine:
             self._send(work, recent)
 
     def ask(self, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Report the member's counts to the board, and wait for the answer. Raises RunError if the driver has ended."""
+        """Report the member's counts to the board, and wait for the answer. Raises DriverLost."""
         self._asked = None  # No counts are lost, because reports contain totals.
         while True:
             self._send(work, recent)
             if self._asked is not None and self._take():
                 return self.answer
             if self.lost:
-                raise RunError(f"the driver has not been heard of for {LOST_S:g} s")
+                raise DriverLost(f"the driver has not been heard of for {LOST_S:g} s")
             time.sleep(LOOK_S)
 
     def _send(self, work: Work, recent: list[tuple[float, int]]) -> None:

@@ -18,7 +18,7 @@ from accel_rl.distributed.central import Central
 from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.locked_chunk import LockedChunks
-from accel_rl.gorila.board import BoardLine, Work
+from accel_rl.gorila.board import BoardLine, DriverLost, Work
 from accel_rl.gorila.global_replay import RemoteReplay
 from accel_rl.gorila.ray_session import load_ray
 from accel_rl.gorila.setup import Place, Role, Setup, member_config
@@ -59,18 +59,22 @@ class Member:
         seconds, the member saves and ends. The function `member_config` explains `slot` and `slots`."""
         warnings.simplefilter("ignore")  # Only the driver prints warnings about settings.
         ray, setup = load_ray(), self._setup
-        config = member_config(setup.enter(), slot, slots)
-        folder = self._folder()
         line = BoardLine(ray, setup.board, self._index, self._life)
-        transport = transport_to(ray, setup.shards)
+        try:
+            self._train(member_config(setup.enter(), slot, slots), line, transport_to(ray, setup.shards))
+        except DriverLost:
+            return False
+        return line.ended
+
+    def _train(self, config: Resolved, line: BoardLine, transport: Transport) -> None:
+        folder = self._folder()
         if config.distributed.several:
             BundleRanks(config, folder, transport, line, self._index).run()
-            return line.ended
+            return
         state = self._state(folder, line.ask(Work(), []).env_steps)
         replay = self._global_replay if config.gorila.replay == "global" else None
         context = member_context(self._index, config.gorila, transport, line, state, self._role, replay)
         Trainer(config, RankPlan.resolve(config), folder, state, context).run()
-        return line.ended
 
     def _global_replay(self, algo: Algorithm) -> RemoteReplay:
         setup, config = self._setup, algo.config

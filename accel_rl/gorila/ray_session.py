@@ -215,6 +215,13 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
             time.sleep(0.05)
 
 
+def beside(ray: Any) -> Any:
+    """Return the scheduling strategy of an actor that runs on this process's node, if the node has room."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+
+
 MARK = "ACCEL_RL_RAY_FOLDER"
 """In all processes of a Ray session, the environment variable `MARK` contains the session's folder."""
 DRIVER_LOG = "python-core-driver-"

@@ -96,7 +96,8 @@ class SlowRay:
     def __init__(self, monkeypatch, starts_after_s):
         self.now, self.starts_after_s, self.killed, self.started = 100.0, starts_after_s, 0, 0
         monkeypatch.setattr(boards, "time", SimpleNamespace(monotonic=lambda: self.now))
-        monkeypatch.setattr(boards, "start_named", lambda *_: self.start())
+        monkeypatch.setattr(boards, "start_named", lambda *_, **options: self.start())
+        monkeypatch.setattr(boards, "beside", lambda ray: None)
 
     def start(self):
         self.started += 1
