@@ -161,8 +161,9 @@ class DQN(ReplayAlgorithm):
 
     def resample_noise(self) -> None:
         if self.config.noisy:
-            self.agent.model.resample()
-            self.target.resample()
+            seed = self.replay.draw_seed()
+            self.agent.model.resample(2 * seed)
+            self.target.resample(2 * seed + 1)
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         c = self.config

@@ -47,14 +47,11 @@ class NoisyLinear(nn.Linear):
         self.register_buffer("noise_out", torch.zeros(outputs), persistent=False)
 
     @torch.no_grad()
-    def resample(self, seed: Tensor | None = None) -> None:
-        """Draw new noise from torch's default generator, or as a function of a seed [] int64."""
+    def resample(self, seed: Tensor) -> None:
+        """Draw new noise as a function of a seed [] int64."""
         for i, noise in enumerate((self.noise_in, self.noise_out)):
             assert isinstance(noise, Tensor)
-            if seed is None:
-                x = torch.randn(noise.shape, device=noise.device)
-            else:
-                x = hashed_normal(2 * seed + i, len(noise))
+            x = hashed_normal(2 * seed + i, len(noise))
             noise.copy_(x.sign() * x.abs().sqrt())
 
     def forward(self, x: Tensor, noisy: bool = True) -> Tensor:

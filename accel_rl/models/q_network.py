@@ -94,11 +94,11 @@ class QNetwork(nn.Module):
 
     forward = q
 
-    def resample(self, seed: Tensor | None = None) -> None:
-        """Draw new noise for every noisy layer from torch's default generator, or as a function of a seed [] int64."""
+    def resample(self, seed: Tensor) -> None:
+        """Draw new noise for every noisy layer as a function of a seed [] int64."""
         layers = [module for module in self.modules() if isinstance(module, NoisyLinear)]
         for i, layer in enumerate(layers):
-            layer.resample(None if seed is None else seed * len(layers) + i)
+            layer.resample(seed * len(layers) + i)
 
 
 class CategoricalQNetwork(QNetwork):

@@ -89,6 +89,12 @@ class Replay:
         batch = self.ring.batch(*self.selection.draw(N))
         return self._moved(batch) if self._is_moving else batch
 
+    def draw_seed(self) -> Tensor:
+        """Draw a seed [] int64 for the learner's other random numbers, on the device of the batches."""
+        seed = torch.randint(2**62, (), generator=self.generator, device=self.ring.device)
+        # The seed of a replay in the CPU's memory becomes a kernel's argument, so that no copy waits for the GPU.
+        return torch.full((), int(seed), device=self.device) if self._is_moving else seed
+
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
         """Set the priorities of a batch's cells from the batch's errors [N]."""
         if self.selection.has_priorities:

@@ -3,12 +3,14 @@ operation."""
 
 import gc
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
 from accel_rl.system.devices import runtime
+from accel_rl.system.errors import RunError
 
 Replay = Callable[[], object]
 
@@ -58,18 +60,24 @@ class CudaGraphs:
         that `work` uses in addition to the device's default generator. Raises RuntimeError if `work` waits for the GPU
         or reads from the host."""
         graph = self._runtime.CUDAGraph()
-        for generator in generators:
+        registered = list(generators)
+        for generator in registered:
             graph.register_generator_state(generator)
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
-        # Other threads may use the GPU during the capture.
-        with (
-            _one_at_a_time,
-            _no_garbage_collection(),
-            self._runtime.device(self._device),
-            self._runtime.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"),
-        ):
-            work()
+        try:
+            # Other threads may use the GPU during the capture.
+            with (
+                _one_at_a_time,
+                _no_garbage_collection(),
+                self._runtime.device(self._device),
+                self._runtime.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"),
+            ):
+                work()
+        except RuntimeError as e:
+            self._restore(current, registered)
+            # The error of `work` is the context of the error with which torch ends the capture.
+            raise e.__context__ if isinstance(e.__context__, RuntimeError) else e from None
         current.wait_stream(self._stream)
 
         def replay(used: Callable[[], None] = work) -> None:
@@ -78,3 +86,20 @@ class CudaGraphs:
             graph.replay()
 
         return replay
+
+    def _restore(self, current: Any, registered: Sequence[torch.Generator]) -> None:
+        """Restore the current stream and the random generators after a failed capture. torch leaves the capture's
+        stream current, and torch 2.11 leaves the generators in a state in which every further draw fails. Raises
+        RunError if a generator cannot be restored."""
+        self._runtime.set_stream(current)
+        default = self._runtime.default_generators[self._device.index or 0]
+        try:
+            for generator in (default, *registered):
+                fresh = torch.Generator(self._device)
+                fresh.set_state(generator.get_state())
+                generator.graphsafe_set_state(fresh.graphsafe_get_state())
+        except RuntimeError as e:
+            raise RunError(
+                f"a failed capture has left a random generator of {self._device} unusable ({e}): restart with"
+                " --sampler.no-capture and --no-capture-updates"
+            ) from e

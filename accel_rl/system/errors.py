@@ -4,6 +4,7 @@ warnings, and the exit codes of commands."""
 import difflib
 import errno
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -40,7 +41,8 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one line; programs assign show_warning to warnings.showwarning."""
-    print(f"note: {message}", file=sys.stderr, flush=True)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # Gymnasium colours its warnings.
+    print(f"note: {text}", file=sys.stderr, flush=True)
 
 
 def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:

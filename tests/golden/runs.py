@@ -53,7 +53,7 @@ RUNS: dict[str, TrainConfig] = {
     ),
     "dqn, concurrent": replace(config("dqn", POLE, horizon=4, learning_rate=1e-3), schedule="concurrent"),
     "c51, pong": config("c51", horizon=4),
-    "rainbow, time limits": config("rainbow", POLE, horizon=4, noisy=True, v_max=20.0, v_min=0.0),
+    "rainbow, time limits": config("rainbow", POLE, horizon=4, noisy=True, v_max=20.0, v_min=0.0, learning_rate=1e-3),
 }
 
 RANKS: dict[str, tuple[str, ...]] = {

@@ -64,6 +64,8 @@ RUNS: dict[str, TrainConfig] = {
     "c51, pong": q("c51", "pong"),
     "c51, concurrent": q("c51", schedule="concurrent", **RETURNS),
     "rainbow, noisy": q("rainbow", noisy=True, **RETURNS),
+    "rainbow, noisy, concurrent": q("rainbow", noisy=True, schedule="concurrent", **RETURNS),
+    "rainbow, noisy, replay on the host": q("rainbow", noisy=True, **RETURNS, **HOST),
     "rainbow, concurrent": q("rainbow", schedule="concurrent", **RETURNS),
     "rainbow, replay on the host": q("rainbow", **RETURNS, **HOST),
     "rainbow, second learner": q("rainbow", secondary=8, **RETURNS),
@@ -83,7 +85,12 @@ RUNS: dict[str, TrainConfig] = {
 QUICK = (
     "pqn, pong",
     *("a2c, pong", "a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, replay on the host"),
-    *("dqn, prioritized, three steps", "dqn, concurrent, second learner", "c51, concurrent", "rainbow, noisy"),
+    *(
+        "dqn, prioritized, three steps",
+        "dqn, concurrent, second learner",
+        "c51, concurrent",
+        "rainbow, noisy, concurrent",
+    ),
 )
 """At least one of each algorithm, schedule, replay device, kind of draws and number of learners; others are slow."""
 assert SMALL["batch_size"] == 16

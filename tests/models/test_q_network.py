@@ -66,14 +66,14 @@ def test_noise_is_factorised_and_can_be_left_out():
     x = torch.randn(3, 7)
     quiet = layer(x, noisy=False)
     torch.testing.assert_close(layer(x), quiet)  # none was drawn yet
-    layer.resample()
+    layer.resample(torch.tensor(0))
     weight = layer.weight + layer.sigma_weight * torch.outer(layer.noise_out, layer.noise_in)
     torch.testing.assert_close(layer(x), x @ weight.T + layer.bias + layer.sigma_bias * layer.noise_out)
     torch.testing.assert_close(layer(x, noisy=False), quiet)
     assert float(layer.sigma_weight[0, 0].detach()) == pytest.approx(0.5 / 7**0.5)
     draws = []
-    for _ in range(4000):
-        layer.resample()
+    for seed in range(4000):
+        layer.resample(torch.tensor(seed))
         draws.append(layer.noise_in.clone())
     noise = torch.stack(draws)
     # f(e) = sgn(e) sqrt|e|: mean 0, variance E|e| = sqrt(2 / pi)

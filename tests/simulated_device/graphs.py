@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import source_lines, streams
+from tests.simulated_device import generators, source_lines, streams
 from tests.simulated_device.generators import HostGenerator
 from tests.simulated_device.memory import Access, Memory, races
 from tests.simulated_device.streams import Stream
@@ -58,7 +58,10 @@ class CUDAGraph:
         self._device = stream.device_index
         self._pool = self._pool if pool is None else pool
         self.thread, self.mode, self.is_capturing = threading.get_ident(), capture_error_mode, True
-        self._states = [(g, g.get_state()) for g in (torch.default_generator, *self._generators)]
+        drawing = (torch.default_generator, *self._generators)
+        self._states = [(g, g.get_state()) for g in drawing]
+        self._capturing = {(self._device, g._cdata) for g in drawing}
+        generators.capturing.update(self._capturing)
         self.join(stream)
         streams.captures.append(self)
 
@@ -70,13 +73,8 @@ class CUDAGraph:
             error = FAILED if self._error == FAILED else f"{FAILED}: {self._error}"
             self.reset()
             raise RuntimeError(error)
+        generators.capturing.difference_update(self._capturing)
         self.is_captured = True
-
-    def abort(self) -> None:
-        """End a capture whose code raised an exception."""
-        if self.is_capturing:
-            self._end()
-        self.reset()
 
     def _end(self) -> None:
         self.is_capturing = False
@@ -200,14 +198,9 @@ class graph:
             streams.thread.leave(self._before)
             raise
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        try:
-            if error is None:
-                self._graph.capture_end()
-            else:
-                self._graph.abort()
-        finally:
-            streams.thread.leave(self._before)
+    def __exit__(self, *_: object) -> None:
+        self._graph.capture_end()  # If the capture failed, its stream remains the current one, as in torch.
+        streams.thread.leave(self._before)
 
 
 _pools = iter(range(1, 1 << 60))

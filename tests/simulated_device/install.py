@@ -75,6 +75,7 @@ def reset() -> None:
     waits.waits.clear()
     streams.reset()
     memory.page_locks.clear()
+    generators.capturing.clear()
 
 
 def _synchronize(device: Any = None, /) -> None:

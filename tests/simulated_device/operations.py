@@ -31,6 +31,7 @@ _WAITS = {
 }
 _INDEXING = ("aten::index", "aten::_index_put_impl_", "aten::index_put_", "aten::index_put", "aten::_unsafe_index")
 _RESHAPING = ("t_", "squeeze_", "unsqueeze_", "transpose_", "resize_", "resize_as_", "as_strided_", "set_", "swapaxes_")
+_DRAWS = ("randn", "rand", "randperm", "randint", "normal_", "uniform_", "random_", "bernoulli_", "exponential_")
 _MASKS = (torch.bool, torch.uint8)
 
 
@@ -57,6 +58,7 @@ class _Plan:
         self.is_empty = "empty" in name
         self.is_repeat = name == "aten::repeat_interleave"
         self.generator = any(a.name == "generator" for a in schema.arguments)
+        self.draws = name.removeprefix("aten::") in _DRAWS
 
     def waits(self, args: Any, kwargs: Any) -> str | None:
         if self.is_collective:
@@ -131,6 +133,9 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
         streams.wait_for(what)
     if plan.generator:
         _check_generator(inner, inner_kw, index)
+    if plan.draws:
+        drawn = next((x for x in (*inner, *inner_kw.values()) if isinstance(x, HostGenerator)), None)
+        generators.check_draw(drawn, index, in_capture=stream.capture is not None)
 
     written = plan.written_of(args, kwargs) if plan.writes else ()
     capture = stream.capture

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tests.simulated_device import memory, streams
+from tests.simulated_device.generators import DefaultGenerator
 from tests.simulated_device.graphs import CUDAGraph, graph, graph_pool_handle
 from tests.simulated_device.streams import Event, Stream, synchronize
 
@@ -14,7 +15,7 @@ __all__ = ["CUDAGraph", "Event", "Stream", "graph", "graph_pool_handle", "synchr
 
 OutOfMemoryError = torch.OutOfMemoryError
 is_present = [False]
-default_generators = (torch.default_generator,) * streams.COUNT
+default_generators = tuple(DefaultGenerator(index) for index in range(streams.COUNT))
 
 
 def is_available() -> bool:
