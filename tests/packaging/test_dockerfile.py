@@ -30,6 +30,7 @@ def test_the_command_is_that_of_readme() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_its_commands_install_accel_rl_and_a_run_trains(tmp_path: Path) -> None:
     shutil.copytree(
         ROOT, tmp_path / "source", ignore=shutil.ignore_patterns("*.so", "build", "runs", ".git", "*.egg-info")
