@@ -1,10 +1,12 @@
-"""Builds the C++ extensions; all other packaging is in setup.cfg. If an extension cannot be compiled, the installation
-continues without the extension.
+"""Builds the C++ extensions, and describes the project by README.md; all other packaging is in setup.cfg. If an
+extension cannot be compiled, the installation continues without the extension.
 
-With ACCEL_RL_REQUIRE_EXTENSIONS=1 a missing extension is an error, because a wheel must contain both extensions.
+With ACCEL_RL_REQUIRE_EXTENSIONS=1 a missing extension is an error, because a wheel must contain both extensions. A
+release sets REPOSITORY_URL, for the links on the page of a package index.
 """
 
 import os
+import re
 from pathlib import Path
 
 from pybind11.setup_helpers import Pybind11Extension
@@ -35,6 +37,24 @@ class OptionalBuild(build_ext):
             )
 
 
+def description(url: str) -> str:
+    """Return README.md. With a repository's URL, links are absolute, because a package index has no other files."""
+    text = Path(__file__).with_name("README.md").read_text()
+    if not url:
+        return text
+    text = re.sub(r"(!\[[^]]*\]\()(?!https?:)", rf"\1{url}/raw/main/", text)
+    return re.sub(r"(?<!!)(\[[^]]*\]\()(?!https?:)", rf"\1{url}/blob/main/", text)
+
+
+def links(url: str) -> dict[str, str]:
+    """Return the links of the project beside its page on a package index."""
+    if not url:
+        return {}
+    pages = {"Documentation": "blob/main/docs/README.md", "Changelog": "blob/main/CHANGELOG.md", "Issues": "issues"}
+    return {"Source": url, **{name: f"{url}/{page}" for name, page in pages.items()}}
+
+
+URL = os.environ.get("REPOSITORY_URL", "").rstrip("/")
 REQUIRED = os.environ.get("ACCEL_RL_REQUIRE_EXTENSIONS", "0") != "0"
 INSTEAD = {
     "accel_rl.emulator._core": "ale-py plays",
@@ -61,4 +81,10 @@ host = Pybind11Extension(
 )
 emulator.optional = host.optional = not REQUIRED
 
-setup(ext_modules=[emulator, host], cmdclass={"build_ext": OptionalBuild})
+setup(
+    ext_modules=[emulator, host],
+    cmdclass={"build_ext": OptionalBuild},
+    long_description=description(URL),
+    long_description_content_type="text/markdown",
+    project_urls=links(URL),
+)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from accel_rl.algos.ppo import PPO
     from accel_rl.algos.pqn import PQN
     from accel_rl.algos.rainbow import Rainbow
-    from accel_rl.api.callbacks import SaveBest, StopAtScore, VideoEvery
+    from accel_rl.api.callbacks import SaveBest, StopAtScore, VideoEvery, WandbArtifacts
     from accel_rl.api.rollout_source import make_sampler
     from accel_rl.api.run import Run, train
     from accel_rl.config.train import TrainConfig
@@ -54,6 +54,7 @@ __all__ = [
     "Training",
     "VectorEnv",
     "VideoEvery",
+    "WandbArtifacts",
     "__version__",
     "gym",
     "make_sampler",
@@ -77,6 +78,7 @@ _MODULES = {
     "SaveBest": "api.callbacks",
     "StopAtScore": "api.callbacks",
     "VideoEvery": "api.callbacks",
+    "WandbArtifacts": "api.callbacks",
     "TrainConfig": "config.train",
     "VectorEnv": "emulator.vector_env",
     "ConfigError": "system.errors",

@@ -201,8 +201,8 @@ def test_it_is_planned(line, here, capsys):
         rest = words[3:] if words[1] == "-m" else words[2:]
         if rest[0] == "runs/sizes":
             pytest.skip("see test_a_sweep_is_run_and_resumed")
-        if rest[0] in ("--pause", "--unpause"):  # tests/sweeps/test_idle.py pauses a sweep
-            assert sweep.main(rest) == 2 and "no sweep is" in capsys.readouterr().err
+        if rest[0] in ("--pause", "--unpause", "--prune"):  # tests/sweeps/test_idle.py pauses a sweep
+            assert sweep.main(rest) == 2 and "no sweep" in capsys.readouterr().err
             return
         if "--dry-run" not in rest:
             rest = [*rest, "--dry-run"]

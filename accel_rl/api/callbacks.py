@@ -4,9 +4,13 @@ accel_rl.train("ppo", game="pong", callbacks=[StopAtScore(score=18), VideoEvery(
 accel-rl train ppo --game pong --callback 'StopAtScore(score=18)' --callback SaveBest
 """
 
+import logging
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from accel_rl.api.export import export
+from accel_rl.api.options import ExportOptions
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import buffers_kept
 from accel_rl.runners import video
@@ -17,6 +21,8 @@ from accel_rl.runners.seeds import own_generator
 from accel_rl.runners.stored_agents import BestAgent
 from accel_rl.samplers.episodes import Episode
 from accel_rl.system.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -79,3 +85,50 @@ class VideoEvery(Callback):
             episode = video.Episode(training.config, agent, self.seed, self.max_steps)
             video.write(episode.pictures(), path, episode.fps)
         training.event(f"video {path}: score {episode.score:g} in {episode.length:,} env steps")
+
+
+class WandbArtifacts(Callback):
+    """Upload the videos of the run to Weights & Biases at each checkpoint, and at the end of the run the model: an
+    artifact of the type `model`, with the files of `accel-rl export`. An upload that fails does not end the run."""
+
+    def on_start(self, training: Training) -> None:
+        if training.config.wandb == "disabled":
+            raise ConfigError("WandbArtifacts: Weights & Biases is disabled; use --wandb online or offline")
+        self._uploaded = set(_videos(training.path))
+
+    def on_checkpoint(self, training: Training, path: Path) -> None:
+        new = sorted(_videos(training.path) - self._uploaded)
+        self._uploaded.update(new)
+        for file in new:
+            self._upload_video(training, file)
+
+    def on_end(self, training: Training) -> None:
+        self.on_checkpoint(training, training.path)
+        folder = training.path / "wandb" / "model"
+        shutil.rmtree(folder, ignore_errors=True)  # It is of an earlier end of the run.
+        run, config = RunFolder.open(training.path, trust=True)
+        export(run, config, ExportOptions(out=str(folder)))
+        try:
+            import wandb
+
+            if wandb.run is not None:
+                artifact = wandb.Artifact(
+                    f"{training.path.name}-model", "model", metadata={"env_steps": training.env_steps}
+                )
+                artifact.add_dir(str(folder))
+                wandb.run.log_artifact(artifact)
+        except Exception as e:
+            logger.warning(f"wandb: the model was not uploaded ({' '.join(str(e).split())})")
+
+    def _upload_video(self, training: Training, file: Path) -> None:
+        try:
+            import wandb
+
+            if wandb.run is not None:
+                wandb.run.log({"videos/episode": wandb.Video(str(file))}, step=training.env_steps)
+        except Exception as e:
+            logger.warning(f"wandb: {file.name} was not uploaded ({' '.join(str(e).split())})")
+
+
+def _videos(run: Path) -> set[Path]:
+    return {file for file in (run / "videos").glob("*") if file.suffix in (".mp4", ".gif")}

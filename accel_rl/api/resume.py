@@ -118,10 +118,12 @@ def _recorded_changes(run: RunFolder, config: Resolved) -> dict[str, tuple[Any, 
     """Return the settings of the run's config.json that differ from `config`, as {name: (old value, new value)}."""
     begun = RunFolder.open(run.path, trust=True)[1]  # The settings in `config` are those that the user trusts.
     before, now = (dict(flat(c.to_dict())) for c in (begun, config))
+    # A longer run has its intervals as numbers, which are no changes.
+    kept = {"checkpoint.interval": begun.checkpoint_interval(), "log.interval": begun.log_interval()}
     return {
         name: (before.get(name), value)
         for name, value in now.items()
-        if name != "run_dir" and json.dumps(before.get(name)) != json.dumps(value)
+        if name != "run_dir" and json.dumps(before.get(name)) != json.dumps(value) != json.dumps(kept.get(name))
     }
 
 
@@ -173,5 +175,5 @@ def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -
     elif state["env_steps"] >= config.env_steps:
         raise ConfigError(
             f"{run.path} is finished ({state['env_steps']:,} env steps); to go on: "
-            f"accel-rl resume {run.path} --env-steps {2 * config.env_steps}"
+            f"accel-rl resume {run.path} --env-steps {2 * max(config.env_steps, state['env_steps'])}"
         )

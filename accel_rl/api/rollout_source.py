@@ -3,13 +3,14 @@
 import os
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.random import RandomAgent
 from accel_rl.api.keywords import What, settings
 from accel_rl.api.launch import checked
 from accel_rl.api.run import Run
+from accel_rl.api.train_settings import TrainSettings
 from accel_rl.data.rollout import Rollout
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.learner import Learner
@@ -24,7 +25,7 @@ def make_sampler(
     *,
     policy: "str | os.PathLike[str] | Run | Agent | None" = "random",
     env: str | Callable[..., Any] | None = None,
-    **values: Any,
+    **values: Unpack[TrainSettings],
 ) -> "RolloutSource":
     """Start worker processes that play, and return a `RolloutSource`, to be closed or used in a `with` statement.
 
@@ -35,7 +36,7 @@ def make_sampler(
     `policy` is "random", an agent, a run or its folder (the run's newest agent acts), or None (the untrained network of
     `what` acts). The arguments `what`, `env` and `values` are those of `train`. Raises ConfigError.
     """
-    config = checked(settings(what, env, values))
+    config = checked(settings(what, env, dict(values)))
     if config.distributed.several or config.cluster != "none":
         raise ConfigError("make_sampler: a sampler has one rank; leave out ranks, update and cluster")
     return RolloutSource(rank_config(config, 0), policy)

@@ -16,7 +16,7 @@ from accel_rl.api.launch import run_new
 from accel_rl.api.model_folder import run_path
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords, keywords_of
 from accel_rl.api.resume import resume
-from accel_rl.api.train_settings import TrainSettings
+from accel_rl.api.train_settings import ResumeSettings, TrainSettings
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.changeable import changed_settings
@@ -119,16 +119,18 @@ class Run:
         *,
         callbacks: Iterable[Callback | type[Callback] | str] | None = None,
         sinks: Iterable[Sink | type[Sink] | str] | None = None,
-        **options: Any,
+        **options: Unpack[ResumeSettings],
     ) -> "Run":
         """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
         backend, engine, trust, and settings that a resumed run may change, such as learning_rate. `callbacks` and
         `sinks` replace those that config.json names. Raises ConfigError or RunError."""
-        own = {name: options.pop(name) for name in list(options) if name in keywords_of(ResumeOptions)}
-        chosen = from_keywords(ResumeOptions, {"env_steps": env_steps, **own})
+        own = keywords_of(ResumeOptions)
+        chosen = from_keywords(
+            ResumeOptions, {"env_steps": env_steps, **{k: v for k, v in options.items() if k in own}}
+        )
         run, begun = self._open(chosen.trust)
-        changes = changed_settings(begun, with_values(begun, options))
+        changes = changed_settings(begun, with_values(begun, {k: v for k, v in options.items() if k not in own}))
         begun = replace(
             begun,
             callback=begun.callback if callbacks is None else (),

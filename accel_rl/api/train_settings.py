@@ -1,4 +1,4 @@
-"""The names and types of the settings of `accel_rl.train`, for editors and type checkers.
+"""The names and types of the settings of `accel_rl.train` and `Run.resume`, for editors and type checkers.
 
 Written by docs/tools/settings_types.py from the classes of settings. The settings are those of all algorithms of this
 project; the settings of a user's algorithm are given by its Config, `accel_rl.train(MyPPO.Config(...), ...)`.
@@ -277,3 +277,41 @@ class TrainSettings(TypedDict, total=False):
     warmup_updates: float
     window: float
     workers: float | None
+
+
+class ResumeSettings(TypedDict, total=False):
+    algo__learning_rate: float
+    algo__learning_rate_schedule: Literal["constant", "linear"]
+    backend: str
+    callback: Sequence[str]
+    checkpoint: str
+    checkpoint__interval: float | None
+    checkpoint__keep: float
+    cores: Sequence[float] | None
+    device: str
+    distributed__timeout_s: float
+    engine: Literal["", "workers", "in-process", "device"]
+    episodes: float
+    evaluation__episodes: float
+    evaluation__interval: float
+    evaluation__steps: float
+    keep: float
+    learning_rate: float
+    learning_rate_schedule: Literal["constant", "linear"]
+    log__interval: float | None
+    log__norms: bool
+    log__tensorboard: bool
+    max_skipped_updates: float
+    norms: bool
+    sampler__start_timeout_s: float
+    sampler__timeout_s: float
+    schedule_steps: float | None
+    sink: Sequence[str]
+    start_timeout_s: float
+    steps: float
+    strict: bool
+    tensorboard: bool
+    torch_threads: float | None
+    trust: bool
+    wandb: Literal["disabled", "offline", "online"]
+    wandb_project: str

@@ -119,7 +119,8 @@ def bash(words: Words) -> str:
         "  fi",
         '  COMPREPLY=($(compgen -W "$words" -- "$cur"))',
         # In bash, a colon separates words.
-        '  declare -F __ltrim_colon_completions > /dev/null && __ltrim_colon_completions "$cur"',
+        "  [[ -n $BASH_VERSION ]] && declare -F __ltrim_colon_completions > /dev/null &&",
+        '    __ltrim_colon_completions "$cur"',
         "}",
         "complete -o bashdefault -o default -F _accel_rl accel-rl",
     ]) + "\n"  # fmt: skip

@@ -42,6 +42,10 @@ def main(argv: list[str]) -> int:
 
 def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
     """Parse `ALGORITHM [options]` into the settings of a run, or raise ConfigError."""
+    if len(argv) > 1 and not any(word.startswith("-") for word in argv[:2]):
+        raise ConfigError(
+            f"{prog}: unexpected argument {argv[1]!r}: a game is --game pong, an environment --env CartPole-v1"
+        )
     words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], prog)
     algorithm = words[0] if words else "a2c"
     # A Gymnasium environment is named by --env CartPole-v1, and an Atari game by --game.

@@ -113,9 +113,9 @@ def _plain(text: str) -> str:
         return f"{flag} {got}: must be one of {', '.join(filter(None, names))}{nearest(got, names)}"
     if missing := re.search(r"Missing value for argument '(--\S+)'", text):
         return f"{missing[1]}: the value is missing"
-    return text.replace("Unrecognized options Unrecognized options", "unrecognized options") or (
-        "the arguments do not fit"
-    )
+    if further := re.search(r"Unrecognized options: (.*)$", text):
+        return f"unexpected argument {further[1]!r}"
+    return text or "the arguments do not fit"
 
 
 def positionals(argv: list[str], names: list[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:

@@ -47,8 +47,8 @@ def changed_settings(begun: TrainConfig, wanted: TrainConfig) -> dict[str, Any]:
     for name, value in changes.items():
         if name not in CHANGEABLE:
             raise ConfigError(
-                f"{flag(name)} {value}: the run has {before.get(name)}, and a run does not change it; begin another "
-                f"run from its network: accel-rl train ... --init RUN. May change: {', '.join(map(flag, CHANGEABLE))}"
+                f"{flag(name)} {value}: the run has {before.get(name) or 'none'}, and a resume cannot change it; begin "
+                "another run from its network: accel-rl train ... --init RUN (resume --help lists what may change)"
             )
     return changes
 

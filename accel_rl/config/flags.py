@@ -63,7 +63,8 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
         elif instead := hint(positive[2:], flags, by_name):
             raise ConfigError(f"unknown option {flag}: {instead}")
         else:
-            others = _algorithms_with(positive[2:]) if "--sampler.envs" in flags else ""
+            is_here = any(name.replace(".", "-") == positive for name in allowed)
+            others = _algorithms_with(positive[2:]) if "--sampler.envs" in flags and not is_here else ""
             raise ConfigError(f"unknown option {flag}{others or nearest(flag, allowed) or '; see --help'}")
     return done
 
@@ -71,8 +72,8 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
 def _algorithms_with(name: str) -> str:
     """Return a text about the algorithms that have a setting, which the chosen algorithm has not, or "" if no algorithm
     has the setting."""
-    field = name.removeprefix("algo.").replace("-", "_")
-    names = [n for n in ALGORITHMS if field in {f.name for f in dataclasses.fields(find_algorithm(n).Config)}]
+    field = name.removeprefix("algo.").replace(".", "-")  # --replay-size means --replay.size.
+    names = [n for n in ALGORITHMS if field in {f[2:].replace(".", "-") for f in flags_of(find_algorithm(n).Config)}]
     return (
         f": this algorithm has no such setting; {', '.join(names)} {'have' if names[1:] else 'has'} it" if names else ""
     )

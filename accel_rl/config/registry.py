@@ -39,9 +39,11 @@ def find(name: str, flag: str = "algorithm") -> Any:
     module may be a user's module, a user's file (`my_grids.py:sizes`), or a paper of accel_rl.papers."""
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
-    if not colon:
+    if not colon and flag == "algorithm":
         allowed = [*ALGORITHMS, "module:Class", "module:function"]
         raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(allowed)}{nearest(name, ALGORITHMS)}")
+    if not colon:
+        raise ConfigError(f"{flag} {name!r}: must be module:function, such as my_module:{name} or stooke:figure_3")
     try:
         module = importlib.import_module(module_name) if name in ALGORITHMS else _user_module_or_paper(module_name)
     except ModuleNotFoundError as e:

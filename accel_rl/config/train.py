@@ -108,8 +108,8 @@ class TrainConfig:
     """End the run (exit code 1) if a worker process dies, instead of replacing the worker."""
     callback: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Callback of the run, a subclass of accel_rl.Callback; may be repeated. A callback is `module:Class`, or
-    `module:Class(name=value)`. The built-in callbacks are `StopAtScore(score=18)`, SaveBest and
-    `VideoEvery(env_steps=100_000)`."""
+    `module:Class(name=value)`. The built-in callbacks are `StopAtScore(score=18)`, SaveBest,
+    `VideoEvery(env_steps=100_000)` and WandbArtifacts."""
     sink: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Further destination of metrics and events, a subclass of accel_rl.Sink; may be repeated. Named like a
     callback."""

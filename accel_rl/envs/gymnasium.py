@@ -262,6 +262,11 @@ def _made_by_id(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymn
         names = list(gymnasium.registry)
         if id.partition(":")[2] in names or id in names:
             raise ConfigError(f"id={id!r} cannot be made: {type(e).__name__}: {_line(e)}") from e
+        module, colon, name = id.partition(":")
+        if colon:
+            raise ConfigError(
+                f"id={id!r}: {module} has no {name}{nearest(name, dir(import_user_module(module)))}"
+            ) from e
         raise ConfigError(
             f"id={id!r} is unknown: must be one of Gymnasium's {len(names)} ids, or module:function"
             + nearest(id, names)

@@ -62,8 +62,9 @@ def main(fd: int, question: str) -> None:
     except ConfigError as e:
         reply = {"error": str(e)}
     except Exception as e:
-        traceback.print_exc()
-        reply = {"error": f"id={asked['id']!r}: {type(e).__name__}: {' '.join(str(e).split())}"}
+        frame = traceback.extract_tb(e.__traceback__)[-1]
+        why = f"{type(e).__name__}: {' '.join(str(e).split())} ({frame.filename}, line {frame.lineno})"
+        reply = {"error": f"id={asked['id']!r}: {why}"}
     os.write(fd, (json.dumps(reply) + "\n").encode())
     # The process is killed soon after its reply, because the environment may block.
     with contextlib.suppress(Exception):

@@ -40,15 +40,14 @@ X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
 
 
-def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return x, mean, minimum and maximum of several columns over their common range of x, or None if they have no
-    common range."""
-    low, high = max(x[0] for x, _ in columns), min(x[-1] for x, _ in columns)
-    if low > high:
-        return None
+def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return x, mean, minimum and maximum of several columns, from the first x of all to the last. Where some columns
+    have ended or not begun, the values are those of the others, and NaN in a gap between all columns."""
+    low, high = min(x[0] for x, _ in columns), max(x[-1] for x, _ in columns)
     grid = np.linspace(low, high, points) if low < high else np.array([low])
-    values = np.stack([np.interp(grid, x, y) for x, y in columns])
-    return grid, values.mean(0), values.min(0), values.max(0)
+    values = np.ma.masked_invalid([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in columns])
+    mean, least, most = (v.filled(np.nan) for v in (values.mean(0), values.min(0), values.max(0)))
+    return grid, mean, least, most
 
 
 @dataclass(slots=True)
@@ -66,16 +65,10 @@ class Curve:
     repeated: list[str] = field(default_factory=list)
 
     def band(self, points: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return x, mean, minimum and maximum over seeds, in the range where every run has values."""
+        """Return x, mean, minimum and maximum over seeds, to the end of the longest run."""
         if len(self.x) == 1:
             return self.x[0], self.y[0], self.y[0], self.y[0]
-        result = spread(list(zip(self.x, self.y, strict=True)), points)
-        if result is None:
-            low, high = max(x[0] for x in self.x), min(x[-1] for x in self.x)
-            raise ConfigError(
-                f"{self.label}: its runs have no steps in common (one begins at {low:g}, one ends at {high:g})"
-            )
-        return result
+        return spread(list(zip(self.x, self.y, strict=True)), points)
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
@@ -193,6 +186,8 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
         panel.set_xlabel(X_LABELS.get(x, x))
         panel.set_ylabel(Y_LABELS.get(y, y))
         panel.locator_params(nbins=6)
+        if x == "env_steps":
+            panel.xaxis.set_major_formatter(counts())
         panel.grid(alpha=0.3)
         if len(games) > 1:
             panel.set_title(game)
@@ -203,6 +198,13 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out)
     plt.close(figure)
+
+
+def counts() -> Any:
+    """Return a format of numbers on an axis, such as 500 k and 1.5 M, instead of 1.5 and a factor of 1e6."""
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep=" ")
 
 
 def pyplot() -> object:

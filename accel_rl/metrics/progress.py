@@ -1,9 +1,10 @@
-"""The live progress of a run is a bar on a terminal, and plain lines elsewhere."""
+"""The live progress of a run is a bar on a terminal and in a notebook, and plain lines elsewhere."""
 
 import math
 import sys
 import time
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL_S = 10.0
 BAR_INTERVAL_S = 0.2
+NOTEBOOK_INTERVAL_S = 1.0
 
 
 def human_time(seconds: float) -> str:
@@ -35,6 +37,17 @@ def terminal() -> "Console | None":
     return console if console.is_terminal else None
 
 
+def notebook_output() -> Any:
+    """Return an output of the current cell that can be updated, or None if this process is not a notebook's kernel."""
+    if "IPython" not in sys.modules:
+        return None
+    from IPython import display, get_ipython
+
+    if not hasattr(get_ipython(), "kernel"):
+        return None
+    return display.display({"text/plain": ""}, raw=True, display_id=True)
+
+
 class ProgressDisplay:
     """Displays the steps done, steps/s over the last seconds, the online score and the time left. All progress is
     displayed on stderr."""
@@ -45,6 +58,7 @@ class ProgressDisplay:
         self.label = label
         self._unit = unit
         self._bar: Progress | None = None
+        self._output: Any = None
         self._started = self._shown = self._rate_at = time.monotonic()
         self._begun_at = self._rate_from = done
         self.steps_per_s = float("nan")
@@ -62,11 +76,14 @@ class ProgressDisplay:
             )
             self._task = self._bar.add_task(label, total=total, completed=done, steps="", rate="", score="-")
             self._bar.start()
+        else:
+            self._output = notebook_output()
 
     def update(self, done: int, score: float) -> None:
         """Update the display. Calling `update` after every rollout is cheap enough."""
         now = time.monotonic()
-        if now - self._shown < (BAR_INTERVAL_S if self._bar else PLAIN_INTERVAL_S):
+        interval_s = BAR_INTERVAL_S if self._bar else NOTEBOOK_INTERVAL_S if self._output else PLAIN_INTERVAL_S
+        if now - self._shown < interval_s:
             return
         self._shown = now
         if now - self._rate_at >= 2.0 or math.isnan(self.steps_per_s):
@@ -83,10 +100,15 @@ class ProgressDisplay:
         else:
             left = max(self.total - done, 0) * (now - self._started) / max(done - self._begun_at, 1)
             rate = f"{self.steps_per_s:,.0f} {self._unit}/s"
-            self.say(
+            line = (
                 f"{self.label}  {done:,}/{self.total:,} ({done / self.total:.0%})  {rate}  "
                 f"score {human_score(score)}  {human_time(left)} left"
             )
+            if self._output:
+                html = f'<progress max="{self.total}" value="{done}"></progress> {escape(line)}'
+                self._output.update({"text/plain": line, "text/html": html}, raw=True)
+            else:
+                self.say(line)
 
     def pause(self, what: str) -> None:
         """Display that the run does something other than training. The displayed steps/s exclude the time of other

@@ -31,18 +31,20 @@ class Band:
 
 
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
-    """Compute the learning curve of a column of metrics.csv over several runs, in the range common to all runs. Return
-    None if no run has values or the runs' ranges do not overlap."""
+    """Compute the learning curve of a column of metrics.csv over several runs, to the end of the longest run. Return
+    None if no run has values."""
     there = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
     if not there:
         return None
     xs = [(x if over == "env steps" else run.minutes(x), y) for run, (x, y) in there]
-    result = spread(xs, min(POINTS, max(len(x) for x, _ in xs)))
-    if result is None:
-        return None
-    grid, mean, low, high = result
+    grid, mean, low, high = spread(xs, min(POINTS, len(np.unique(np.concatenate([x for x, _ in xs])))))
     if over == "env steps":
-        steps, minutes = grid, np.mean([run.minutes(grid) for run, _ in there], 0)
+        # The minutes are a mean over the runs that have reached the env steps.
+        reached = [
+            np.where(grid <= run.clock[0][-1], run.minutes(grid), np.nan) for run, _ in there if run.clock[0].size
+        ]
+        minutes = np.ma.masked_invalid(reached).mean(0).filled(np.nan) if reached else np.full(len(grid), np.nan)
+        steps = grid
     else:
         steps, minutes = np.mean([np.interp(grid, *run.clock[::-1]) for run, _ in there], 0), grid
     return Band(steps, minutes, mean, low, high, len(there), what)

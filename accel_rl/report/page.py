@@ -1,4 +1,4 @@
-"""The report is a self-contained HTML page, without scripts or other files."""
+"""The report is a self-contained HTML page, without other files. A click on the head of a column sorts its table."""
 
 import base64
 import re
@@ -20,7 +20,25 @@ h1 { font-size: 1.5em; } h2 { font-size: 1.2em; margin-top: 2em; border-bottom: 
 th, td { padding: 2px 10px; border-bottom: 1px solid #eee; text-align: right; white-space: nowrap; }
 th { background: #f5f5f5; position: sticky; top: 0; } th.text, td.text { text-align: left; }
 p.note, figcaption, ul.notes { color: #666; font-size: 13px; } figure { margin: 1em 0; } img { max-width: 100%; }
+th { cursor: pointer; }
+th[aria-sort=ascending]::after { content: " ▲"; } th[aria-sort=descending]::after { content: " ▼"; }
+@media (max-width: 600px) { figure { overflow-x: auto; } figure img { max-width: none; width: 640px; } }
 """
+SORT = """
+document.querySelectorAll("th").forEach(head => head.onclick = () => {
+  const table = head.closest("table"), column = head.cellIndex, isText = head.className == "text";
+  const order = head.getAttribute("aria-sort") == "ascending" ? "descending" : "ascending";
+  const sign = order == "ascending" ? 1 : -1, value = row => row.cells[column].textContent;
+  const number = row => parseFloat(value(row).replace("inf", "Infinity"));
+  const compare = (a, b) => isText ? value(a).localeCompare(value(b), "en", {numeric: true}) : number(a) - number(b);
+  const isEmpty = row => isText ? value(row) == "" : isNaN(number(row));
+  table.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
+  head.setAttribute("aria-sort", order);
+  table.tBodies[0].append(...[...table.tBodies[0].rows].sort(
+    (a, b) => isEmpty(a) - isEmpty(b) || (isEmpty(a) ? 0 : sign * compare(a, b))));
+});
+"""
+"""Empty cells and dashes are last in both orders."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +70,9 @@ def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str])
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
-        f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
+        f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n"
+        + "\n".join(parts)
+        + f"\n<script>{SORT}</script>\n</body></html>\n"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from accel_rl.metrics.plot import colours, picture, pyplot
+from accel_rl.metrics.plot import colours, counts, picture, pyplot
 from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_figures
 from accel_rl.report.curves import Band, Over, score_bands
@@ -13,6 +13,8 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 
 COLUMNS, PANELS = 3, 12  # A picture whose panels are not grouped in rows has at most COLUMNS columns and PANELS panels.
+SIZES = {1: (10.0, 5.2), 2: (6.4, 4.2), 3: (4.2, 2.9)}
+"""Maps the number of columns to the width and height of a panel in inches. The page is 12.8 inches wide."""
 ROW_COLUMNS = 6  # A picture whose panels are grouped in rows has six panels in each row.
 REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
 
@@ -51,8 +53,9 @@ def wrapped(
 def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int, kind: str) -> bytes:
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
+    width, height = SIZES[min(columns, COLUMNS)]
     figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
-        rows, columns, figsize=(4.2 * columns, 2.9 * rows + 0.6), dpi=100, squeeze=False, layout="constrained"
+        rows, columns, figsize=(width * columns, height * rows + 0.6), dpi=100, squeeze=False, layout="constrained"
     )
     for spare in axes.flat[len(panels) :]:
         spare.axis("off")
@@ -61,7 +64,7 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
         lines |= _draw(axis, panel, colour)
     longest = max((len(name) for name in lines), default=1)
     # The width of a name is in inches.
-    fitting = max(1, min(4, int(4.2 * columns / (0.5 + 0.075 * longest))))
+    fitting = max(1, min(4, int(width * columns / (0.5 + 0.075 * longest))))
     figure.legend(
         list(lines.values()), list(lines), loc="outside lower center", ncols=min(fitting, len(lines)), fontsize=8
     )
@@ -124,6 +127,8 @@ def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str,
     a.set_ylabel(panel.quantity, fontsize=8)  # type: ignore[attr-defined]
     a.tick_params(labelsize=8)  # type: ignore[attr-defined]
     a.locator_params(nbins=5)  # type: ignore[attr-defined]
+    if panel.over == "env steps":
+        a.xaxis.set_major_formatter(counts())  # type: ignore[attr-defined]
     a.grid(alpha=0.3)  # type: ignore[attr-defined]
     return lines
 
@@ -181,7 +186,7 @@ def bands_of(rows: dict[str, BySetting], curve: str, over: Over) -> dict[str, di
 def left_out(bands: dict[str, dict[str, dict[str, Band]]], settings: BySetting, over: Over) -> list[str]:
     """Return a line for each setting and game that has scores but no curve."""
     there = {(setting, game) for games in bands.values() for game, lines in games.items() for setting in lines}
-    why = "no wall clock, or no minutes in common" if over == "minutes" else "no env steps in common"
+    why = "no wall clock" if over == "minutes" else "no score in metrics.csv"
     return [
         f"no curve of {setting} in {game}: its runs have {why}"
         for setting, games in settings.items()

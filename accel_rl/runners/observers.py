@@ -22,7 +22,9 @@ from accel_rl.system.calls import parse_call
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
-BUILT_IN = {name: f"accel_rl.api.callbacks:{name}" for name in ("StopAtScore", "SaveBest", "VideoEvery")}
+BUILT_IN = {
+    name: f"accel_rl.api.callbacks:{name}" for name in ("StopAtScore", "SaveBest", "VideoEvery", "WandbArtifacts")
+}
 """Names of the callbacks of accel_rl.api.callbacks, which may be used without their module."""
 BUILT_IN_SINKS = {"MLflow": "accel_rl.metrics.mlflow:MLflow"}
 KINDS: tuple[tuple[str, type[Any]], ...] = (("callback", Callback), ("sink", Sink))

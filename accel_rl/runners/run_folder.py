@@ -78,6 +78,8 @@ class RunFolder:
             raise ConfigError(f"--run-dir {path} is a file")
         cls(path).check_parts()
         parent = next(p for p in (path, *path.absolute().parents) if p.exists())
+        if not parent.is_dir():
+            raise ConfigError(f"--run-dir {path}: {parent} is a file")
         if not os.access(parent, os.W_OK):
             raise ConfigError(f"--run-dir {path}: {parent} is not writable")
 
@@ -86,7 +88,10 @@ class RunFolder:
         """Create the folder of a new run. The settings are written first, so that a killed run can be resumed. Raises
         ConfigError if the folder contains a run, even a run that begins at the same moment."""
         cls.check_new(path)
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise ConfigError(f"--run-dir {path}: cannot be created: {e.strerror}") from e
         run = cls(path)
         written = path / f".config.json.{uuid.uuid4().hex}"
         write_synced(written, _text(config.to_dict()).encode())

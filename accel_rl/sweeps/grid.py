@@ -217,7 +217,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
     """Return the grid of the function `module:function`: the grid that it returns, the grid of its `@levels`, or one
     run. The parameter `seeds`, if given, replaces the seeds in the function's decorator `@levels`. A function that
     returns a grid receives the seeds as its parameter `seeds`."""
-    make = find(name)
+    make = find(name, "experiment")
     if not callable(make) or isinstance(make, type):
         raise ConfigError(f"{name!r} is no function that returns a grid, such as stooke:a2c_scaling")
     try:

@@ -230,7 +230,7 @@ def search(argv: list[str]) -> int:
     optuna()
     folder, name, o = begun(words, o)
     o.check()
-    if not callable(space := find(name)):
+    if not callable(space := find(name, "search space")):
         raise ConfigError(f"{name!r} is no function of an optuna.Trial that returns the settings of a run")
     check(space, o)
     with folder.locked() as lock:

@@ -4,6 +4,7 @@ warnings, and the exit codes of commands."""
 import difflib
 import errno
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -14,8 +15,10 @@ from accel_rl.system.process import before_torch
 REPORTED = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.ENAMETOOLONG),
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+    *(errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ESTALE),
 )
-"""Errors of a disk that is full or not writable, and of the limits of ulimit."""
+"""Errors of a disk that is full, broken or not writable, of a folder in the place of a file, and of the limits of
+ulimit."""
 
 
 class ConfigError(ValueError):
@@ -38,7 +41,8 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one line; programs assign show_warning to warnings.showwarning."""
-    print(f"note: {message}", file=sys.stderr, flush=True)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # Gymnasium colours its warnings.
+    print(f"note: {text}", file=sys.stderr, flush=True)
 
 
 def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
@@ -59,9 +63,17 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as e:
-        if e.errno not in REPORTED:
+        if not (line := reported(e)):
             raise
-        return _told(name, f"{e.strerror}{f': {e.filename}' if e.filename else ''}", 1)
+        return _told(name, line, 1)
+
+
+def reported(error: BaseException) -> str:
+    """Describe an error of `REPORTED` in one line with the file, or return "" for other errors."""
+    if not isinstance(error, OSError) or error.errno not in REPORTED:
+        return ""
+    file = error.filename2 or error.filename
+    return f"{error.strerror}{f': {file}' if file else ''}"
 
 
 def _told(name: str, line: str, exit_code: int) -> int:

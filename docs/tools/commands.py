@@ -53,7 +53,7 @@ def _prose(text: str) -> str:
 
 
 def table(actions: list[Option]) -> str:
-    return "\n".join([TABLE, *map(row, actions)])
+    return "\n".join(['<div class="options" markdown>', "", TABLE, *map(row, actions), "", "</div>"])
 
 
 def train() -> list[str]:

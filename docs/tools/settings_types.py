@@ -1,4 +1,4 @@
-"""Write accel_rl/api/train_settings.py, the types of the settings of `accel_rl.train`: `python
+"""Write accel_rl/api/train_settings.py, the types of the settings of `accel_rl.train` and `Run.resume`: `python
 docs/tools/settings_types.py`. A test compares the file with the settings."""
 
 import dataclasses
@@ -9,6 +9,8 @@ import typing
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from accel_rl.api.options import ResumeOptions, keywords_of
+from accel_rl.config.changeable import CHANGEABLE
 from accel_rl.config.flags import flags_of
 from accel_rl.config.registry import ALGORITHMS
 from accel_rl.config.train import TrainConfig, default_config
@@ -16,7 +18,7 @@ from accel_rl.config.train import TrainConfig, default_config
 OUT = Path(__file__).parents[2] / "accel_rl" / "api" / "train_settings.py"
 PARAMETERS = {"algorithm", "run_dir", "init"}
 """Settings that `accel_rl.train` has as parameters of its own."""
-HEAD = '''"""The names and types of the settings of `accel_rl.train`, for editors and type checkers.
+HEAD = '''"""The names and types of the settings of `accel_rl.train` and `Run.resume`, for editors and type checkers.
 
 Written by docs/tools/settings_types.py from the classes of settings. The settings are those of all algorithms of this
 project; the settings of a user's algorithm are given by its Config, `accel_rl.train(MyPPO.Config(...), ...)`.
@@ -24,9 +26,6 @@ project; the settings of a user's algorithm are given by its Config, `accel_rl.t
 
 from collections.abc import Sequence
 from typing import Literal, TypedDict
-
-
-class TrainSettings(TypedDict, total=False):
 '''
 
 
@@ -70,8 +69,23 @@ def keywords() -> dict[str, str]:
     return {name: " | ".join(kinds) for name, kinds in found.items() if name not in PARAMETERS}
 
 
+def resume_keywords(settings: dict[str, str]) -> dict[str, str]:
+    """Map each keyword of `Run.resume` to the source of its type: the options of the command, and the settings that a
+    resumed run may change."""
+    changeable = [k for name in CHANGEABLE for k in (name.replace(".", "__"), name.rpartition(".")[2]) if k in settings]
+    types = types_of(ResumeOptions())
+    options = {keyword: types[name] for keyword, name in keywords_of(ResumeOptions).items() if keyword != "env_steps"}
+    return {name: settings[name] for name in changeable} | options
+
+
+def typed_dict(name: str, types: dict[str, str]) -> str:
+    lines = [f"    {keyword}: {kind}\n" for keyword, kind in sorted(types.items())]
+    return f"class {name}(TypedDict, total=False):\n{''.join(lines)}\n\n"
+
+
 def page() -> str:
-    source = HEAD + "".join(f"    {name}: {kind}\n" for name, kind in sorted(keywords().items()))
+    settings = keywords()
+    source = HEAD + typed_dict("TrainSettings", settings) + typed_dict("ResumeSettings", resume_keywords(settings))
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(OUT), "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
 

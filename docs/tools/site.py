@@ -23,15 +23,24 @@ BLOCK = re.compile(r"^\$\$\n(.*?)\n\$\$$", re.M | re.S)
 INLINE = re.compile(r"(?<![\w$\\])\$([^$\n]+?)\$(?![\w$])")
 
 
+def on_config(config: Any) -> Any:
+    """Without the address of a repository, pages have no links for editing."""
+    if not config.repo_url:
+        config.edit_uri = None
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages outside docs/, and the files that the pages show."""
+    paths = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md")]
     for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and path.suffix in SUFFIXES and "__pycache__" not in path.parts:
-                uri = path.relative_to(ROOT).as_posix()
-                files.append(File(uri, str(ROOT), config.site_dir, config.use_directory_urls))
-    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
-        files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
+        paths += [path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES and path.is_file()]
+    for path in paths:
+        uri = path.relative_to(ROOT).as_posix()
+        if "__pycache__" not in path.parts:
+            file = File(uri, str(ROOT), config.site_dir, config.use_directory_urls)
+            file.edit_uri = f"../{uri}"
+            files.append(file)
     return files
 
 

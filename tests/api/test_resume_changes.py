@@ -75,8 +75,8 @@ def test_an_unchanged_resume_records_no_change(run):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--gamma", "0.9"], "--algo.gamma 0.9: the run has 0.99, and a run does not change it; begin another run"),
-        (["--envs", "8"], "--sampler.envs 8: the run has 4, and a run does not change it"),
+        (["--gamma", "0.9"], "--algo.gamma 0.9: the run has 0.99, and a resume cannot change it; begin another run"),
+        (["--envs", "8"], "--sampler.envs 8: the run has 4, and a resume cannot change it"),
         (["--learning-rate", "-1"], "--algo.learning-rate -1.0: must be"),
         (["--lr", "1"], "unknown option --lr: use --learning-rate"),
         (["--chekpoint", "x"], "unknown option --chekpoint; nearest:"),

@@ -190,7 +190,7 @@ def test_a_replay_that_differs_is_told() -> None:
         ("no_such_module:make", "cannot import 'no_such_module'"),
         ("sys:exit", "called sys.exit(None) while the environment was made"),
         (HERE + "nothing", "must be a gymnasium.Env"),
-        (HERE + "no_such_function", "is unknown"),
+        (HERE + "no_such_function", "has no no_such_function"),
         (HERE + "continuous", "must be Discrete"),
         ("Pendulum-v1", "must be Discrete"),
     ],

@@ -18,7 +18,7 @@ HERE = "tests.environments:"
         ("crashes", 60.0, "the process in which the environment was made was killed by SIGSEGV"),
         ("exits", 60.0, "its code called os._exit(0) while the environment was made"),
         ("raises", 60.0, "OSError: no server answers"),
-        ("no_such_function", 60.0, "is unknown"),
+        ("no_such_function", 60.0, "has no no_such_function"),
     ],
 )
 def test_a_factory_that_fails_ends_in_one_line(name, timeout_s, says):

@@ -44,11 +44,17 @@ def test_runs_that_differ_by_seed_alone_are_one_curve(tmp_path):
     assert low.tolist() == [1, 2, 3] and high.tolist() == [3, 4, 9]
 
 
-def test_a_band_lies_where_every_run_has_values():
-    curve = Curve("x", [np.array([0.0, 10.0]), np.array([4.0, 20.0])], [np.array([0.0, 10.0]), np.array([4.0, 20.0])])
+def test_a_band_ends_with_the_longest_run():
+    curve = Curve("x", [np.array([0.0, 10.0]), np.array([5.0, 20.0])], [np.array([0.0, 10.0]), np.array([7.0, 22.0])])
     x, mean, low, high = curve.band(5)
-    assert x.tolist() == [4, 5.5, 7, 8.5, 10]
-    assert np.allclose(mean, x) and np.allclose(low, x) and np.allclose(high, x)
+    assert x.tolist() == [0, 5, 10, 15, 20]
+    assert mean.tolist() == [0, 6, 11, 17, 22] and low.tolist() == [0, 5, 10, 17, 22]
+    assert high.tolist() == [0, 7, 12, 17, 22]
+
+
+def test_a_band_has_no_values_in_a_gap():
+    x, mean, *_ = Curve("x", [np.array([0.0, 1.0]), np.array([3.0, 4.0])], [np.zeros(2), np.ones(2)]).band(5)
+    assert x.tolist() == [0, 1, 2, 3, 4] and np.array_equal(mean, [0, 0, np.nan, 1, 1], equal_nan=True)
 
 
 def test_one_run_is_drawn_as_it_is():

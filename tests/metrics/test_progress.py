@@ -1,4 +1,5 @@
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -71,3 +72,22 @@ def test_a_pause_does_not_count_in_the_rate(clock, capsys):
     err = capsys.readouterr().err
     assert re.findall(r"(\d+) steps/s  score -", err) == ["100", "100"] and "evaluating" in err
     display.close()
+
+
+def test_a_notebook_has_one_bar_that_is_updated(monkeypatch, capsys):
+    shown = []
+    output = SimpleNamespace(update=lambda data, raw: shown.append(data))
+    monkeypatch.setattr(progress, "notebook_output", lambda: output)
+    monkeypatch.setattr(progress, "NOTEBOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(progress, "terminal", lambda: None)
+    display = ProgressDisplay(1000, 0, "ppo <pong>")
+    for done in (250, 500):
+        display.update(done, 1.5)
+    display.close()
+    assert [data["text/plain"].split("  ")[1] for data in shown] == ["250/1,000 (25%)", "500/1,000 (50%)"]
+    assert '<progress max="1000" value="500"></progress> ppo &lt;pong&gt;  500' in shown[-1]["text/html"]
+    assert capsys.readouterr().err == ""
+
+
+def test_outside_of_a_notebook_there_is_no_output():
+    assert progress.notebook_output() is None

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import accel_rl
 from accel_rl.config.train import default_config
 from accel_rl.metrics.wandb import WandbSink, check_wandb, wandb_sink
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, RunError
 
 ROOT = Path(__file__).parents[2]
 DISABLED = default_config("a2c")
@@ -136,3 +137,35 @@ def test_offline_files_lie_in_the_run_folder_and_hold_no_key(tmp_path):
     files = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert len(files) > 3
     assert [p for p in files if key.encode() in p.read_bytes()] == []
+
+
+ARTIFACTS = """
+import accel_rl
+accel_rl.train(
+    "ppo", game="pong", run_dir="run", env_steps=256, envs=4, horizon=16, minibatch=32, torch_threads=1,
+    engine="in-process", evaluation__interval=0, decorrelation_steps=0, wandb="offline",
+    callbacks=[accel_rl.VideoEvery(env_steps=128, max_steps=5), accel_rl.WandbArtifacts()],
+)
+"""
+
+
+@pytest.mark.slow
+def test_videos_and_the_model_are_artifacts(tmp_path):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("WANDB", "XDG"))}
+    environment = kept | {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path / "home"), "WANDB_MODE": "offline"}
+    done = subprocess.run(
+        [sys.executable, "-c", ARTIFACTS], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0 and "was not uploaded" not in done.stdout + done.stderr, done.stderr
+    (log,) = (tmp_path / "run/wandb").glob("offline-run-*/*.wandb")
+    media = {file.suffix for file in log.parent.rglob("media/videos/**/*") if file.is_file()}
+    assert media <= {".mp4", ".gif"} and media
+    assert b"run-model" in log.read_bytes() and b"model.safetensors" in log.read_bytes()
+    assert (tmp_path / "run/wandb/model/model.safetensors").exists()
+
+
+def test_artifacts_need_weights_and_biases(tmp_path):
+    with pytest.raises(RunError, match=r"WandbArtifacts.*Weights & Biases is disabled; use --wandb online"):
+        accel_rl.train(
+            "ppo", env="CartPole-v1", run_dir=tmp_path / "run", engine="in-process", callbacks=[accel_rl.WandbArtifacts]
+        )

@@ -43,7 +43,35 @@ def test_a_workflow_calls_scripts_that_exist(path: Path) -> None:
                 assert (ROOT / script).is_file(), script
             if "uses" in step:
                 assert re.fullmatch(r"[\w-]+/[\w-]+@v[\d.]+", step["uses"]), step
-        assert set([job["needs"]] if "needs" in job else []) <= jobs(path).keys()
+        needs = job.get("needs", [])
+        assert {*([needs] if isinstance(needs, str) else needs)} <= jobs(path).keys()
+
+
+def test_only_a_tag_is_published() -> None:
+    release = jobs(ROOT / ".github/workflows/release.yml")
+    publish = release.pop("publish")
+    assert publish["if"] == "startsWith(github.ref, 'refs/tags/v')" and {*publish["needs"]} == release.keys()
+    assert not any("publish" in step.get("uses", "") for job in release.values() for step in job["steps"])
+
+
+URL = "https://host.example/owner/accel_rl"
+METADATA = """
+import setuptools
+setuptools.setup = lambda **values: print(values["project_urls"], values["long_description"], sep="\\n")
+exec(compile(open("setup.py").read(), "setup.py", "exec"), {"__file__": "setup.py"})
+"""
+
+
+def test_links_on_a_package_index_are_absolute() -> None:
+    environment = {**os.environ, "REPOSITORY_URL": URL + "/"}
+    done = subprocess.run(
+        [sys.executable, "-c", METADATA], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    urls, text = done.stdout.split("\n", 1)
+    assert f"'Changelog': '{URL}/blob/main/CHANGELOG.md'" in urls
+    found = re.findall(r"\]\(([^)]*)\)", text)
+    assert f"{URL}/raw/main/docs/pictures/breakout.gif" in found and f"{URL}/blob/main/CONTRIBUTING.md" in found
+    assert all(link.startswith("https://") for link in found)
 
 
 def test_tests_and_wheels_are_of_the_same_python_versions() -> None:

@@ -156,13 +156,15 @@ def test_runs_without_anything_to_show_are_reported(tmp_path, experiment):
     assert rows_of(tmp_path / "R", "curves") == []
 
 
-def test_seeds_without_common_steps_are_noted(tmp_path):
+def test_a_seed_that_has_ended_leaves_the_curve(tmp_path):
     dummy(tmp_path / "S" / "c", scores=(1.0, 2.0), envs=32)
     a, b = (dummy(tmp_path / "S" / str(seed), seed=seed) for seed in (0, 1))
     for run, keep in ((a, (0, 1)), (b, (0, 3))):
         lines = (run / "metrics.csv").read_text().splitlines()
         (run / "metrics.csv").write_text("\n".join(lines[i] for i in keep) + "\n")
-    assert "no curve of A2C-16env in pong" in report(tmp_path / "S", tmp_path / "R")
+    assert "no curve" not in report(tmp_path / "S", tmp_path / "R")
+    steps = [r["env steps"] for r in rows_of(tmp_path / "R", "curves") if r["setting"] == "A2C-16env"]
+    assert (steps[0], steps[-1]) == ("1000", "3000")
 
 
 def test_many_notes_of_one_kind_are_cut(tmp_path):

@@ -260,7 +260,7 @@ def test_the_text_of_an_object(thing, text):
         ([Misspelled], "callback Misspelled: no run calls on_rolout; nearest: on_rollout"),
         ([StopAtScore], "StopAtScore: missing a required argument: 'score'"),
         (["StopAtScore(1)"], "must be module:Class or module:Class(name=value, ...) with plain values"),
-        (["StopAtScor(score=1)"], "must be StopAtScore, SaveBest, VideoEvery or module:Class"),
+        (["StopAtScor(score=1)"], "must be StopAtScore, SaveBest, VideoEvery, WandbArtifacts or module:Class"),
         ([f"{MODULE}:Rows"], "it is not a subclass of accel_rl.Callback"),
         (["VideoEvery(env_steps=0)"], "env_steps 0 and max_steps 27000 must be positive"),
     ],

@@ -4,6 +4,7 @@ import pytest
 
 from accel_rl.system import durable_files
 from accel_rl.system.durable_files import place_new, write_durably
+from accel_rl.system.errors import ended
 
 
 def test_bytes_are_synced_before_the_name(tmp_path, monkeypatch):
@@ -42,3 +43,10 @@ def test_a_new_file_is_placed_once(tmp_path, monkeypatch, has_links):
     with pytest.raises(FileExistsError):
         place_new(tmp_path / "b", tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == b"a"
+
+
+def test_a_folder_in_the_place_of_a_file_is_named_in_one_line(tmp_path, capfd):
+    (tmp_path / "protocol.json").mkdir()
+    assert ended("accel-rl", lambda _: write_durably(tmp_path / "protocol.json", b"{}"), []) == 1
+    assert capfd.readouterr().err == f"accel-rl: Is a directory: {tmp_path / 'protocol.json'}\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["protocol.json"]

@@ -11,3 +11,5 @@ agent = accel_rl.Run.load("runs/pong").load_agent(greedy=True)
 action: np.ndarray = agent.act(obs)
 obs, reward, terminated, truncated, info = env.step(action)
 env.close()
+with accel_rl.make_sampler(game="pong", envs=32, horizon=20, policy=None) as sampler:
+    rewards: np.ndarray = sampler.collect().reward.numpy()

@@ -9,3 +9,8 @@ accel_rl.train("ppo", game="pong", wandb="yes")  # error
 accel_rl.train("ppo", game="pong", evaluation__interval="often")  # error
 accel_rl.train(PPO.Config(epoch=4), game="pong")  # error
 print(accel_rl.train("ppo", game="pong").score)  # error
+accel_rl.make_sampler(gam="pong")  # error
+accel_rl.make_sampler("ppo", game="pong", horizon="long")  # error
+accel_rl.Run("runs/pong").resume(learning_rat=1e-4)  # error
+accel_rl.Run("runs/pong").resume(game="breakout")  # error
+accel_rl.Run("runs/pong").resume(device=0)  # error

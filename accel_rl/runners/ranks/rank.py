@@ -10,7 +10,7 @@ from typing import Any
 
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system import child
-from accel_rl.system.errors import ConfigError, RunError, show_warning
+from accel_rl.system.errors import ConfigError, RunError, reported, show_warning
 from accel_rl.system.process import before_torch, die_with_parent
 
 
@@ -75,8 +75,9 @@ def _reply(setup: dict[str, Any]) -> None:
         kind = type(e).__name__
         code, reply = (2 if kind == "ConfigError" else 1), {"error": " ".join(str(e).split()), "kind": kind}
     except BaseException as e:
-        traceback.print_exc()
-        code, reply = 1, {"error": " ".join(f"{type(e).__name__}: {e}".split())}
+        if not (line := reported(e)):
+            traceback.print_exc()
+        code, reply = 1, {"error": line or " ".join(f"{type(e).__name__}: {e}".split())}
     os.write(setup["reply_fd"], json.dumps(reply).encode())
     sys.stdout.flush()
     sys.stderr.flush()

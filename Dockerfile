@@ -1,0 +1,25 @@
+# accel_rl for a CPU:  docker build --tag accel_rl .
+# With CUDA:           docker build --tag accel_rl --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu130 .
+# A run, in ./runs:    docker run --rm --volume ./runs:/work/runs accel_rl train ppo --game pong
+# On the GPUs:         docker run --rm --gpus all --volume ./runs:/work/runs accel_rl train ppo --game pong
+ARG PYTHON=3.13
+FROM python:${PYTHON}-slim-trixie AS build
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends g++ git && rm -rf /var/lib/apt/lists/*
+RUN python -m venv /opt/accel_rl
+ENV PATH=/opt/accel_rl/bin:$PATH PIP_NO_CACHE_DIR=1
+# hadolint ignore=DL3013
+RUN python -m pip install torch --index-url "$TORCH_INDEX"
+COPY . /source
+RUN ACCEL_RL_REQUIRE_EXTENSIONS=1 python -m pip install "/source[video,tensorboard]"
+
+FROM python:${PYTHON}-slim-trixie
+COPY --from=build /opt/accel_rl /opt/accel_rl
+ENV PATH=/opt/accel_rl/bin:$PATH
+RUN useradd --uid 1000 --create-home player && mkdir --parents /work/runs && chown 1000 /work/runs
+USER 1000
+WORKDIR /work
+ENTRYPOINT ["accel-rl"]
+CMD ["--help"]
