@@ -12,6 +12,7 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.envs.ale import AtariEnv
+from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
@@ -25,9 +26,10 @@ class Episode:
     """An `Episode` plays one evaluation episode in this process, and yields its screens in colour."""
 
     def __init__(self, config: Resolved, agent: Agent, seed: int, max_steps: int):
-        self.env: AtariEnv | GymnasiumEnv
+        self.env: AtariEnv | EmulatorEnv | GymnasiumEnv
         if config.env.game:
-            self.env, self.fps = AtariEnv(config.env.game, config.env.rules(), seed, training=False), FPS
+            kind = EmulatorEnv if config.env.is_emulated else AtariEnv
+            self.env, self.fps = kind(config.env.game, config.env.rules(), seed, training=False), FPS
         else:
             stack = config.spec.stack
             keywords = config.env.keywords()

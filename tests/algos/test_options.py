@@ -391,6 +391,8 @@ def play_q_learning(played):
 def check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate):
     c, algo = played.config, played.algo
     assert {n: x.tobytes() for n, x in read(algo.target).items()} == {n: x.tobytes() for n, x in target_net.items()}
+    if c.noisy:
+        torch.randint(2**62, (), generator=generator)  # the seed of the noise
     drawn = [divmod(int(i), B) for i in batch.cell]
     weight = np.ones(len(drawn))
     if c.replay.prioritized:

@@ -105,6 +105,13 @@ def test_an_episode_is_what_the_agent_sees():
     assert len(np.unique([f.tobytes() for f in seen])) > 1
 
 
+def test_the_emulators_frames_need_no_opencv(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    config = fill_in(replace(CONFIG, env=replace(CONFIG.env, game="breakout", frame="84x84", backend="emulator")))
+    episode = video.Episode(config, Remembering(ActorCritic(config.spec)), seed=5, max_steps=3)
+    assert len(list(episode.pictures())) == 4
+
+
 class Shown(gymnasium.Env):
     """Ends after 3 steps; renders a colour that tells the step."""
 
