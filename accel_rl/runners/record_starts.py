@@ -33,7 +33,8 @@ def record(
             raise ConfigError(f"--{name} {value}: must be at least 1")
     env = recorded_env(config.env)
     rules = env.rules()
-    limited = replace(config, env=replace(env, max_evaluation_steps=steps))
+    # The environment of ale-py records its actions.
+    limited = replace(config, env=replace(env, backend="ale", max_evaluation_steps=steps))
     played, rams = [], []
     for game in range(games):
         episode = Episode(limited, agent, seed + game, steps)

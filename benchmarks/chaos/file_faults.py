@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.chaos.modes import ENV_STEPS
 from benchmarks.chaos.process_faults import moment
 from benchmarks.chaos.trial import Trial, Violation
 
@@ -114,11 +115,13 @@ def moved(t: Trial) -> None:
         time.sleep(0.01)
     elsewhere = t.folder / "elsewhere"
     t.run.rename(elsewhere)
+    # A run that has saved everything may end normally.
+    is_complete = (elsewhere / "checkpoints" / f"{ENV_STEPS:012d}").exists()
     if removed := t.rng.random() < 0.3:
         while elsewhere.exists():  # The run may be writing a file.
             shutil.rmtree(elsewhere, ignore_errors=True)
     t.told.append("removed" if removed else "moved")
-    code = t.wait(process, (0, 1) if not removed else (1,))
+    code = t.wait(process, (0, 1) if is_complete or not removed else (1,))
     if t.run.exists() and not (t.run / "config.json").exists():
         raise Violation("wrong", f"a folder without config.json took the place of the run (exit code {code})")
     if not removed:
@@ -176,7 +179,7 @@ def power_failure(t: Trial) -> None:
 
 def _format(image: Path) -> None:
     with open(image, "wb") as file:
-        file.truncate(64 << 20)
+        file.truncate(128 << 20)
     subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
 
 

@@ -98,9 +98,9 @@ def test_roms_of_any_content_and_size() -> None:
 def test_wrong_names_and_actions() -> None:
     with pytest.raises(ConfigError, match="pong"):
         AtariEmulator("pongg")
-    with pytest.raises(ConfigError, match="mode 9"):
+    with pytest.raises(ConfigError, match="mode=9"):
         AtariEmulator("pong", mode=9)
-    with pytest.raises(ConfigError, match="difficulty 7"):
+    with pytest.raises(ConfigError, match="difficulty=7"):
         AtariEmulator("pong", difficulty=7)
     with pytest.raises(ValueError, match="action 18"):
         AtariEmulator("pong").act(18)

@@ -74,6 +74,9 @@ class Stream:
     def cuda_stream(self) -> int:
         return self.stream_id
 
+    def is_capturing(self) -> bool:
+        return self.capture is not None
+
     def release(self) -> Clock:
         """Return the clock of everything until now. Later work belongs to the next epoch."""
         with _lock:
