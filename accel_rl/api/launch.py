@@ -119,7 +119,7 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
     with _in_place(path):
         run = RunFolder.create(path, config)
         try:
-            with run.locked():
+            with run.locked(), steady_output(run.event):
                 launches.record(run, env_steps=0)
                 for line in lines:
                     print(f"warning: {line}", flush=True)
@@ -153,16 +153,9 @@ def _gone(path: Path) -> str:
 def run_to_end(
     config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None = None
 ) -> Result:
-    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. The function
-    `run_new` explains `objects`."""
+    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. The caller makes
+    the output steady. The function `run_new` explains `objects`."""
     open_standard_descriptors()
-    with steady_output(run.event):
-        return _run_to_end(config, plan, run, state, objects)
-
-
-def _run_to_end(
-    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None
-) -> Result:
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":
         g = config.gorila

@@ -26,6 +26,7 @@ from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.output import steady_output
 
 NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
 
@@ -43,7 +44,7 @@ def resume(
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
     run.check_parts()
-    with run.locked():
+    with run.locked(), steady_output(run.event):
         return _resume(run, begun, changes, settings, objects)
 
 
