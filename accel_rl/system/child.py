@@ -26,7 +26,7 @@ from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 POLL_S = 0.02
-CLOSE_S = 10.0
+CLOSE_S = 5.0
 
 VARIABLE = "ACCEL_RL_IMPORTS"
 """The environment variable `VARIABLE` has the search path and the packages' folders; the child process removes the
