@@ -6,6 +6,8 @@ accel-rl train ppo --game pong --callback 'StopAtScore(score=18)' --callback Sav
 
 import logging
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,7 +110,7 @@ class WandbArtifacts(Callback):
         shutil.rmtree(folder, ignore_errors=True)  # It is of an earlier end of the run.
         run, config = RunFolder.open(training.path, trust=True)
         export(run, config, ExportOptions(out=str(folder)))
-        try:
+        with _uploading("the model"):
             import wandb
 
             if wandb.run is not None:
@@ -117,17 +119,22 @@ class WandbArtifacts(Callback):
                 )
                 artifact.add_dir(str(folder))
                 wandb.run.log_artifact(artifact)
-        except Exception as e:
-            logger.warning(f"wandb: the model was not uploaded ({' '.join(str(e).split())})")
 
     def _upload_video(self, training: Training, file: Path) -> None:
-        try:
+        with _uploading(file.name):
             import wandb
 
             if wandb.run is not None:
                 wandb.run.log({"videos/episode": wandb.Video(str(file))}, step=training.env_steps)
-        except Exception as e:
-            logger.warning(f"wandb: {file.name} was not uploaded ({' '.join(str(e).split())})")
+
+
+@contextmanager
+def _uploading(name: str) -> Iterator[None]:
+    """Log an error of an upload, which does not end the run."""
+    try:
+        yield
+    except Exception as e:
+        logger.warning(f"wandb: {name} was not uploaded ({' '.join(str(e).split())})")
 
 
 def _videos(run: Path) -> set[Path]:

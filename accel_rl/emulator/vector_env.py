@@ -194,8 +194,8 @@ class VectorEnv(GymnasiumVectorEnv):
         ]
         self._palette = palette.rgb(game)
         if obs_type:
-            tables = {"rgb": self._palette, "grayscale": palette.gray(game)}
-            table = tables[obs_type].tobytes() if obs_type in tables else b""
+            gray = palette.gray(game).tobytes()
+            table = {"rgb": self._palette.tobytes(), "grayscale": gray, "ram": b""}[obs_type]
             for one in self._games:
                 one.set_raw(obs_type == "ram", table)
         self._core = core().Vector(self._games, rules, self.batch_size)
