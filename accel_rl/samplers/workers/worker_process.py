@@ -111,10 +111,12 @@ class WorkerProcess:
     def is_late(self, timeout_s: float) -> bool:
         """Return whether the worker has not become ready for timeout_s. If this process was suspended between two
         calls, the worker was most likely suspended too, so that at most a quarter of timeout_s counts."""
+        if self.is_ready:
+            return False
         now = time.monotonic()
         self.waited_s += min(now - self.checked_at, timeout_s / 4)
         self.checked_at = now
-        return not self.is_ready and self.waited_s >= timeout_s
+        return self.waited_s >= timeout_s
 
     def obituary(self, how: str = "") -> str:
         """Describe how the worker's process ended, by default with its exit code."""
