@@ -176,6 +176,19 @@ def test_bad_names_and_runs_are_one_line(run, model, capsys):
 
 
 @pytest.mark.needs("huggingface_hub")
+def test_a_hub_reads_the_card(model):
+    from huggingface_hub import ModelCard
+
+    data = ModelCard.load(model.path / "README.md").data
+    (result,) = data.eval_results
+    evaluation = json.loads((model.path / "model.json").read_text())["evaluation"]
+    assert result.metric_value == f"{evaluation['score_mean']:.2f} +/- {evaluation['score_std']:.2f}"
+    named = (data.library_name, data.model_name, result.task_type, result.dataset_name, result.metric_type)
+    assert named == ("accel_rl", "ppo", "reinforcement-learning", "CartPole-v1", "mean_reward")
+    assert data.tags == ["reinforcement-learning", "ppo", "CartPole-v1"]
+
+
+@pytest.mark.needs("huggingface_hub")
 def test_a_hub_that_is_not_there_is_one_line(model, tmp_path, monkeypatch):
     import huggingface_hub
 
