@@ -26,6 +26,7 @@ from accel_rl.runners.callback import Callback
 from accel_rl.runners.evaluation import Evaluation, Result
 from accel_rl.runners.observers import with_observers
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import ConfigError
 
 
 def train(
@@ -56,6 +57,8 @@ def train(
     if init:
         chosen["init"] = os.fspath(init.path if isinstance(init, Run) else init)
     config = settings(what, env, chosen)
+    if not isinstance(run_dir, str | os.PathLike | None):
+        raise ConfigError(f"run_dir={run_dir!r}: must be the path of a folder")
     path = Path(run_dir).expanduser() if run_dir is not None else None
     config, objects = with_observers(config, callbacks, sinks)
     run, result = run_new(config, path, objects)

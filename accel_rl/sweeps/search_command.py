@@ -17,6 +17,7 @@ import sys
 import time
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 from accel_rl.config.arguments import parse, positionals, stdout
@@ -263,9 +264,10 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
         values = "  ".join(f"{k}={named(v)}" for k, v in t.params.items())
         stdout(f"  {t.value:>8.4g}  {folder.run(name_of(t.number))}  {values}")
     if stop:
-        stdout(f"next: accel-rl search --resume {folder.path} --trust    continue with the remaining trials")
+        path = quote(str(folder.path))
+        stdout(f"next: accel-rl search --resume {path} --trust    continue with the remaining trials")
         return stop.exit_code
-    stdout(f"next: accel-rl report {folder.path}")
+    stdout(f"next: accel-rl report {quote(str(folder.path))}")
     return 0 if best else 1
 
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.trust import TrustOptions, code_names
@@ -274,9 +275,9 @@ def _report(folder: SweepFolder, view: View, stopped: int) -> int:
         if record.status == "failed":
             stdout(f"  {name} failed: {folder.log(name)}")
     if all(r.status == "done" for r in records.values()):
-        stdout(f"next: accel-rl report {folder.path}")
+        stdout(f"next: accel-rl report {quote(str(folder.path))}")
         return 0
-    stdout(f"next: accel-rl sweep --resume {folder.path}    continue with the remaining runs")
+    stdout(f"next: accel-rl sweep --resume {quote(str(folder.path))}    continue with the remaining runs")
     return stopped or 1
 
 

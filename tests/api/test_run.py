@@ -163,3 +163,9 @@ def test_importing_the_package_imports_nothing_heavy():
     assert {"train", "Run", "make_sampler"} <= set(dir(accel_rl))
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         accel_rl.trian  # noqa: B018
+
+
+@pytest.mark.parametrize("call", [lambda: Run.load(3), lambda: accel_rl.train("ppo", env="CartPole-v1", run_dir=3)])
+def test_a_folder_that_is_no_path_is_one_line(call):
+    with pytest.raises(ConfigError, match=r"3.* must be the path of a folder"):
+        call()
