@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from accel_rl.agents.agent import RandomAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.agents.random import RandomAgent
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import make_batch, make_spec
 from accel_rl.models.q_network import QNetwork

@@ -14,11 +14,11 @@ import psutil
 import pytest
 import torch
 
-from accel_rl.agents.random import RandomAgent
+from accel_rl.agents.agent import RandomAgent
 from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import make_spec
 from accel_rl.samplers.workers import pool
-from accel_rl.system import events
+from accel_rl.system import output
 from accel_rl.system.errors import RunError
 from tests.environments import env_of
 from tests.samplers.conftest import make_agent, make_sampler
@@ -274,7 +274,7 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
         sampler.start()
         begin = time.monotonic()
         os.kill(sampler.engine.pids()[1], signal.SIGSTOP)
-        with events.written(seen.append, lambda line: seen.append((time.monotonic(), line))):
+        with output.written(seen.append, lambda line: seen.append((time.monotonic(), line))):
             r = sampler.collect(RandomAgent(sampler.spec.n_actions))
         assert time.monotonic() - begin >= 2 and r.valid[:, 0].all() and not r.valid[:, 1].any()
         noticed, line = seen[0]
