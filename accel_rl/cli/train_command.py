@@ -117,6 +117,9 @@ def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
         stdout(f"evaluation: score {e.mean:.2f} +- {e.std:.2f} over {counted(len(e.scores), 'episode')}")
     trust = " --trust" if code_names(config.to_dict()) else ""
     stdout("next:")
+    if not result.env_steps:
+        stdout(f"  accel-rl resume {run.path}{trust}    train from the beginning")
+        return
     stdout(f"  accel-rl plot {run.path}      the learning curve as a picture")
     stdout(f"  accel-rl watch {run.path}{trust}     a video of the agent")
     more = "" if not is_finished else f" --env-steps {2 * config.env_steps}"

@@ -97,6 +97,8 @@ def read_column(run: Path, x: str, y: str) -> Column:
         raise ConfigError(f"{run} holds no run with metrics (no metrics.csv)")
     with open(file, newline="") as f:
         columns = next(csv.reader(f), [])
+    if not columns:
+        raise ConfigError(f"{file} has no rows yet")
     in_file = "wall_s" if x == MINUTES else x
     for name, others in ((in_file, [*columns, MINUTES]), (y, columns)):
         if name not in columns:

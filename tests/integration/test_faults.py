@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.cli.train_command import reported
 from accel_rl.config.train import default_config
 from accel_rl.envs.make import EnvConfig
 from accel_rl.samplers.workers.channel import EventFd
@@ -98,13 +99,17 @@ def blocking_reset():
     return env
 
 
-def test_a_signal_while_workers_start_ends_the_run(open_trainer):
+def test_a_signal_while_workers_start_ends_the_run(open_trainer, capsys):
     config = replace(default_config("a2c"), env=EnvConfig(id="tests.integration.test_faults:blocking_reset"))
     trainer = open_trainer(config, opens=False)
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM))
     timer.start()
     began = time.monotonic()
-    assert trainer.run().exit_code == 143 and time.monotonic() - began < 15
+    result = trainer.run()
+    assert result.exit_code == 143 and time.monotonic() - began < 15
+    reported(trainer.config, trainer.run_folder, result)
+    next_commands = capsys.readouterr().out.partition("next:\n")[2]
+    assert "resume" in next_commands and "from the beginning" in next_commands and "watch" not in next_commands
 
 
 def test_strict_stops_with_an_error(tmp_path):

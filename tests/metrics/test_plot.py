@@ -77,11 +77,14 @@ def test_mistakes_are_one_line(tmp_path):
     (tmp_path / "b").mkdir()
     bare = make_run(tmp_path / "c", [(1, 1)])
     (bare / "metrics.csv").unlink()
+    empty = make_run(tmp_path / "d", [(1, 1)])
+    (empty / "metrics.csv").write_text("")
     for r, column, says in (
         (run, "scor", "nearest: score"),
         (run, "score", "no value of 'score' yet"),
         (tmp_path / "b", "score", "no config.json"),
         (bare, "score", "no metrics.csv"),
+        (empty, "score", "no rows yet"),
     ):
         with pytest.raises(ConfigError, match=says) as e:
             gather(settings_of([r]), "env_steps", column)

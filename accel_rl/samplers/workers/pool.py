@@ -191,14 +191,16 @@ class WorkerPool:
             self._guard.kill(str(w))
         if self.config.strict:
             raise RunError(line + "; --strict: stopping")
+        env = self.setup.env.game or self.setup.env.id
         if not was_ready:
             history.failed_starts += 1
             if history.failed_starts >= MAX_FAILED_STARTS:
-                raise RunError(f"{line} before it was ready, {MAX_FAILED_STARTS} times in a row")
+                raise RunError(f"{line} before it was ready, {MAX_FAILED_STARTS} times in a row: it steps {env}")
         history.deaths_in_a_row += 1
         if history.deaths_in_a_row >= MAX_DEATHS_IN_A_ROW:
-            steps = f"{self.setup.env.game or self.setup.env.id}, without a whole rollout in between"
-            raise RunError(f"{line}, {MAX_DEATHS_IN_A_ROW} times in a row: it steps {steps}")
+            raise RunError(
+                f"{line}, {MAX_DEATHS_IN_A_ROW} times in a row: it steps {env}, without a whole rollout in between"
+            )
         history.generation += 1
         with self._changing:
             replacement = self._launch(w, start=not restore)
