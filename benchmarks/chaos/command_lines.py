@@ -249,6 +249,4 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(
-        program("benchmarks.chaos.command_lines", __doc__, Options, sys.argv[1:], Options.check, run_cases, report)
-    )
+    sys.exit(program("benchmarks.chaos.command_lines", __doc__, Options, sys.argv[1:], run_cases, report))

@@ -21,9 +21,7 @@ from tests.integration.warm import Forked
 
 
 def main(*argv):
-    return program(
-        "benchmarks.chaos", "", chaos.Options, list(argv), chaos.Options.check, chaos.run_trials, chaos.report
-    )
+    return program("benchmarks.chaos", "", chaos.Options, list(argv), chaos.run_trials, chaos.report)
 
 
 def test_a_damaged_file_is_survived(capsys, monkeypatch):
