@@ -6,8 +6,6 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import psutil
@@ -220,13 +218,13 @@ def free_port():
 def agent(port, node, folder, *args, restarts=0, nodes=2):
     """One of `nodes` torchrun agents, two ranks each, as on so many machines."""
     command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes", str(nodes), "--nproc-per-node", "2"),
-        *("--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port", str(port)),
-        *("--max-restarts", str(restarts), "--monitor-interval", "0.2"),
-        *("-m", "accel_rl", "train", "a2c", "--run-dir", str(folder), *map(str, args)),
+        *("--nnodes", nodes, "--nproc-per-node", 2),
+        *("--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port),
+        *("--max-restarts", restarts, "--monitor-interval", 0.2),
+        *("-m", "accel_rl", "train", "a2c", "--run-dir", folder, *args),
     ]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    return start(*command, module="torch.distributed.run", env=env)
 
 
 def two_agents(folder, *args, **kwargs):
