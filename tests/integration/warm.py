@@ -48,7 +48,9 @@ class Forked:
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
+            poll = select.poll()
+            poll.register(self._status, select.POLLIN)
+            if not poll.poll(None if timeout is None else 1e3 * timeout):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
             self.returncode = _received(self._status)
             self._status.close()
