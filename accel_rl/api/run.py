@@ -17,8 +17,7 @@ from accel_rl.api.model_folder import run_path
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords, keywords_of
 from accel_rl.api.resume import resume
 from accel_rl.api.train_settings import ResumeSettings, TrainSettings
-from accel_rl.api.trained_agent import evaluate, trained_agent, watch
-from accel_rl.api.trained_policy import TrainedPolicy
+from accel_rl.api.trained_agent import TrainedPolicy, evaluate, trained_agent, watch
 from accel_rl.config.changeable import changed_settings
 from accel_rl.config.train import TrainConfig, read_settings
 from accel_rl.metrics.sinks import Sink

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from accel_rl.agents.agent import Agent
-from accel_rl.agents.random import StickyRandomAgent
+from accel_rl.agents.agent import Agent, StickyRandomAgent
 from accel_rl.api.export import export
 from accel_rl.api.hub import pull, push
 from accel_rl.api.model_folder import run_path

@@ -23,7 +23,7 @@ from accel_rl.config.trust import Trust, check_trust, code_names
 from accel_rl.system import folder_lock
 from accel_rl.system.durable_files import place_new, sync_folder, write_durably, write_synced
 from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.held_folder import HeldFolder
+from accel_rl.system.folder_lock import HeldFolder
 from accel_rl.version import __version__
 
 SOURCE = Path(__file__).parent

@@ -32,7 +32,7 @@ from accel_rl.sweeps.study import Pruner, Sampler, Space, Study, named, optuna
 from accel_rl.sweeps.sweep_display import Display, View
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
-from accel_rl.system import events
+from accel_rl.system import output
 from accel_rl.system.counts import Count, OptionalCount, counted
 from accel_rl.system.errors import ConfigError, ended
 
@@ -248,7 +248,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
     """Run the requested number of trials, and return the exit code of the search."""
     study = Study(folder.path, o.sampler, o.pruner, o.sampler_seed)
     trials = Trials(folder, study, space, o, lock)
-    with trials.display as display, StopRequest() as stop, events.written(display.event, display.event):
+    with trials.display as display, StopRequest() as stop, output.written(display.event, display.event):
         try:
             while not (trials.over or stop):
                 trials.step()

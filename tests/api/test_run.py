@@ -11,6 +11,7 @@ import torch
 import accel_rl
 from accel_rl import DQN, PPO, ConfigError, Run
 from accel_rl.api.keywords import settings
+from tests.integration.runs import run as run_program
 
 SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "evaluation__interval": 0}
 
@@ -147,9 +148,7 @@ except accel_rl.ConfigError as e:
 
 def test_a_script_without_a_main_guard(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
-    )
+    done = run_program(module="script.py", cwd=tmp_path, timeout_s=200)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[-3] in "01" and int(lines[-2]) > 0
