@@ -1,7 +1,9 @@
-"""Explains why a compiled extension of accel_rl cannot be imported, and how to fix the installation."""
+"""Explains why a compiled extension of accel_rl cannot be imported, and how to fix the installation. Code that is
+compiled at its first use is stored in the cache folder."""
 
 import importlib.metadata
 import json
+import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -26,6 +28,11 @@ def remedy(name: str, error: ImportError) -> str:
     if is_source:
         return f"{COMPILER}, and compile this source tree: python -m pip install -e {PACKAGE.parent}"
     return f"{COMPILER} and reinstall accel_rl with pip"
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled code: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "accel_rl"
 
 
 def _compiled(package: Path, name: str) -> bool:
