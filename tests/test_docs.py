@@ -3,8 +3,10 @@
 import csv
 import importlib
 import importlib.util
+import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -191,10 +193,30 @@ def test_every_page_is_in_the_index():
 def test_the_pictures_and_the_command_reference_are_up_to_date(monkeypatch):
     """They are what docs/tools writes now."""
     monkeypatch.syspath_prepend(ROOT / "docs/tools")
-    pictures, commands = importlib.import_module("pictures"), importlib.import_module("commands")
-    for file, text in pictures.drawn().items():
-        assert (ROOT / "docs/pictures" / file).read_text() == text, f"{file}: run python docs/tools/pictures.py"
+    curves, pictures, commands = map(importlib.import_module, ("curves", "pictures", "commands"))
+    for file, text in pictures.written().items():
+        same = curves.fingerprint((ROOT / file).read_text()) == curves.fingerprint(text)
+        assert same, f"{file}: run python docs/tools/pictures.py"
     assert (ROOT / "docs/commands.md").read_text() == commands.page(), "run python docs/tools/commands.py"
+
+
+def test_another_run_of_the_suite_appears_on_the_pages(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "docs/tools")
+    curves = importlib.import_module("curves")
+    for game in ("breakout", "pong", "freeway"):
+        folder = tmp_path / game
+        shutil.copytree(ROOT / "experiments/results/suite/pqn_breakout_seed1", folder)
+        config = json.loads((folder / "config.json").read_text())
+        config["env"]["game"] = game
+        config["env_steps"] *= 1 + (game == "freeway")
+        (folder / "config.json").write_text(json.dumps(config))
+    runs = curves.suite(tmp_path)
+    for text, part in (
+        (curves.gallery(runs, "pictures"), "pictures/suite_{}.svg"),
+        (curves.tables(runs), "| {} | PQN |"),
+    ):
+        assert part.format("breakout") in text and part.format("pong") in text
+        assert "freeway" not in text, "This run is not finished."
 
 
 def test_pictures_are_small_and_shown():
@@ -231,13 +253,14 @@ def test_every_page_is_in_the_site():
     """mkdocs.yml names every page, and every page of benchmarks/results."""
     navigation = set(re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
     pages = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").glob("*.md")}
-    pages |= {name(p) for p in RESULTS} | {"examples/README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+    pages |= {name(p) for p in RESULTS} | {"examples/README.md", "experiments/models/README.md"}
+    pages |= {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
     assert navigation == pages
 
 
 @pytest.mark.needs("mkdocstrings", "material", "latex2mathml")
 def test_the_site_builds(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     assert "FORMULA" not in (tmp_path / "algorithms/index.html").read_text()

@@ -76,6 +76,9 @@ class VideoEvery(Callback):
 
     def on_start(self, training: Training) -> None:
         self._next = (training.env_steps // self.env_steps + 1) * self.env_steps
+        episode = video.Episode(training.config, training.agent, self.seed, max_steps=0)
+        next(episode.pictures())  # An environment that cannot be rendered ends the run before training.
+        episode.env.close()
 
     def on_update(self, training: Training, updates: list[UpdateMetrics]) -> None:
         if training.env_steps < self._next:

@@ -6,6 +6,7 @@ from typing import Any
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.data import tensor_file
+from accel_rl.envs.gymnasium import renderer_install
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
@@ -16,6 +17,8 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
     """Write README.md and, if the run has a score, curve.png. `about` has env_steps, and the evaluation as a result of
     `Evaluation.to_dict`, or None."""
     has_curve = _draw(folder, config)
+    install = renderer_install(config.env.id)
+    renderer = f" (after `{install}`)" if install else ""
     game = config.env.game or config.env.id
     evaluation = about["evaluation"]
     lines = [*_header(config, game, evaluation), f"# {config.algorithm} on {game}", ""]
@@ -44,8 +47,8 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
         "agent = run.agent  # agent.act(observations)",
         "```",
         "",
-        "`accel-rl evaluate FOLDER` and `accel-rl watch FOLDER` do the same from the command line. `config.json` has",
-        "all settings, `metrics.csv` the training.",
+        f"`accel-rl evaluate FOLDER` evaluates the agent from the command line, and `accel-rl watch FOLDER`{renderer}",
+        "makes a video. `config.json` has all settings, `metrics.csv` the training.",
     ]
     if (folder / "policy.onnx").exists():
         lines += [

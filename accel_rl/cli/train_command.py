@@ -1,5 +1,6 @@
 """The command accel-rl train ALGORITHM [options] trains a run."""
 
+import importlib.util
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,6 +122,16 @@ def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
         stdout(f"  accel-rl resume {run.path}{trust}    train from the beginning")
         return
     stdout(f"  accel-rl plot {run.path}      the learning curve as a picture")
-    stdout(f"  accel-rl watch {run.path}{trust}     a video of the agent")
+    stdout(f"  accel-rl watch {run.path}{trust}     a video of the agent{_renderer(config)}")
     more = "" if not is_finished else f" --env-steps {2 * config.env_steps}"
     stdout(f"  accel-rl resume {run.path}{more}{trust}    continue training")
+
+
+def _renderer(config: TrainConfig) -> str:
+    """Return how to install the missing package that renders a Gymnasium environment, or "" if none is missing."""
+    if config.env.game or importlib.util.find_spec("pygame"):
+        return ""
+    from accel_rl.envs.gymnasium import renderer_install
+
+    install = renderer_install(config.env.id)
+    return f", after {install}" if install else ""

@@ -252,6 +252,13 @@ def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: 
     return env
 
 
+def renderer_install(id: str) -> str:
+    """Return the command that installs the renderer of an environment of Gymnasium's own, or "" for other ids."""
+    spec = gymnasium.registry.get(id)
+    own = re.match(r"gymnasium\.envs\.(classic_control|toy_text|box2d)\.", str(spec and spec.entry_point))
+    return f"pip install 'gymnasium[{own[1].replace('_', '-')}]'" if own else ""
+
+
 def _made_by_id(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
     options = {"render_mode": offers["render_mode"]} if "render_mode" in offers else {}
     try:  # Gymnasium imports the module of "module:Name-v0".

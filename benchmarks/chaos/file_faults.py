@@ -93,8 +93,7 @@ def two_processes(t: Trial) -> None:
     process = t.train()
     if moment(t, process):
         process.send_signal(signal.SIGTERM)
-    t.wait(process)
-    if not t.checkpoints():
+    if t.wait(process) == 0 or not t.checkpoints():  # The run may have finished before the signal.
         t.finish()
         return
     both = [t.resume(), t.resume()]

@@ -1,96 +1,103 @@
-"""Draws learning curves of the recorded runs from their metrics.csv: the online score, and a dot for each evaluation.
-Evaluations of fewer than 10 episodes are omitted."""
+"""Learning curves and tables of the recorded runs, by the code of `accel-rl plot` and `accel-rl report`.
 
-import csv
-from dataclasses import dataclass
+A finished run whose folder is added to experiments/results/suite appears in the pictures and on the pages without a
+change of this file.
+"""
+
+import re
+import tempfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from svg import BLUE, GREEN, GREY, INK, LINE, ORANGE, Drawing
+import matplotlib
+
+from accel_rl.metrics.plot import Curve, draw, read_columns
+from accel_rl.report.costs import costs_table
+from accel_rl.report.equal_steps import comparisons, equal_steps_table
+from accel_rl.report.runs import read_runs
+from accel_rl.results.table import Table
+from accel_rl.results.trained_run import BySetting, by_setting
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 20, 44, 52
-EPISODES = 10  # An evaluation must have ten episodes or more.
+EPISODES = 10  # Evaluations of fewer episodes are omitted.
+RECORDED = {
+    "pong_ppo": ("env_steps", {"Xeon": "pong_ppo_winograd", "EPYC": "pong_ppo_wide"}),
+    "pong_a2c": ("env_steps", {"A2C": "pong_a2c_seed1"}),
+    "pong_a3c": ("env_steps", {"A3C": "pong_a3c"}),
+    "pong_rainbow": ("env_steps", {"epsilon-Rainbow": "pong_rainbow"}),
+    "pong_dqn": ("updates", {"one learner": "pong_dqn_single", "Gorila": "pong_gorila"}),
+}
+"""Maps a picture to its x axis and the folder of each label."""
+STYLE = {"font.size": 16, "svg.fonttype": "none", "svg.hashsalt": "accel_rl"}
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A `Curve` is a picture of one or several runs of one game."""
-
-    title: str
-    x: str
-    unit: float
-    """Divisor of the x axis."""
-    tick: float
-    """Step of the ticks of the x axis, in its unit."""
-    runs: tuple[tuple[str, str], ...]
-    """Folder and label of each run."""
-    scores: tuple[float, ...] = (-20, -10, 0, 10, 20)
-    """Ticks of the y axis."""
-    low: float = -21.0
-    high: float = 21.0
-    published: tuple[float, str] | None = None
-    """A published score, and its label."""
+def suite(folder: Path = RESULTS / "suite") -> BySetting:
+    """Return the finished runs of the suite by algorithm and game. Their other settings are the defaults of their
+    revision."""
+    runs = [run for run in read_runs([folder]) if not run.unfinished]
+    return by_setting([replace(run, setting=run.algorithm.upper()) for run in runs])
 
 
-CURVES = {
-    "pong_ppo": Curve(
-        "PPO on Pong", "env_steps", 1e6, 0.25, (("pong_ppo_winograd", "Xeon"), ("pong_ppo_wide", "EPYC"))
-    ),
-    "pong_a2c": Curve("A2C on Pong", "env_steps", 1e6, 0.5, (("pong_a2c_seed1", "seed 1"),)),
-    "pong_a3c": Curve("A3C on Pong, two ranks", "env_steps", 1e6, 1.0, (("pong_a3c", "seed 1"),)),
-    "pong_rainbow": Curve("epsilon-Rainbow on Pong", "env_steps", 1e6, 0.1, (("pong_rainbow", "seed 1"),)),
-    "pong_dqn": Curve(
-        "DQN and Gorila on Pong", "updates", 1e3, 50.0,
-        (("pong_dqn_single", "one learner"), ("pong_gorila", "Gorila, two bundles")),
-    ),
-    "breakout_pqn": Curve(
-        "PQN on Breakout", "env_steps", 1e6, 2.0, (("suite/pqn_breakout_seed1", "seed 1"),),
-        scores=(0, 100, 200, 300, 400), low=-10.0, high=440.0, published=(385, "CleanRL's PQN, 3 seeds: 385"),
-    ),
-}  # fmt: skip
-UNITS = {"env_steps": "million env steps", "updates": "thousand updates"}
+def pictures(runs: BySetting) -> dict[str, str]:
+    """Return every picture of curves by its name. Pictures of the suite have training scores, and the others have
+    evaluations too."""
+    found = {}
+    for name, (x, folders) in RECORDED.items():
+        curves = []
+        for label, folder in folders.items():
+            columns = read_columns(RESULTS / folder, x, ("score", "eval_score", "eval_episodes"))
+            (steps, scores), enough = columns["eval_score"], columns["eval_episodes"][1] >= EPISODES
+            curves += [
+                Curve(f"{label}, training", [columns["score"][0]], [columns["score"][1]], kind=label),
+                Curve(f"{label}, evaluation", [steps[enough]], [scores[enough]], kind=f"{label}, evaluation"),
+            ]
+        found[name] = _svg(curves, x)
+    for game, names in _games(runs).items():
+        curves = []
+        for name in names:
+            columns = [run.online for run in runs[name][game]]
+            seeds = f", {len(columns)} seeds" if len(columns) > 1 else ""
+            curves.append(Curve(f"{game}, {name}{seeds}", [x for x, _ in columns], [y for _, y in columns], kind=name))
+        found[f"suite_{game}"] = _svg(curves, "env_steps")
+    return found
 
 
-def read(run: str, x: str, y: str) -> list[tuple[float, float]]:
-    """Return two columns of a run, where both columns have a value."""
-    with open(RESULTS / run / "metrics.csv", newline="") as f:
-        rows = [row for row in csv.DictReader(f) if row.get(x) and row.get(y)]
-    if y == "eval_score":
-        rows = [row for row in rows if float(row["eval_episodes"]) >= EPISODES]
-    return [(float(row[x]), float(row[y])) for row in rows]
+def gallery(runs: BySetting, folder: str) -> str:
+    """Return a page's pictures of the suite. `folder` is the path from the page to the pictures."""
+    return "\n".join(
+        f"![{' and '.join(names)} on {game}, score by env steps]({folder}/suite_{game}.svg)"
+        for game, names in _games(runs).items()
+    )
 
 
-def draw(name: str) -> str:
-    c = CURVES[name]
-    found = [(label, read(run, c.x, "score"), read(run, c.x, "eval_score")) for run, label in c.runs]
-    most = max(point[0] for _, online, _ in found for point in online) / c.unit
-    d = Drawing(WIDTH, HEIGHT, c.title)
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+def tables(runs: BySetting) -> str:
+    return "\n\n".join(map(_markdown, (equal_steps_table(list(comparisons(runs))), costs_table(runs, 0.0))))
 
-    def place(point: tuple[float, float]) -> tuple[float, float]:
-        across = point[0] / c.unit / most
-        return LEFT + across * (right - LEFT), bottom - (point[1] - c.low) / (c.high - c.low) * (bottom - TOP)
 
-    d.text(LEFT, 22, c.title, 15, bold=True)
-    for score in c.scores:
-        y = place((0, score))[1]
-        d.line(LEFT, y, right, y, LINE)
-        d.text(LEFT - 8, y + 5, f"{score:g}".replace("-", "−"), 13, GREY, "end")
-    for i in range(int(most / c.tick + 1e-9) + 1):
-        at = place((i * c.tick * c.unit, c.low))[0]
-        d.line(at, bottom, at, bottom + 5, GREY)
-        d.text(at, bottom + 20, f"{i * c.tick:g}", 13, GREY, "middle")
-    d.text((LEFT + right) / 2, HEIGHT - 10, UNITS[c.x], 13, GREY, "middle")
-    d.text(18, (TOP + bottom) / 2, "score", 13, GREY, "middle", turned=True)
-    for i, ((label, online, evaluations), colour) in enumerate(zip(found, (BLUE, ORANGE, GREEN), strict=False)):
-        d.path([place(p) for p in online], colour)
-        for p in evaluations:
-            d.dot(*place(p), colour)
-        d.line(LEFT + 12, TOP + 14 + 20 * i, LEFT + 36, TOP + 14 + 20 * i, colour, 2)
-        d.text(LEFT + 44, TOP + 19 + 20 * i, label, 13, INK)
-    if c.published is not None:
-        y = place((0, c.published[0]))[1]
-        d.line(LEFT, y, right, y, ORANGE)
-        d.text(right, y - 6, c.published[1], 12, GREY, "end")
-    d.text(right, 22, "line: last 100 training episodes; dot: evaluation", 12, GREY, "end")
-    return d.svg()
+def fingerprint(svg: str) -> str:
+    """Return the number of a picture's curves, because each version of matplotlib draws them slightly differently."""
+    found = re.search(r"<desc>(.*)</desc>", svg)
+    return found[1] if found else svg
+
+
+def _games(runs: BySetting) -> Mapping[str, Sequence[str]]:
+    """Return the settings that have runs of a game, by game."""
+    games = sorted({game for of_setting in runs.values() for game in of_setting})
+    return {game: [name for name, of_setting in runs.items() if game in of_setting] for game in games}
+
+
+def _svg(curves: list[Curve], x: str) -> str:
+    text = ";".join(f"{c.label} {a.tolist()} {b.tolist()}" for c in curves for a, b in zip(c.x, c.y, strict=True))
+    with tempfile.TemporaryDirectory() as folder, matplotlib.rc_context(STYLE):
+        draw(curves, Path(folder) / "curves.svg", x, "score")
+        svg = (Path(folder) / "curves.svg").read_text()
+    return re.sub(r"<metadata>.*</metadata>", f"<desc>{zlib.crc32(text.encode()):08x}</desc>", svg, flags=re.S)
+
+
+def _markdown(table: Table) -> str:
+    """Return a table without its empty columns."""
+    full = [i for i in range(len(table.columns)) if any(row[i] for row in table.rows)]
+    rows = [[row[i] for i in full] for row in (table.columns, ["---"] * len(table.columns), *table.rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,11 +1,13 @@
-"""Draw the pictures of the documentation: `python docs/tools/pictures.py` writes docs/pictures/*.svg."""
+"""Draw the pictures of the documentation: `python docs/tools/pictures.py` writes docs/pictures/*.svg, and the suite's
+runs into the pages."""
 
+import re
 from pathlib import Path
 
 import curves
 from svg import BLUE, GREEN, GREY, ORANGE, VIOLET, Drawing
 
-OUT = Path(__file__).parents[1] / "pictures"
+ROOT = Path(__file__).parents[2]
 
 
 def processes() -> str:
@@ -141,18 +143,25 @@ def data() -> str:
 
 
 PICTURES = {"processes": processes, "timing": timing, "data": data}
+PAGES = {"README.md": "docs/pictures", "docs/README.md": "pictures", "docs/suite.md": "pictures"}
+"""Maps the pages with pictures of the suite to the path from the page to the pictures."""
+BLOCK = re.compile(r"(<!-- (\w+), by docs/tools/pictures.py -->\n).*?(<!-- end -->)", re.S)
 
 
-def drawn() -> dict[str, str]:
-    """Return every picture by the name of its file."""
-    found = {f"{name}.svg": draw() for name, draw in PICTURES.items()}
-    return found | {f"{name}.svg": curves.draw(name) for name in curves.CURVES}
+def written() -> dict[str, str]:
+    """Return every picture, and the pages with curves or tables of the suite, by their path in the repository."""
+    runs = curves.suite()
+    found = {name: draw() for name, draw in PICTURES.items()} | curves.pictures(runs)
+    pages = {}
+    for page, folder in PAGES.items():
+        blocks = {"gallery": curves.gallery(runs, folder), "tables": curves.tables(runs)}
+        pages[page] = BLOCK.sub(lambda m: m[1] + blocks[m[2]] + "\n" + m[3], (ROOT / page).read_text())  # noqa: B023
+    return {f"docs/pictures/{name}.svg": text for name, text in found.items()} | pages
 
 
 def main() -> None:
-    OUT.mkdir(exist_ok=True)
-    for name, text in drawn().items():
-        (OUT / name).write_text(text)
+    for path, text in written().items():
+        (ROOT / path).write_text(text)
 
 
 if __name__ == "__main__":

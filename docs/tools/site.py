@@ -32,7 +32,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages outside docs/, and the files that the pages show."""
-    paths = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md")]
+    paths = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Dockerfile")]
     for folder in FOLDERS:
         paths += [path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES and path.is_file()]
     for path in paths:
@@ -86,8 +86,9 @@ def _link(link: str, here: Path, uri: str) -> str:
         return link
     file, hash_, anchor = link.partition("#")
     target = Path(os.path.normpath(here / file))
-    if target.is_dir():  # The site links to a recorded run's learning curve instead of its folder.
-        target /= "curve.png" if (target / "curve.png").exists() else "README.md"
+    if target.is_dir():  # The site links to a page, learning curve or metrics in a folder instead of the folder.
+        names = ("README.md", "curve.png", "metrics.csv")
+        target /= next((name for name in names if (target / name).exists()), names[0])
     docs = ROOT / "docs"
     there = target.relative_to(docs if target.is_relative_to(docs) else ROOT).as_posix()
     return posixpath.relpath(there, posixpath.dirname(uri) or ".") + hash_ + anchor

@@ -24,9 +24,9 @@ class Drawing:
 
     def text(
         self, x: float, y: float, words: str, size: int = 14, colour: str = INK, anchor: str = "start",
-        bold: bool = False, turned: bool = False,
+        bold: bool = False,
     ) -> None:  # fmt: skip
-        more = ' font-weight="600"' * bold + f' transform="rotate(-90 {x:g} {y:g})"' * turned
+        more = ' font-weight="600"' * bold
         self._add(
             f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{colour}" text-anchor="{anchor}"{more}>'
             f"{escape(words)}</text>"
@@ -50,9 +50,6 @@ class Drawing:
             f'<polyline points="{_points(points)}" fill="none" stroke="{colour}" stroke-width="{width:g}" '
             'stroke-linejoin="round"/>'
         )
-
-    def dot(self, x: float, y: float, colour: str, radius: float = 4) -> None:
-        self._add(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{colour}"/>')
 
     def svg(self) -> str:
         w, h = self.width, self.height

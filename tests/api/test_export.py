@@ -41,6 +41,7 @@ def test_a_model_plays_as_its_run(run, model):
     last = json.loads((run.path / "evaluations" / "000000000640.json").read_text())
     assert f"Score {last['score_mean']:.2f} +- {last['score_std']:.2f}" in card and "curve.png" in card
     assert (model.path / "curve.png").read_bytes()[1:4] == b"PNG"
+    assert "watch FOLDER` (after `pip install 'gymnasium[classic-control]'`)" in card
 
 
 def test_the_best_network_and_that_of_a_checkpoint(run, tmp_path):

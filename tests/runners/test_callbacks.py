@@ -1,6 +1,7 @@
 """Callbacks and sinks of a user, in every mode of training."""
 
 import csv
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import accel_rl
 from accel_rl import Callback, ConfigError, Run, RunError, SaveBest, Sink, StopAtScore, VideoEvery
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.cli.main import main
 from accel_rl.runners.observers import spec_of
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.stored_agents import BestAgent
@@ -295,3 +297,15 @@ def test_the_best_network_of_training_is_stored(tmp_path):
     folder = next((trained.path / "best-training/checkpoints").iterdir())
     assert load(folder)["env_steps"] == best["env_steps"]
     assert trained.evaluate(episodes=1, checkpoint=str(folder)).mean > 0
+
+
+@pytest.mark.parametrize(("environment", "extra"), [("CartPole-v1", "classic-control"), ("FrozenLake-v1", "toy-text")])
+def test_a_missing_renderer_is_named_before_and_after_the_run(tmp_path, capsys, monkeypatch, environment, extra):
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(RunError, match="cannot be rendered: pygame is not installed"):
+        train(tmp_path, [VideoEvery()], env=environment)
+    options = ["--envs", "2", "--engine", "in-process", "--minibatch", "16", "--horizon", "16", "--env-steps", "32"]
+    assert main(["train", "ppo", "--env", environment, *options, "--run-dir", str(tmp_path / "b")]) == 0
+    watch = next(line for line in capsys.readouterr().out.splitlines() if "accel-rl watch" in line)
+    assert watch.endswith(f"a video of the agent, after pip install 'gymnasium[{extra}]'")
+    assert main(["watch", str(tmp_path / "b"), "--steps", "3", "--out", str(tmp_path / "a.gif")]) == 2
