@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-
 _COPIES = 3  # safetensors copies all bytes to Rust's memory, and from there to a bytes object.
 
 

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from accel_rl.emulator import palette
-from accel_rl.emulator.games import cartridge, check_switches, games, settings, steps
-from accel_rl.emulator.rom import read_rom
+from accel_rl.emulator.games import cartridge, check_switches, games, read_rom, settings, steps
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.extensions import remedy
 
