@@ -16,7 +16,7 @@ import subprocess
 import pytest
 import torch
 
-from accel_rl.system import events
+from accel_rl.system import output
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def same_cores():
 def logged():
     """The list of messages that accel_rl's modules log during the test."""
     messages: list[str] = []
-    with events.written(messages.append, messages.append):
+    with output.written(messages.append, messages.append):
         yield messages
 
 
@@ -66,7 +66,7 @@ def logged():
 def warned():
     """The list of warnings that accel_rl's modules log during the test."""
     messages: list[str] = []
-    with events.written(lambda line: None, messages.append):
+    with output.written(lambda line: None, messages.append):
         yield messages
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import main
+from tests.integration.runs import run
 
 ROOT = Path(__file__).parent.parent
 SMALL = {
@@ -34,11 +35,7 @@ SLOW = ("train_in_python", "own_network", "clipped_targets")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SMALL])
 def test_it_runs(name, tmp_path):
     steps, line = SMALL[name]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / f"examples/{name}.py"), str(steps)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False,
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )  # fmt: skip
+    done = run(steps, module=str(ROOT / f"examples/{name}.py"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert line in done.stdout
 

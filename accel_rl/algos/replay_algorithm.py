@@ -7,17 +7,90 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
-from accel_rl.algos.target_network import TargetNetwork
-from accel_rl.algos.update_budget import UpdateBudget
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
+from accel_rl.models.network_state import copy_network, load_network, network_state
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import NStep, ReplayBatch
+
+
+class TargetNetwork:
+    """Copies the online network's parameters and buffers every `interval` env steps or updates."""
+
+    def __init__(self, online: nn.Module, interval: int, unit: Literal["env-steps", "updates"] = "env-steps"):
+        self.online = online
+        self.interval = interval
+        self.unit = unit
+        self.model: Any = copy.deepcopy(online).requires_grad_(False)
+        self._intervals = 0  # If the unit is "updates", `_intervals` counts the intervals that have begun with a copy.
+
+    def update(self) -> None:
+        """Copy the online network to the target network."""
+        copy_network(self.online, self.model)
+
+    def after_env_steps(self, before: int, now: int) -> None:
+        """Copy the online network if an interval ends between `before` and `now` env steps."""
+        if self.unit == "env-steps" and now // self.interval > before // self.interval:
+            self.update()
+
+    def before_updates(self, updates: int, due: int) -> int:
+        """Copy the online network if an interval begins after `updates` updates. Return how many of the `due` updates
+        are in the interval."""
+        if self.unit == "env-steps" or not due:
+            return due
+        begun, since = divmod(updates, self.interval)
+        if begun + 1 != self._intervals:
+            self.update()
+            self._intervals = begun + 1
+        return min(due, self.interval - since)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"network": network_state(self.model), "intervals": self._intervals}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        load_network(self.model, state["network"], "the checkpoint's target network")
+        self._intervals = state["intervals"]
+
+
+class UpdateBudget:
+    """Each env step makes `intensity` transitions due, and each update trains on `batch_size` transitions. Training
+    intensity is the average number of times that each transition is used (Stooke & Abbeel 2018, section 5)."""
+
+    def __init__(self, intensity: float, batch_size: int):
+        self.intensity = intensity
+        self.batch_size = batch_size
+        self.transitions = 0.0
+        """Number of transitions that are due for training."""
+        self.updates = 0
+        """Number of updates made."""
+
+    def add(self, env_steps: int) -> None:
+        """Make the updates for `env_steps` env steps due, or cancel updates if the number is negative."""
+        self.transitions += env_steps * self.intensity
+
+    def set(self, updates: int) -> None:
+        """Make exactly `updates` updates due, whatever number of steps was sampled."""
+        self.transitions = float(updates * self.batch_size)
+
+    def due(self) -> int:
+        """Return the number of updates that are due."""
+        return max(0, int(self.transitions // self.batch_size))
+
+    def spend(self) -> None:
+        self.transitions -= self.batch_size
+        self.updates += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"transitions": self.transitions, "updates": self.updates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.transitions = state["transitions"]
+        self.updates = state["updates"]
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,28 @@
 """This module exports the network of a run as a model that other programs can load."""
 
+import importlib.util
 import json
+import logging
 import shutil
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-from accel_rl.api import model_card, onnx_file
+from accel_rl.agents.agent import Agent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
+from accel_rl.api import model_card
 from accel_rl.api.model_folder import ModelFolder, check_new
 from accel_rl.api.options import ExportOptions
 from accel_rl.api.trained_agent import trained_agent
 from accel_rl.config.train import TrainConfig
+from accel_rl.kernels import native
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import RunError
+from accel_rl.system.errors import ConfigError, RunError
 
 COPIED = ("protocol.json", "versions.json", "metrics.csv")
 
@@ -26,7 +34,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
     check_new(out, "--out")
     acting, state, agent, _ = trained_agent(run, config, o.checkpoint, greedy=False, best=o.best)
     if o.onnx:
-        onnx_file.check(agent)
+        check_onnx(agent)
     spec = acting.spec
     steps = state["env_steps"]
     about = {"env_steps": steps, "evaluation": state.get("evaluation") or _evaluation(run, steps)}
@@ -38,7 +46,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
                 shutil.copyfile(run.path / name, out / name)
         ModelFolder(out).save(agent.model, about, state["learner"]["algo"]["agent"], o.float16)
         if o.onnx:
-            onnx_file.write(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), out / "policy.onnx")
+            write_onnx(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), out / "policy.onnx")
         model_card.write(out, config, about)
     except OSError as e:
         raise RunError(f"{out} could not be written: {e.strerror or e}") from e
@@ -51,3 +59,50 @@ def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:
         return dict(json.loads((run.path / "evaluations" / f"{env_steps:012d}.json").read_text()))
     except (OSError, ValueError):
         return None
+
+
+class Preferences(nn.Module):
+    """`Preferences` computes a number for each action from obs [N, ...], as [N, A]: the logits of a policy, or action
+    values. The greedy action is the action with the largest number."""
+
+    def __init__(self, agent: Agent):
+        super().__init__()
+        self.model, self._is_policy = agent.model, isinstance(agent, CategoricalPolicyAgent)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        if self._is_policy:
+            logits: Tensor = self.model(obs)[0]
+            return logits
+        values: Tensor = self.model.q(obs, noise=False)  # type: ignore[operator]
+        return values
+
+
+def check_onnx(agent: Agent) -> None:
+    """Raise ConfigError if the agent cannot be written as ONNX, or if packages are missing."""
+    if missing := [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]:
+        raise ConfigError(f"{missing[0]} is not installed: pip install 'accel_rl[onnx]'")
+    if agent.state_size:
+        raise ConfigError("--onnx: a network with an LSTM is not supported")
+    if not isinstance(agent, CategoricalPolicyAgent | EpsilonGreedyAgent):
+        raise ConfigError(f"--onnx: an agent of the class {type(agent).__name__} is not supported")
+
+
+def write_onnx(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file: Path) -> None:
+    """Write the network as ONNX. The ONNX input is `obs` [N, *obs_shape], and the output is `preferences` [N, A] as
+    computed by `Preferences`."""
+    network = Preferences(agent).eval()
+    device = next(agent.model.parameters()).device
+    example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # The log level hides warnings about unused operators.
+    with torch.no_grad(), native.left_out(), warnings.catch_warnings(action="ignore"):
+        torch.onnx.export(
+            network,
+            (example,),
+            str(file),
+            input_names=["obs"],
+            output_names=["preferences"],
+            dynamic_shapes=({0: torch.export.Dim("N")},),
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import shutil
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from accel_rl.api.model_folder import ModelFolder, check_new
@@ -35,7 +36,7 @@ def push(model: Path, place: str, private: bool = False) -> str:
     check_name(place)
     read_settings(model)
     if not ModelFolder(model).is_there:
-        raise ConfigError(f"{model} holds no model: make one with accel-rl export {model}")
+        raise ConfigError(f"{model} holds no model: make one with accel-rl export {quote(str(model))}")
     ModelFolder(model).load()
     if is_folder(place):
         return str(_copied(model, Path(place).expanduser()))

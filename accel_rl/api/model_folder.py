@@ -94,7 +94,9 @@ def model_names() -> list[str]:
 
 def run_path(name: str | os.PathLike[str]) -> Path:
     """Return the folder of a run or a model, which is given by its path or as suite/ALGORITHM-GAME. Raises ConfigError,
-    with a message of one line, if the suite has no such agent."""
+    with a message of one line, if the suite has no such agent, or if `name` is neither a text nor a path."""
+    if not isinstance(name, str | os.PathLike):
+        raise ConfigError(f"{name!r} must be the path of a folder")
     text = os.fspath(name)
     path = Path(text).expanduser()
     if not text.startswith(SUITE_PREFIX) or path.exists():

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping
+from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
@@ -176,5 +177,5 @@ def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -
     elif state["env_steps"] >= config.env_steps:
         raise ConfigError(
             f"{run.path} is finished ({state['env_steps']:,} env steps); to go on: "
-            f"accel-rl resume {run.path} --env-steps {2 * max(config.env_steps, state['env_steps'])}"
+            f"accel-rl resume {quote(str(run.path))} --env-steps {2 * max(config.env_steps, state['env_steps'])}"
         )

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Unpack
 
-from accel_rl.agents.agent import Agent
-from accel_rl.agents.random import RandomAgent
+from accel_rl.agents.agent import Agent, RandomAgent
 from accel_rl.api.keywords import What, settings
 from accel_rl.api.launch import checked
 from accel_rl.api.run import Run

@@ -17,8 +17,7 @@ from accel_rl.api.model_folder import run_path
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords, keywords_of
 from accel_rl.api.resume import resume
 from accel_rl.api.train_settings import ResumeSettings, TrainSettings
-from accel_rl.api.trained_agent import evaluate, trained_agent, watch
-from accel_rl.api.trained_policy import TrainedPolicy
+from accel_rl.api.trained_agent import TrainedPolicy, evaluate, trained_agent, watch
 from accel_rl.config.changeable import changed_settings
 from accel_rl.config.train import TrainConfig, read_settings
 from accel_rl.metrics.sinks import Sink
@@ -26,6 +25,7 @@ from accel_rl.runners.callback import Callback
 from accel_rl.runners.evaluation import Evaluation, Result
 from accel_rl.runners.observers import with_observers
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import ConfigError
 
 
 def train(
@@ -56,6 +56,8 @@ def train(
     if init:
         chosen["init"] = os.fspath(init.path if isinstance(init, Run) else init)
     config = settings(what, env, chosen)
+    if not isinstance(run_dir, str | os.PathLike | None):
+        raise ConfigError(f"run_dir={run_dir!r}: must be the path of a folder")
     path = Path(run_dir).expanduser() if run_dir is not None else None
     config, objects = with_observers(config, callbacks, sinks)
     run, result = run_new(config, path, objects)

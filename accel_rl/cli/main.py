@@ -35,8 +35,7 @@ PLACES = {
         name: f"accel_rl.cli.run_commands:{name}_command"
         for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")
     },
-    "runs": "accel_rl.cli.runs_command:main",
-    **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report", "games")},
+    **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report", "games", "runs")},
     "sweep": "accel_rl.sweeps.sweep_command:sweep",
     "search": "accel_rl.sweeps.search_command:search",
     "status": "accel_rl.sweeps.sweep_display:status",

@@ -1,18 +1,29 @@
-"""This module has the commands `plot`, `report` and `games`."""
+"""This module has the commands `plot`, `report`, `games` and `runs`, which read finished and running runs."""
 
 import math
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import tyro
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.train import read_settings
 from accel_rl.envs.atari_games import table
+from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import draw, gather
+from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs
 from accel_rl.results.trained_run import distinct
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.sweeps.sweep_folder import Progress, read_progress
+from accel_rl.system import folder_lock
+from accel_rl.system.counts import Count, counted
+from accel_rl.system.errors import ConfigError, nearest
+
+Chosen = TypeVar("Chosen")
 
 
 @dataclass(frozen=True)
@@ -28,15 +39,14 @@ class PlotOptions:
 
 def plot_command(argv: list[str]) -> int:
     """Run the command accel-rl plot RUN [RUN ...] [options]."""
-    words, options = positionals(argv, ["a folder of a run or a sweep"], "accel-rl plot", many=True)
-    chosen = parse(
+    folders, chosen = _parsed(
+        argv,
         PlotOptions,
-        options,
-        "accel-rl plot RUN [RUN ...]",
+        "plot RUN [RUN ...]",
         "Draw learning curves as a PNG: a panel for each game, and in it a curve for each setting with the spread over "
         "its seeds.",
+        ["a folder of a run or a sweep"],
     )
-    folders = [Path(w).expanduser() for w in words]
     runs = find_runs(folders)
     curves = gather({run: read_settings(run) for run in runs}, chosen.x, chosen.y)
     out = Path(chosen.out).expanduser() if chosen.out else (folders[0] if len(folders) == 1 else Path()) / "curve.png"
@@ -52,14 +62,13 @@ def plot_command(argv: list[str]) -> int:
 
 def report_command(argv: list[str]) -> int:
     """Run the command accel-rl report RUNS [options]."""
-    words, options = positionals(argv, [], "accel-rl report", many=True)
-    chosen = parse(
+    folders, chosen = _parsed(
+        argv,
         ReportOptions,
-        options,
-        "accel-rl report RUNS",
+        "report RUNS",
         "Compare runs (folders of runs or sweeps) with published results in tables and plots: one HTML page, and CSV.",
     )
-    if not words and not chosen.csv:
+    if not folders and not chosen.csv:
         raise ConfigError("accel-rl report: a folder of runs is missing (or --csv FILE)")
     if chosen.reps < 1:
         raise ConfigError(f"--reps {chosen.reps}: must be at least 1")
@@ -68,7 +77,7 @@ def report_command(argv: list[str]) -> int:
     out = Path(chosen.out).expanduser()
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out} is a file")
-    runs = read_runs([Path(w).expanduser() for w in words]) if words else []
+    runs = read_runs(folders) if folders else []
     runs += [r for file in chosen.csv for r in read_csv(Path(file).expanduser())]
     runs = distinct(runs)
     files = write_report(runs, out, chosen)
@@ -79,9 +88,172 @@ def report_command(argv: list[str]) -> int:
     return 0
 
 
+def _parsed(
+    argv: list[str], options: type[Chosen], usage: str, does: str, required: list[str] | None = None
+) -> tuple[list[Path], Chosen]:
+    """Return (folders, options) of a command that reads folders."""
+    words, rest = positionals(argv, required or [], f"accel-rl {usage.partition(' ')[0]}", many=True)
+    return [Path(word).expanduser() for word in words], parse(options, rest, f"accel-rl {usage}", does)
+
+
 def games_command(argv: list[str]) -> int:
     """Run the command accel-rl games."""
     if argv and argv[0] not in ("-h", "--help"):
         raise ConfigError(f"accel-rl games takes no arguments; got {argv[0]!r}")
     stdout("\n".join(table()))
+    return 0
+
+
+COLUMNS = ("run", "algorithm", "environment", "seed", "env steps", "score", "age", "state")
+RIGHT = ("seed", "env steps", "score", "age")
+OF_EACH = ("run_dir", "seed", "format")
+"""Settings that are not compared, because each run has its own, or that are columns of the list."""
+MOST_DIFFERENCES = 20
+
+
+@dataclass(frozen=True)
+class RunsOptions:
+    where: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """List only runs with a setting, `--where algorithm=ppo` or `--where learning-rate=1e-3`, or in a state, `--where
+    state=running`; may be repeated."""
+    sort: Literal["name", "score", "steps", "age"] = "name"
+    """Order of the list: by name, highest score, most env steps or latest row of metrics.csv first."""
+    most: Count = 100
+    """Maximum number of runs to list."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A `ListedRun` has the settings and the progress of a run. `age_s` is the time since its last row."""
+
+    name: str
+    settings: Mapping[str, Any]
+    progress: Progress
+    age_s: float
+    state: str
+
+    @classmethod
+    def read(cls, path: Path, top: Path) -> "ListedRun":
+        """Read a run's folder, which has the name of its path below the folder `top`. Raises ConfigError."""
+        settings = dict(flat(read_settings(path)))
+        progress = read_progress(path)
+        files = [file for name in ("metrics.csv", "config.json") if (file := path / name).exists()]
+        age = time.time() - files[0].stat().st_mtime
+        name = str(path.relative_to(top)) if top in path.parents else path.name
+        return cls(name, settings, progress, age, _state(path, settings, progress))
+
+    def cells(self) -> list[str]:
+        s = self.settings
+        return [
+            self.name, str(s["algorithm"]), str(s["env.game"] or s["env.id"]), str(s["seed"]),
+            f"{self.progress.env_steps:,}/{s['env_steps']:,}", human_score(self.progress.score), human_time(self.age_s),
+            self.state,
+        ]  # fmt: skip
+
+
+def _state(path: Path, settings: Mapping[str, Any], progress: Progress) -> str:
+    """Return `running` (a process holds the run's lock), `finished` or `stopped`."""
+    if folder_lock.holder(path) is not None:
+        return "running"
+    if updates := settings.get("gorila.updates"):
+        return "finished" if progress.updates >= updates else "stopped"
+    return "finished" if progress.env_steps >= settings["env_steps"] else "stopped"
+
+
+def selected(runs: Sequence[ListedRun], conditions: Sequence[str]) -> list[ListedRun]:
+    """Return the runs that meet all conditions NAME=VALUE. Raises ConfigError for an unknown name."""
+    result = list(runs)
+    for condition in conditions:
+        given, equals, value = condition.partition("=")
+        if not equals:
+            raise ConfigError(f"--where {condition}: must be NAME=VALUE, such as algorithm=ppo")
+        if given == "state":
+            result = [run for run in result if run.state == value]
+            continue
+        names = _full_names(given.removeprefix("--").replace("-", "_"), runs)
+        result = [run for run in result if any(_equal(run.settings[n], value) for n in names if n in run.settings)]
+    return result
+
+
+def _full_names(name: str, runs: Sequence[ListedRun]) -> list[str]:
+    """Return the full names of the settings with a full or short name. Raises ConfigError if no run has one."""
+    known = dict.fromkeys(n for run in runs for n in run.settings)
+    result = [n for n in known if n == name] or [n for n in known if n.endswith(f".{name}")]
+    if name == "env":
+        return ["env.id"]
+    if not result:
+        short = [n.rpartition(".")[2] for n in known]
+        raise ConfigError(f"--where {name}: no run has this setting{nearest(name, ['state', *known, *short])}")
+    return result
+
+
+def _equal(value: Any, text: str) -> bool:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(text) == value
+        except ValueError:
+            return False
+    return str(value).lower() == text.lower()
+
+
+def differences(runs: Sequence[ListedRun]) -> list[str]:
+    """Return a line for each setting that all runs have, with different values: the values and their numbers of
+    runs."""
+    lines = []
+    for name in runs[0].settings if runs else ():
+        if name in OF_EACH or not all(name in run.settings for run in runs):
+            continue
+        counts: dict[str, int] = {}
+        for run in runs:
+            value = str(run.settings[name])
+            counts[value] = counts.get(value, 0) + 1
+        if len(counts) > 1:
+            values = ", ".join(f"{value or '-'} ({counted(n, 'run')})" for value, n in counts.items())
+            lines.append(f"  --{name.replace('_', '-')}: {values}")
+    return lines
+
+
+def _ordered(runs: list[ListedRun], by: str) -> list[ListedRun]:
+    keys: dict[str, Any] = {
+        "name": lambda run: run.name,
+        "score": lambda run: -run.progress.score if math.isfinite(run.progress.score) else math.inf,
+        "steps": lambda run: -run.progress.env_steps,
+        "age": lambda run: run.age_s,
+    }
+    return sorted(runs, key=keys[by])
+
+
+def _listing(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, with aligned columns."""
+    widths = [max(len(row[i]) for row in [COLUMNS, *rows]) for i in range(len(COLUMNS))]
+    return [
+        "  ".join(
+            cell.rjust(width) if name in RIGHT else cell.ljust(width)
+            for cell, width, name in zip(row, widths, COLUMNS, strict=True)
+        ).rstrip()
+        for row in [COLUMNS, *rows]
+    ]
+
+
+def runs_command(argv: list[str]) -> int:
+    """Run the command accel-rl runs [FOLDER ...] [options]."""
+    folders, chosen = _parsed(
+        argv,
+        RunsOptions,
+        "runs [FOLDER ...]",
+        "List the runs in folders, by default in runs, and the settings in which they differ.",
+    )
+    found = {path: folder for folder in folders or [Path("runs")] for path in find_runs([folder])}
+    runs = _ordered(
+        selected([ListedRun.read(path, folder) for path, folder in found.items()], chosen.where), chosen.sort
+    )
+    listed = runs[: chosen.most]
+    stdout("\n".join(_listing([run.cells() for run in listed])))
+    if len(listed) < len(runs):
+        stdout(f"and {len(runs) - len(listed)} more (--most)")
+    if lines := differences(runs):
+        stdout("settings that differ:")
+        stdout("\n".join(lines[:MOST_DIFFERENCES]))
+        if len(lines) > MOST_DIFFERENCES:
+            stdout(f"  and {len(lines) - MOST_DIFFERENCES} more")
     return 0

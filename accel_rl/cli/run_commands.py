@@ -3,9 +3,9 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
-from accel_rl.agents.agent import Agent
-from accel_rl.agents.random import StickyRandomAgent
+from accel_rl.agents.agent import Agent, StickyRandomAgent
 from accel_rl.api.export import export
 from accel_rl.api.hub import pull, push
 from accel_rl.api.model_folder import run_path
@@ -93,7 +93,8 @@ def export_command(argv: list[str]) -> int:
     evaluation = about["evaluation"]
     score = f", score {evaluation['score_mean']:.2f}" if evaluation else ", not evaluated"
     stdout(f"{out}: {config.algorithm} at {about['env_steps']:,} env steps{score}")
-    stdout(f"next:\n  accel-rl evaluate {out}\n  accel-rl push {out} NAME/MODEL    to a model hub")
+    name = quote(str(out))
+    stdout(f"next:\n  accel-rl evaluate {name}\n  accel-rl push {name} NAME/MODEL    to a model hub")
     return 0
 
 
@@ -129,7 +130,8 @@ def pull_command(argv: list[str]) -> int:
     )
     out = Path(chosen.out).expanduser() if chosen.out else Path("models") / words[0].strip("/.~")
     pull(words[0], out)
-    stdout(f"{out}\nnext:\n  accel-rl evaluate {out}\n  accel-rl watch {out}")
+    name = quote(str(out))
+    stdout(f"{out}\nnext:\n  accel-rl evaluate {name}\n  accel-rl watch {name}")
     return 0
 
 

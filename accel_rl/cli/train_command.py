@@ -3,6 +3,7 @@
 import importlib.util
 import math
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
@@ -117,14 +118,15 @@ def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
         e = result.evaluation
         stdout(f"evaluation: score {e.mean:.2f} +- {e.std:.2f} over {counted(len(e.scores), 'episode')}")
     trust = " --trust" if code_names(config.to_dict()) else ""
+    path = quote(str(run.path))
     stdout("next:")
     if not result.env_steps:
-        stdout(f"  accel-rl resume {run.path}{trust}    train from the beginning")
+        stdout(f"  accel-rl resume {path}{trust}    train from the beginning")
         return
-    stdout(f"  accel-rl plot {run.path}      the learning curve as a picture")
-    stdout(f"  accel-rl watch {run.path}{trust}     a video of the agent{_renderer(config)}")
+    stdout(f"  accel-rl plot {path}      the learning curve as a picture")
+    stdout(f"  accel-rl watch {path}{trust}     a video of the agent{_renderer(config)}")
     more = "" if not is_finished else f" --env-steps {2 * config.env_steps}"
-    stdout(f"  accel-rl resume {run.path}{more}{trust}    continue training")
+    stdout(f"  accel-rl resume {path}{more}{trust}    continue training")
 
 
 def _renderer(config: TrainConfig) -> str:

@@ -1,4 +1,4 @@
-"""This module maps flags of CleanRL and Stable-Baselines3 to flags of this project."""
+"""This module maps flags of CleanRL, Stable-Baselines3 and RLlib to flags of this project."""
 
 from collections.abc import Collection, Mapping
 
@@ -21,6 +21,17 @@ HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "n-envs": (("--sampler.envs", ""),),
     "total-timesteps": (("--env-steps", "of all environments together; 4 emulated frames each in Atari"),),
     "timesteps": (("--env-steps", "of all environments together; 4 emulated frames each in Atari"),),
+    "n-timesteps": (("--env-steps", "of all environments together; 4 emulated frames each in Atari"),),
+    **dict.fromkeys(
+        ("num-workers", "num-rollout-workers", "num-env-runners"),
+        (("--sampler.workers", "processes that step the environments"),),
+    ),
+    "rollout-fragment-length": (("--sampler.horizon", "steps of each environment in a rollout"),),
+    "train-batch-size": (
+        ("--algo.batch-size", REPLAY),
+        ("--sampler.horizon", "a rollout has --envs x --horizon samples"),
+    ),
+    "sgd-minibatch-size": (("--algo.minibatch", ROLLOUT), ("--algo.batch-size", REPLAY), ("", ONE_BATCH)),
     "batch-size": (("--algo.batch-size", REPLAY), ("--algo.minibatch", ROLLOUT), ("", ONE_BATCH)),
     "minibatch-size": (("--algo.minibatch", ROLLOUT), ("--algo.batch-size", REPLAY), ("", ONE_BATCH)),
     "num-minibatches": (
@@ -66,7 +77,10 @@ HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "tensorboard-log": (("--log.tensorboard", "events go into the run folder"),),
     "exp-name": (("--run-dir", "folder of the run"),),
     **dict.fromkeys(("load", "load-model", "load-path", "pretrained", "warm-start"), (("--init", "run or model"),)),
-    "save-model": (("--checkpoint.interval", "env steps; the end of a run is always saved"),),
+    **dict.fromkeys(
+        ("save-model", "save-freq", "checkpoint-freq"),
+        (("--checkpoint.interval", "env steps; the end of a run is always saved"),),
+    ),
     "callbacks": (("--callback", "module:Class; may be repeated"),),
     "callback-class": (("--callback", "module:Class; may be repeated"),),
     "sinks": (("--sink", "module:Class; may be repeated"),),

@@ -305,7 +305,8 @@ def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
     the target network (section 5.1), the guard against outliers (section 4.2, only for Q-learning with clipped
     rewards), and for DQN the network (section 5.1). The optimizer stays RMSProp, because Nair et al. 2015 do not report
     the learning rate of AdaGrad, and this project has not searched for a learning rate. If the settings come from an
-    experiment, no setting is replaced. `is_atari` is true if rewards are clipped by default.
+    experiment, no setting is replaced. `is_atari` is true for an Atari game, whose rewards are clipped by
+    default.
     """
     algo, gorila = config.algo, config.gorila
     if isinstance(algo, ReplayAlgorithmConfig):

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from accel_rl.emulator import palette
-from accel_rl.emulator.games import cartridge, check_switches, games, settings, steps
-from accel_rl.emulator.rom import read_rom
+from accel_rl.emulator.games import cartridge, check_switches, games, read_rom, settings, steps
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.extensions import remedy
 
@@ -50,7 +49,7 @@ class EmulatorCore(Protocol):
     @property
     def is_translated(self) -> bool: ...
     def translated(self, frames: int) -> str: ...
-    def insert_translation(self, library: str) -> None: ...
+    def insert_translation(self, address: int | None) -> None: ...
 
 
 @functools.cache

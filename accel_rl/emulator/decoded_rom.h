@@ -1,17 +1,11 @@
-// This header decodes the ROM of a game for the fast core, and loads its translation.
+// This header decodes the ROM of a game for the fast core.
 #pragma once
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
-
-#ifndef _WIN32
-#include <dlfcn.h>
-#endif
 
 #include "core/fast/frame.h"
 
@@ -50,19 +44,6 @@ inline std::shared_ptr<DecodedRom> decoded_rom(const Rom& rom, size_t size, u32 
     fast_decode(decoded->ops.data(), rom);
     known = decoded;
     return decoded;
-}
-
-// Loads the shared library of a translated ROM. The library stays loaded.
-inline void insert_translation(DecodedRom& rom, const std::string& path) {
-#ifdef _WIN32
-    throw std::runtime_error("translated ROMs cannot be loaded on Windows");
-#else
-    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) throw std::runtime_error(dlerror());
-    void* const function = dlsym(library, "run_translated");
-    if (!function) throw std::runtime_error(path + " has no run_translated");
-    rom.translated.store(reinterpret_cast<FastEnd (*)(FastConsole&)>(function), std::memory_order_release);
-#endif
 }
 
 }  // namespace accel

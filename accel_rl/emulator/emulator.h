@@ -149,7 +149,10 @@ class Emulator {
         return translator.source();
     }
     bool is_translated() const { return decoded_->translated.load() != nullptr; }
-    void insert(const std::string& translation) { insert_translation(*decoded_, translation); }
+    // `address` is that of run_translated in a library of translation.py.
+    void insert_translation(size_t address) {
+        decoded_->translated.store(reinterpret_cast<FastEnd (*)(FastConsole&)>(address), std::memory_order_release);
+    }
 
     std::string save() {
         for (u32 b = 0; b < 2; b++) catch_up(b);

@@ -14,8 +14,7 @@ import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator.atari import EmulatorCore, core
-from accel_rl.emulator.games import cartridge, has_all_frames, settings, steps
-from accel_rl.emulator.rom import read_rom
+from accel_rl.emulator.games import cartridge, has_all_frames, read_rom, settings, steps
 from accel_rl.emulator.translation import begin
 from accel_rl.system.errors import ConfigError
 

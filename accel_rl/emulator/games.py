@@ -1,5 +1,5 @@
-"""This module reads games.json, which has the meaning of each game's RAM, how the game is started, and the type of its
-cartridge.
+"""This module reads the ROMs of games, and games.json, which has the meaning of each game's RAM, how the game is
+started, and the type of its cartridge.
 
 A byte of RAM that contains score or lives is described by `[address, form, ...]`. Each form maps the 256 values of a
 byte of RAM to points:
@@ -23,12 +23,16 @@ The rules of a game that is `inexact` differ from ale-py's in rare states.
 
 import functools
 import json
+import os
 import re
+import zlib
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.hardware import say_once
 
 CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
 CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
@@ -242,3 +246,39 @@ def check_game(game: str, names: Sequence[str]) -> None:
             f"game={game!r}: must be one of the {len(names)} games such as 'ms_pacman'; for other games use"
             " ale_py.vector_env.AtariVectorEnv" + nearest(game, names)
         )
+
+
+def rom_path(game: str) -> Path:
+    """Return the path of ale-py's ROM file of a game. Raises ConfigError."""
+    import ale_py.roms
+
+    path = Path(ale_py.roms.__file__).parent / f"{game}.bin"
+    if not path.is_file():
+        raise ConfigError(f"ale-py has no ROM for {game!r}")
+    return path
+
+
+def read_rom(game: str, path: str | os.PathLike[str] | None = None) -> bytes:
+    """Return the bytes of ale-py's ROM of a game, or of the file `path`, which has the same number of bytes. A ROM of
+    ale-py that differs from the compared one is reported once. Raises ConfigError."""
+    installed = rom_path(game)
+    return _checked_rom(game, installed) if path is None else _own(path, installed.stat().st_size, game)
+
+
+@functools.cache
+def _checked_rom(game: str, installed: Path) -> bytes:
+    rom = installed.read_bytes()
+    if zlib.crc32(rom) != games()[game]["crc32"]:
+        say_once(f"ale-py's ROM of {game} is not that of ale-py 0.12.1, with which the emulator was compared")
+    return rom
+
+
+def _own(path: str | os.PathLike[str], size: int, game: str) -> bytes:
+    file = Path(path).expanduser()
+    try:
+        got = file.stat().st_size
+        if got != size:
+            raise ConfigError(f"rom={str(path)!r} has {got:,} bytes: must have {size:,}, as the ROM of {game}")
+        return file.read_bytes()
+    except OSError as e:
+        raise ConfigError(f"rom={str(path)!r} cannot be read: {e.strerror}") from e

@@ -9,6 +9,7 @@ translation is derived from the ROM, so that no translation is distributed.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import functools
 import hashlib
@@ -23,8 +24,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accel_rl.emulator.games import cartridge
-from accel_rl.emulator.rom import read_rom
+from accel_rl.emulator.games import cartridge, read_rom
 from accel_rl.system.child import command, environment, start
 from accel_rl.system.extensions import cache_folder
 from accel_rl.system.process import die_with_parent
@@ -144,10 +144,11 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
     if _content(file) is None:
         return False
     try:
-        emulator.insert_translation(os.fspath(file))
-    except RuntimeError as error:
+        function = ctypes.CDLL(os.fspath(file)).run_translated
+    except (OSError, AttributeError) as error:
         logger.info(f"{file} cannot be loaded: {error}")
         return False
+    emulator.insert_translation(ctypes.cast(function, ctypes.c_void_p).value)
     return True
 
 

@@ -15,8 +15,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import EnvError, episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.pictures import check_flat, picture_layout
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.exits import no_exit
+from accel_rl.system.errors import ConfigError, nearest, no_exit
 from accel_rl.system.imports import import_user_module
 
 

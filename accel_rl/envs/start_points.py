@@ -24,8 +24,8 @@ NOTE = "our start points, not the paper's: those are not public"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A `Point` is a moment of a recorded game. The moment is after `steps` steps of the recorded game. `ram` is the
-    CRC-32 of the console's RAM at the moment."""
+    """A `Point` is the moment after `steps` steps of a recorded game. `ram` is the CRC-32 of the console's RAM at that
+    moment."""
 
     game: int
     steps: int

@@ -30,7 +30,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed, own_generator
 from accel_rl.runners.signals import StopRequest
 from accel_rl.runners.stored_agents import BestAgent, agent_state
-from accel_rl.system import events, hardware
+from accel_rl.system import hardware, output
 from accel_rl.system.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class Driver:
     def train(self) -> Result:
         """Train until the run ends or receives SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
         try:
-            with StopRequest() as stop, events.written(self.reporter.record, self.reporter.event):
+            with StopRequest() as stop, output.written(self.reporter.record, self.reporter.event):
                 self.reporter.begin(self.at.env_steps)
                 self.callbacks("on_start")
                 while not (stop or self.callbacks.stopped or self._done() or self.members.ended):

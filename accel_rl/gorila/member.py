@@ -32,7 +32,7 @@ from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.group import RankGroup
 from accel_rl.runners.ranks.local_ranks import LocalStarter
-from accel_rl.runners.ranks.stalled_ranks import StalledRanks
+from accel_rl.runners.ranks.shared_counters import StalledRanks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.trainer import Trainer

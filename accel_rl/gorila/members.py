@@ -202,17 +202,17 @@ class Nodes:
         return len(self._alive)
 
     def _now(self) -> dict[str, dict[str, float]]:
-        nodes = self._ray.nodes()
-        self._names = {node["NodeID"]: f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})" for node in nodes}
-        return {node["NodeID"]: node["Resources"] for node in nodes if node["Alive"]}
+        """Return {host and node: resources} of the nodes in the cluster."""
+        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        return {f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})": node["Resources"] for node in nodes}
 
     def look(self) -> None:
         """Log the nodes that have joined or left the Ray cluster, with their hosts."""
         now = self._now()
         for node in self._alive.keys() - now:
-            logger.warning(f"node {self._names[node]} is gone: {len(now)} of the cluster's nodes are left")
+            logger.warning(f"node {node} is gone: {len(now)} of the cluster's nodes are left")
         for node in now.keys() - self._alive:
-            logger.warning(f"node {self._names[node]} has joined the cluster")
+            logger.warning(f"node {node} has joined the cluster")
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:

@@ -5,8 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from accel_rl.agents.agent import Agent
-from accel_rl.agents.random import RandomAgent
+from accel_rl.agents.agent import Agent, RandomAgent
 from accel_rl.config.resolved import Resolved
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec

@@ -24,8 +24,9 @@ MOST_LINES = 8
 class InitialNetwork:
     """An `InitialNetwork` is the result of a comparison of another network with a run's network.
 
-    `copied` maps names to the tensors that fit the run's network. `kept` maps the names of the run's other tensors,
-    which keep their initial values, to their shapes and the reason. `source` describes the other network.
+    `copied` maps names to the tensors that fit the run's network. The run's other tensors keep their initial values:
+    `kept` maps their names to their shapes and to the reason why they were not copied. `source` describes the other
+    network.
     """
 
     source: str

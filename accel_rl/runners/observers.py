@@ -18,9 +18,9 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.runners.callback import Callback, check_methods, failed
-from accel_rl.system.calls import parse_call
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
+from accel_rl.system.imports import parse_call
 
 BUILT_IN = {
     name: f"accel_rl.api.callbacks:{name}" for name in ("StopAtScore", "SaveBest", "VideoEvery", "WandbArtifacts")

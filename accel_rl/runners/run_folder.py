@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from accel_rl.config.config_file import migrated, read_file
@@ -22,7 +23,7 @@ from accel_rl.config.trust import Trust, check_trust, code_names
 from accel_rl.system import folder_lock
 from accel_rl.system.durable_files import place_new, sync_folder, write_durably, write_synced
 from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.held_folder import HeldFolder
+from accel_rl.system.folder_lock import HeldFolder
 from accel_rl.version import __version__
 
 SOURCE = Path(__file__).parent
@@ -72,7 +73,8 @@ class RunFolder:
             raise ConfigError(f"--run-dir {path}: {e.strerror}") from e
         if exists:
             raise ConfigError(
-                f"{path} already holds a run; go on with it: accel-rl resume {path}, or choose another --run-dir"
+                f"{path} already holds a run; go on with it: accel-rl resume {quote(str(path))}, or choose another "
+                "--run-dir"
             )
         if path.exists() and not path.is_dir():
             raise ConfigError(f"--run-dir {path} is a file")
@@ -179,7 +181,8 @@ class RunFolder:
     def raise_if_moved(self, env_steps: int) -> None:
         """Raise RunError, after the checkpoint at `env_steps` is saved, if the folder was moved."""
         if self.moved:
-            raise RunError(f"{self.moved}; saved at {env_steps:,} env steps; to go on: accel-rl resume {self.of_run}")
+            resume = f"accel-rl resume {quote(str(self.of_run))}"
+            raise RunError(f"{self.moved}; saved at {env_steps:,} env steps; to go on: {resume}")
 
     @property
     def of_run(self) -> Path:

@@ -32,9 +32,8 @@ from accel_rl.runners.separate import Learning, NoSampler, Sampling
 from accel_rl.runners.signals import Stopped, StopRequest
 from accel_rl.runners.stored_agents import BestAgent
 from accel_rl.samplers.rollout_sampler import RolloutSampler
-from accel_rl.system import events, hardware, process
-from accel_rl.system.errors import RunError
-from accel_rl.system.exits import no_exit
+from accel_rl.system import hardware, output, process
+from accel_rl.system.errors import RunError, no_exit
 
 
 class Trainer:
@@ -156,7 +155,7 @@ class Trainer:
 
     def run(self) -> Result:
         """Train to the last env step, or until SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
-        with events.written(self.reporter.record, self.reporter.event), no_exit(self._exited):
+        with output.written(self.reporter.record, self.reporter.event), no_exit(self._exited):
             return self._run()
 
     def _exited(self, call: str) -> RunError:

@@ -6,22 +6,145 @@
 If the replay is on the learner's GPU, drawing a batch is part of the graph.
 """
 
+import copy
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from accel_rl.algos.algorithm import Algorithm, Schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.speed.capturable import hook_of
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
-from accel_rl.speed.python_state import Reads, numbers_of
-from accel_rl.speed.static_batch import StaticBatch, kind_of
 from accel_rl.system.errors import RunError
 from accel_rl.system.hardware import say_once
+
+_NUMBERS = (bool, int, float, str, type(None))
+
+
+class Reads:
+    """`Reads` has the attributes of an algorithm that an update has read, with the values that were read."""
+
+    def __init__(self, algo: Algorithm):
+        self._algo = algo
+        self._values: dict[str, Any] = {}
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Return a context manager that records every attribute of the algorithm that is read."""
+        algo = self._algo
+        cls = type(self._algo)
+        values = self._values
+
+        def read(instance: Any, name: str) -> Any:
+            value = object.__getattribute__(instance, name)
+            if name in object.__getattribute__(instance, "__dict__"):
+                values.setdefault(name, value)
+            return value
+
+        make_class: Any = type(cls)
+        algo.__class__ = make_class(cls.__name__, (cls,), {"__getattribute__": read})
+        try:
+            yield
+        finally:
+            algo.__class__ = cls
+
+    def changed(self) -> str:
+        """Return the name of an attribute whose value has changed, or "" if no value has changed."""
+        now = vars(self._algo)
+        for name, value in self._values.items():
+            current = now.get(name)
+            if current is not value and not (isinstance(value, _NUMBERS) and current == value):
+                return name
+        return ""
+
+    def restore(self) -> None:
+        """Reset the algorithm's attributes to the values that the update has read."""
+        vars(self._algo).update(self._values)
+
+
+def numbers_of(algo: Algorithm) -> dict[str, Any]:
+    """Return the plain numbers among the attributes of the agent and of its network's modules, by name."""
+    model: nn.Module = algo.agent.model
+    owners: list[tuple[str, object]] = [(type(algo.agent).__name__, algo.agent)]
+    owners += [(f"{type(m).__name__} {name}".strip(), m) for name, m in model.named_modules()]
+    return {
+        f"{owner}.{name}": value
+        for owner, thing in owners
+        for name, value in vars(thing).items()
+        if isinstance(value, _NUMBERS)
+    }
+
+
+def kind_of(batch: Any, device: str) -> Hashable | None:
+    """Return a key that identifies the kind of a batch: types, shapes, dtypes, numbers, and which parts are None. One
+    captured update can read all batches of a kind. Returns None if a part of the batch is on another device or cannot
+    be copied. `device` is the type of the tensors' device."""
+    if isinstance(batch, Tensor):
+        same = batch.device.type == device
+        return (tuple(batch.shape), tuple(batch.stride()), batch.dtype) if same else None
+    if batch is None or isinstance(batch, bool | int | float | str):
+        return type(batch), batch
+    parts = _parts(batch)
+    if parts is None:
+        return None
+    kinds = tuple((name, kind_of(part, device)) for name, part in parts.items())
+    return None if any(kind is None for _, kind in kinds) else (type(batch), kinds)
+
+
+class StaticBatch:
+    """A `StaticBatch` is a copy of a batch at a fixed address. A replayed update reads `batch`, whose tensors `load`
+    overwrites."""
+
+    def __init__(self, batch: Any):
+        self._tensors: list[Tensor] = []
+        self.batch = _mapped(batch, self._cloned)
+
+    def _cloned(self, x: Tensor) -> Tensor:
+        self._tensors.append(x.detach().clone())
+        return self._tensors[-1]
+
+    def load(self, batch: Any) -> None:
+        """Copy a batch of the same kind to the fixed address."""
+        tensors: list[Tensor] = []
+        _mapped(batch, lambda x: tensors.append(x) or x)  # type: ignore[func-returns-value]
+        for static, x in zip(self._tensors, tensors, strict=True):
+            static.copy_(x)
+
+
+def _parts(batch: Any) -> dict[Any, Any] | None:
+    if is_dataclass(batch) and not isinstance(batch, type):
+        return {f.name: getattr(batch, f.name) for f in fields(batch)}
+    if isinstance(batch, dict):
+        return dict(batch)
+    if isinstance(batch, tuple | list):
+        return dict(enumerate(batch))
+    return None
+
+
+def _mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return a batch whose tensors are replaced by a function of them. The constructors of the batch's dataclasses are
+    not called."""
+    if isinstance(batch, Tensor):
+        return change(batch)
+    parts = _parts(batch)
+    if parts is None:
+        return batch
+    changed = {name: _mapped(part, change) for name, part in parts.items()}
+    if isinstance(batch, dict):
+        return changed
+    if isinstance(batch, tuple | list):
+        return type(batch)(*changed.values()) if hasattr(batch, "_fields") else type(batch)(changed.values())
+    result = copy.copy(batch)
+    for name, part in changed.items():
+        object.__setattr__(result, name, part)
+    return result
+
 
 logger = logging.getLogger(__name__)
 

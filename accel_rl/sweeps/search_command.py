@@ -17,6 +17,7 @@ import sys
 import time
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 from accel_rl.config.arguments import parse, positionals, stdout
@@ -31,7 +32,7 @@ from accel_rl.sweeps.study import Pruner, Sampler, Space, Study, named, optuna
 from accel_rl.sweeps.sweep_display import Display, View
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
-from accel_rl.system import events
+from accel_rl.system import output
 from accel_rl.system.counts import Count, OptionalCount, counted
 from accel_rl.system.errors import ConfigError, ended
 
@@ -247,7 +248,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
     """Run the requested number of trials, and return the exit code of the search."""
     study = Study(folder.path, o.sampler, o.pruner, o.sampler_seed)
     trials = Trials(folder, study, space, o, lock)
-    with trials.display as display, StopRequest() as stop, events.written(display.event, display.event):
+    with trials.display as display, StopRequest() as stop, output.written(display.event, display.event):
         try:
             while not (trials.over or stop):
                 trials.step()
@@ -263,9 +264,10 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
         values = "  ".join(f"{k}={named(v)}" for k, v in t.params.items())
         stdout(f"  {t.value:>8.4g}  {folder.run(name_of(t.number))}  {values}")
     if stop:
-        stdout(f"next: accel-rl search --resume {folder.path} --trust    continue with the remaining trials")
+        path = quote(str(folder.path))
+        stdout(f"next: accel-rl search --resume {path} --trust    continue with the remaining trials")
         return stop.exit_code
-    stdout(f"next: accel-rl report {folder.path}")
+    stdout(f"next: accel-rl report {quote(str(folder.path))}")
     return 0 if best else 1
 
 

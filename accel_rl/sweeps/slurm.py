@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from accel_rl.config.arguments import stdout
@@ -89,7 +90,7 @@ def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str 
         jobs = executor.map_array(lambda job: job(), [_job(folder.run(n).absolute(), o.retries) for n in names])
         for name, job in zip(names, jobs, strict=True):
             stdout(f"  {name}: job {job.job_id}, {_asked(size)}")
-    stdout(f"{len(sizes)} jobs; accel-rl status {folder.path}")
+    stdout(f"{len(sizes)} jobs; accel-rl status {quote(str(folder.path))}")
     return 0
 
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.trust import TrustOptions, code_names
@@ -27,11 +28,10 @@ from accel_rl.sweeps import expected_hours, idle
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
 from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
-from accel_rl.sweeps.prune import prune
 from accel_rl.sweeps.sweep_display import Display, View, status
-from accel_rl.sweeps.sweep_folder import SweepFolder
+from accel_rl.sweeps.sweep_folder import SweepFolder, prune
 from accel_rl.sweeps.sweep_plan import Run, begun, describe, planned, shortages
-from accel_rl.system import events
+from accel_rl.system import output
 from accel_rl.system.counts import Count, counted
 from accel_rl.system.errors import ConfigError, ended
 
@@ -249,7 +249,7 @@ def done(folder: SweepFolder, exit_code: int, command: str) -> int:
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
     """Run all runs of a sweep's folder to their end, and return the exit code."""
     view = View(folder)
-    with Display(view) as display, StopRequest() as stop, events.written(display.event, display.event):
+    with Display(view) as display, StopRequest() as stop, output.written(display.event, display.event):
         for line in notes:
             display.say(f"note: {line}")
         feeder = Feeder(folder, layout, view.lengths, retries, lock)
@@ -274,9 +274,9 @@ def _report(folder: SweepFolder, view: View, stopped: int) -> int:
         if record.status == "failed":
             stdout(f"  {name} failed: {folder.log(name)}")
     if all(r.status == "done" for r in records.values()):
-        stdout(f"next: accel-rl report {folder.path}")
+        stdout(f"next: accel-rl report {quote(str(folder.path))}")
         return 0
-    stdout(f"next: accel-rl sweep --resume {folder.path}    continue with the remaining runs")
+    stdout(f"next: accel-rl sweep --resume {quote(str(folder.path))}    continue with the remaining runs")
     return stopped or 1
 
 

@@ -7,7 +7,9 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 from accel_rl.system.output import open_standard_descriptors
 from accel_rl.system.process import before_torch
@@ -79,3 +81,26 @@ def reported(error: BaseException) -> str:
 def _told(name: str, line: str, exit_code: int) -> int:
     print(line if line.startswith(f"{name} ") else f"{name}: {line}", file=sys.stderr)
     return exit_code
+
+
+@contextmanager
+def no_exit(error: Callable[[str], Exception]) -> Iterator[None]:
+    """Return a context manager in which `sys.exit` and `os._exit` raise `error` with a description of the call.
+    Processes that are forked within the context can exit."""
+    pid, leave = os.getpid(), os._exit
+    call = "sys.exit"
+
+    def refuse(status: int) -> NoReturn:
+        nonlocal call
+        if os.getpid() != pid:
+            leave(status)
+        call = "os._exit"
+        raise SystemExit(status)
+
+    os._exit = refuse
+    try:
+        yield
+    except SystemExit as e:
+        raise error(f"its code called {call}({e.code!r})") from e
+    finally:
+        os._exit = leave

@@ -1,5 +1,7 @@
-"""This module locks a folder, so that only one process at a time writes a run's or a sweep's files."""
+"""This module locks a folder, so that only one process at a time writes a run's or a sweep's files, and detects that
+the folder was removed or moved."""
 
+import errno
 import fcntl
 import os
 import platform
@@ -67,3 +69,37 @@ def holder(folder: Path) -> Holder | None:
 def _read(descriptor: int) -> Holder:
     pid, _, host = os.pread(descriptor, 256, 0).decode().strip().partition(" ")
     return Holder(int(pid or 0), host or "this host")
+
+
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
+
+
+class HeldFolder:
+    """A `HeldFolder` holds a descriptor of a folder, which identifies the folder even if its path changes."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def is_at(self, path: Path) -> bool:
+        """Return whether the folder is at a path. Errors other than a missing path do not mean that the folder was
+        moved."""
+        try:
+            return os.path.samestat(os.stat(path), os.fstat(self._descriptor))
+        except OSError as error:
+            return error.errno not in GONE
+
+    def follow(self) -> Path | None:
+        """Return the current path of the folder, or None if the folder was removed or its new path is unknown."""
+        if not self.is_at(self.path):
+            try:  # Linux appends " (deleted)" to the path of a removed folder.
+                moved = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
+            except OSError:
+                return None
+            if not self.is_at(moved):
+                return None
+            self.path = moved
+        return self.path
+
+    def close(self) -> None:
+        os.close(self._descriptor)

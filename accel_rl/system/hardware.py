@@ -40,7 +40,7 @@ def _machine() -> Machine | None:
 
 
 def say_once(message: str) -> None:
-    """Print a message, such as a fallback, once per process."""
+    """Print a message, for example about a fallback, unless this process has printed the message before."""
     if (result := _described.get()) is not None:
         result[1].extend([message] if message not in result[1] else [])
         return

@@ -1,5 +1,7 @@
-"""Imports a user's module by name, or a module as soon as another module is imported."""
+"""Imports a user's module by name, or a module as soon as another module is imported. A setting may name a class with
+arguments, such as StopAtScore(score=18)."""
 
+import ast
 import importlib
 import os
 import sys
@@ -7,6 +9,9 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
+
+from accel_rl.system.errors import ConfigError
 
 
 def after_import(name: str, then: str) -> None:
@@ -65,3 +70,16 @@ def import_user_module(name: str) -> ModuleType:
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
     return importlib.import_module(name)
+
+
+def parse_call(text: str, flag: str, form: str) -> tuple[str, dict[str, Any]]:
+    """Return (name, arguments) of `name` or `name(argument=value, ...)`. Values are Python literals. Raises a
+    ConfigError that begins with `flag` and has the allowed form."""
+    name, bracket, rest = text.partition("(")
+    try:
+        call = ast.parse(f"f({rest}" if bracket else "f()", mode="eval").body
+        assert isinstance(call, ast.Call) and not call.args
+        arguments = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords if k.arg}
+    except (SyntaxError, ValueError, AssertionError) as e:
+        raise ConfigError(f"{flag} {text}: must be {form} or {form}(name=value, ...) with plain values") from e
+    return name, arguments

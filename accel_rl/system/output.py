@@ -1,9 +1,15 @@
-"""This module keeps a run training when output to a terminal, a pipe or a log file fails."""
+"""This module writes the messages that modules log to events.log and to the display, and keeps a run training when
+output to a terminal, a pipe or a log file fails.
+
+`logger.warning` writes a message to events.log and to the display, and `logger.info` writes only to events.log.
+"""
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 
@@ -62,3 +68,33 @@ def steady_output(on_error: Callable[[str], None] = lambda line: None) -> Iterat
         contextlib.redirect_stderr(SteadyStream(sys.stderr, on_error)),
     ):
         yield
+
+
+class EventHandler(logging.Handler):
+    """`EventHandler` is a logging handler that passes each message of accel_rl's loggers, as one line, to `write`, or
+    to `warn` if the message is a warning."""
+
+    def __init__(self, write: Callable[[str], None], warn: Callable[[str], None]):
+        super().__init__(logging.INFO)
+        self._write = write
+        self._warn = warn
+
+    def emit(self, record: logging.LogRecord) -> None:
+        write = self._warn if record.levelno >= logging.WARNING else self._write
+        write(record.getMessage())
+
+
+@contextmanager
+def written(write: Callable[[str], None], warn: Callable[[str], None]) -> Iterator[None]:
+    """Return a context manager in which `warn` writes accel_rl's log warnings (to events.log and the display), and
+    `write` writes its other log messages (to events.log). Outside of the context, Python prints log warnings to stderr
+    and drops other log messages."""
+    logger, handler = logging.getLogger("accel_rl"), EventHandler(write, warn)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

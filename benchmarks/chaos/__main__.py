@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError
 from benchmarks.chaos import file_faults, host_faults, process_faults
 from benchmarks.chaos.modes import MODES
 from benchmarks.chaos.network import can_make_networks
 from benchmarks.chaos.trial import Fault, Trial, Violation
-from benchmarks.harness.program import machine, program
+from benchmarks.harness.program import machine, one_of, program
 from benchmarks.harness.table import table
 
 OUTCOMES = ("survived", "lost", "hung", "wrong")
@@ -83,11 +83,8 @@ class Options:
 
     def check(self) -> None:
         """Raise ConfigError if an option is impossible."""
-        for name, values, allowed in (("faults", self.faults, FAULTS), ("modes", self.modes, MODES)):
-            for value in values:
-                if value not in allowed:
-                    text = f"must be one of {', '.join(allowed)}{nearest(value, list(allowed))}"
-                    raise ConfigError(f"--{name} {value}: {text}")
+        one_of("faults", self.faults, FAULTS)
+        one_of("modes", self.modes, MODES)
         if not 0 < self.minutes < float("inf"):
             raise ConfigError(f"--minutes {self.minutes:g}: must be above 0")
         if self.keep:
@@ -167,4 +164,4 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(program("benchmarks.chaos", __doc__, Options, sys.argv[1:], Options.check, run_trials, report))
+    sys.exit(program("benchmarks.chaos", __doc__, Options, sys.argv[1:], run_trials, report))

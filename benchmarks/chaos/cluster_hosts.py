@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError
 from benchmarks.chaos.modes import Mode
 from benchmarks.chaos.network import Network, can_make_networks, network
 from benchmarks.chaos.trial import MARK, Trial, Violation
-from benchmarks.harness.program import machine, program
+from benchmarks.harness.program import machine, one_of, program
 from benchmarks.harness.table import table
 
 START_S, FAULT_S = 400.0, 300.0
@@ -63,11 +63,8 @@ class Options:
         """Raise ConfigError if an option is impossible."""
         if not 2 <= self.hosts <= 4:
             raise ConfigError(f"--hosts {self.hosts}: must be 2 to 4")
-        for name, values, allowed in (("faults", self.faults, FAULTS), ("modes", self.modes, MODES)):
-            for value in values:
-                if value not in allowed:
-                    text = f"must be one of {', '.join(allowed)}{nearest(value, list(allowed))}"
-                    raise ConfigError(f"--{name} {value}: {text}")
+        one_of("faults", self.faults, FAULTS)
+        one_of("modes", self.modes, MODES)
         if reason := can_make_networks():
             raise ConfigError(f"benchmarks.chaos.cluster_hosts: {reason}")
         if importlib.util.find_spec("ray") is None:
@@ -184,6 +181,4 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(
-        program("benchmarks.chaos.cluster_hosts", __doc__, Options, sys.argv[1:], Options.check, run_trials, report)
-    )
+    sys.exit(program("benchmarks.chaos.cluster_hosts", __doc__, Options, sys.argv[1:], run_trials, report))

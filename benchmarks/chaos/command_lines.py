@@ -16,14 +16,17 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import psutil
 
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
@@ -31,7 +34,8 @@ from benchmarks.harness.program import machine, program
 from benchmarks.harness.table import table
 
 LIMIT_S, HANG_S = 3.0, 30.0
-"""A refusal takes at most LIMIT_S seconds of CPU time. A case that takes HANG_S seconds is ended."""
+"""A refusal takes at most LIMIT_S seconds of CPU time. A case is ended after HANG_S seconds of CPU time, or if it has
+used none for HANG_S seconds."""
 MEMORY_BYTES = 16 << 30
 ACCEPTED = 99
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow", "pqn", "impala")
@@ -72,7 +76,7 @@ def run_cases(o: Options) -> dict[str, Any]:
     wrong: list[str] = []
     slowest = 0.0
     with tempfile.TemporaryDirectory(prefix="lines-") as root:
-        run = _finished_run(Path(root))
+        run = _finished_run(main, Path(root))
         flags = {name: _flags(main, Path(root), name) for name in ALGORITHMS}
         for k in range(o.number) if o.only is None else [o.only]:
             rng = random.Random(f"{o.seed} {k}")
@@ -155,12 +159,12 @@ def _change(rng: random.Random, config: dict[str, Any]) -> None:
         return
 
 
-def _finished_run(root: Path) -> Path:
-    run = root / "run"
-    arguments = ["--env", "CartPole-v1", "--envs", "4", "--env-steps", "160", "--engine", "in-process"]
-    command = [sys.executable, "-m", "accel_rl", "train", "ppo", *arguments, "--evaluation.episodes", "1"]
-    subprocess.run([*command, "--run-dir", str(run)], check=True, capture_output=True)
-    return run
+def _finished_run(main: Any, root: Path) -> Path:
+    arguments = ["train", "ppo", "--env", "CartPole-v1", "--envs", "4", "--env-steps", "160", "--engine", "in-process"]
+    arguments += ["--evaluation.episodes", "1", "--run-dir", str(root / "run")]
+    code, _, text = _in_fork(main, arguments, root / "case", ends_accepted=False)
+    assert code == 0, text
+    return root / "run"
 
 
 def _flags(main: Any, root: Path, algorithm: str) -> list[str]:
@@ -170,24 +174,24 @@ def _flags(main: Any, root: Path, algorithm: str) -> list[str]:
     return flags
 
 
-def _in_fork(main: Any, arguments: list[str], folder: Path) -> tuple[int, float, str]:
+def _in_fork(main: Any, arguments: list[str], folder: Path, ends_accepted: bool = True) -> tuple[int, float, str]:
     """Run accel-rl in a fork. Return its exit code, its seconds of CPU time, and its output."""
     sys.stdout.flush()
     with tempfile.TemporaryFile() as output:
         if not (pid := os.fork()):
-            _run_child(main, arguments, folder, output.fileno())
-        deadline, usage = time.monotonic() + HANG_S, None
-        while usage is None:
-            done, status, spent = os.wait4(pid, os.WNOHANG)
+            exit_with(lambda: _run_child(main, arguments, folder, output.fileno(), ends_accepted))
+        deadline, used = time.monotonic() + HANG_S, 0.0
+        while True:
+            done, status, usage = os.wait4(pid, os.WNOHANG)
             if done:
-                usage = spent
-            elif time.monotonic() > deadline:
+                break
+            if (cpu_s := sum(psutil.Process(pid).cpu_times()[:2])) > used:
+                used, deadline = cpu_s, time.monotonic() + HANG_S
+            if used > HANG_S or time.monotonic() > deadline:
                 with contextlib.suppress(ProcessLookupError):  # The process may not have its group yet.
                     os.killpg(pid, signal.SIGKILL)
                 os.kill(pid, signal.SIGKILL)
-                deadline = float("inf")
-            else:
-                time.sleep(0.002)
+            time.sleep(0.005)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         output.seek(0)
@@ -198,23 +202,27 @@ def _in_fork(main: Any, arguments: list[str], folder: Path) -> tuple[int, float,
         )
 
 
-def _run_child(main: Any, arguments: list[str], folder: Path, output: int) -> None:
+def _run_child(main: Any, arguments: list[str], folder: Path, output: int, ends_accepted: bool) -> int:
+    os.setsid()
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    work = folder.parent / "work"
+    work.mkdir(exist_ok=True)
+    os.chdir(work)
+    if ends_accepted:
+        sys.addaudithook(_end_accepted(arguments[0], str(folder)))
+    return main.main(arguments)
+
+
+def exit_with(call: Callable[[], int]) -> NoReturn:
+    """Call a function in a fork, and end the process with the exit code that the function returns or raises."""
     code = 1
     try:
-        os.setsid()
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        work = folder.parent / "work"
-        work.mkdir(exist_ok=True)
-        os.chdir(work)
-        sys.addaudithook(_end_accepted(arguments[0], str(folder)))
-        code = main.main(arguments)
+        code = call()
     except SystemExit as e:
-        code = e.code if isinstance(e.code, int) else 1
+        code = e.code if isinstance(e.code, int) else int(e.code is not None)
     except BaseException:
-        import traceback
-
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -244,6 +252,4 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(
-        program("benchmarks.chaos.command_lines", __doc__, Options, sys.argv[1:], Options.check, run_cases, report)
-    )
+    sys.exit(program("benchmarks.chaos.command_lines", __doc__, Options, sys.argv[1:], run_cases, report))

@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from accel_rl.system import events
+from accel_rl.system import output
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import envs_near, settings
 from benchmarks.harness.agents import NAMES, make_agent
@@ -30,7 +30,7 @@ def measure(bench: Bench) -> Result:
 
 def case(bench: Bench, envs: int, notes: list[str], stack: ExitStack) -> Case:
     """Build samplers with and without captured inference, and count the host's waits for the GPU."""
-    stack.enter_context(events.written(notes.append, notes.append))
+    stack.enter_context(output.written(notes.append, notes.append))
     variants: dict[str, Measure] = {}
     waits: dict[str, float] = {}
     for capture in (True, False):

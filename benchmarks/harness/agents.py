@@ -2,10 +2,9 @@
 
 import torch
 
-from accel_rl.agents.agent import Agent
+from accel_rl.agents.agent import Agent, RandomAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent
-from accel_rl.agents.random import RandomAgent
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork

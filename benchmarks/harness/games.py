@@ -1,7 +1,7 @@
 """Selects Atari games by name for the benchmarks of the emulator."""
 
 from accel_rl.emulator import games
-from accel_rl.emulator.rom import rom_path
+from accel_rl.emulator.games import rom_path
 from accel_rl.system.errors import ConfigError, nearest
 
 # ale-py has ROMs that need two players.

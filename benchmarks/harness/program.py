@@ -8,11 +8,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from accel_rl.runners.run_folder import versions
 from accel_rl.system.counts import Count
@@ -56,15 +56,18 @@ class Options:
     def one_of(self, name: str, allowed: Sequence[str]) -> None:
         """Raise ConfigError if the option has a value that is not allowed."""
         value = getattr(self, name)
-        for v in value if isinstance(value, tuple) else (value,):
-            if v not in allowed:
-                text = f"must be one of {', '.join(allowed)}{nearest(v, list(allowed))}"
-                raise ConfigError(f"--{name.replace('_', '-')} {v}: {text}")
+        one_of(name, value if isinstance(value, tuple) else (value,), allowed)
+
+
+def one_of(name: str, values: Iterable[str], allowed: Iterable[str]) -> None:
+    """Raise ConfigError if a value of an option is not allowed."""
+    for value in values:
+        if value not in (names := list(allowed)):
+            text = f"must be one of {', '.join(names)}{nearest(value, names)}"
+            raise ConfigError(f"--{name.replace('_', '-')} {value}: {text}")
 
 
 Chosen = TypeVar("Chosen", bound=Options)
-
-
 CaseResult = dict[str, Any]
 Columns = dict[str, dict[str, Any]]
 """`Columns` has further columns of a table, {column: {variant: value}}."""
@@ -132,9 +135,7 @@ class Benchmark(Generic[Chosen]):
 
     def main(self, argv: list[str]) -> int:
         """Run the benchmark, and return the exit code."""
-        return program(
-            f"benchmarks.{self.name}", self.doc, self.options, argv, self.options.check, self.measure, self.report
-        )
+        return program(f"benchmarks.{self.name}", self.doc, self.options, argv, self.measure, self.report)
 
     def measure(self, o: Chosen) -> dict[str, Any]:
         """Measure all cases of a benchmark. If a case raises RunError, the error is recorded and other cases
@@ -175,7 +176,13 @@ def rates(results: list[CaseResult], unit: str) -> tuple[list[str], list[list[An
     return [*labels, "variant", unit, *over, *more], rows
 
 
-Settings = TypeVar("Settings")
+class Checked(Protocol):
+    json: str
+
+    def check(self) -> None: ...
+
+
+Settings = TypeVar("Settings", bound=Checked)
 
 
 def program(
@@ -183,20 +190,19 @@ def program(
     doc: str | None,
     options: type[Settings],
     argv: list[str],
-    check: Callable[[Settings], None],
     measure: Callable[[Settings], dict[str, Any]],
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
     """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with `json`, the file of the
-    result, or "". Return the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a
-    RunError or a result with entries in `wrong`."""
+    result, or "", and a method `check`. Return the exit code: 2 for an impossible option (ConfigError of `check` or
+    `measure`), 1 for a RunError or a result with entries in `wrong`."""
     from accel_rl.config.arguments import parse  # tyro is imported here, because `benchmarks.gpu` does not need tyro.
 
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}
         defaults = options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **tiny}) if tiny else None
         o: Any = parse(options, argv, f"python -m {name}", doc or "", defaults)
-        check(o)
+        o.check()
         if o.json and not Path(o.json).absolute().parent.is_dir():
             raise ConfigError(f"--json {o.json}: there is no folder {Path(o.json).absolute().parent}")
         result = measure(o)

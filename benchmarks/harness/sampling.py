@@ -18,8 +18,8 @@ from accel_rl.runners.plan import RankPlan, default_workers
 from accel_rl.samplers.memory_budget import bound
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.system import process
-from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.placement import Placement
+from benchmarks.harness.program import one_of
 from benchmarks.harness.turns import rate
 
 MIB = 2**20
@@ -38,8 +38,7 @@ def sampling_config(
 ) -> TrainConfig:
     """Return A2C's settings with the given settings of the sampler. If `workers` is None, one worker process runs per
     usable core. Raises ConfigError for an unknown reset."""
-    if reset not in RESETS:
-        raise ConfigError(f"--reset {reset}: must be one of {', '.join(RESETS)}{nearest(reset, RESETS)}")
+    one_of("reset", [reset], RESETS)
     base, n = default_config("a2c"), workers or default_workers(device)
     defaults: dict[str, Any] = {"horizon": 20, "decorrelation_steps": 300, "timeout_s": 60.0}
     config = SamplerConfig(workers=n, envs=n * envs_per_worker, reset=reset, **defaults | sampler)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, nearest
-from benchmarks.harness.program import machine, program
+from accel_rl.system.errors import ConfigError
+from benchmarks.harness.program import machine, one_of, program
 from benchmarks.harness.table import table
 
 KINDS = {
@@ -55,9 +55,7 @@ class Options:
         """Raise ConfigError if an option is impossible."""
         if self.schedules < 1:
             raise ConfigError(f"--schedules {self.schedules}: must be at least 1")
-        for kind in self.kinds:
-            if kind not in KINDS:
-                raise ConfigError(f"--kinds {kind}: must be one of {', '.join(KINDS)}{nearest(kind, KINDS)}")
+        one_of("kinds", self.kinds, KINDS)
         parts = self.only.split("/")
         if self.only and (
             len(parts) != 3 or parts[0] not in KINDS or not parts[1].isdigit() or parts[2] not in ("weak", "strong")
@@ -148,4 +146,4 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(program("benchmarks.schedules", __doc__, Options, sys.argv[1:], Options.check, run, report))
+    sys.exit(program("benchmarks.schedules", __doc__, Options, sys.argv[1:], run, report))

@@ -5,20 +5,17 @@ process, and comes from a replay with enough rollouts.
 """
 
 import itertools
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import torch
-from torch import Tensor
 
 from accel_rl.gorila import global_replay
 from accel_rl.gorila.global_replay import IN_FLIGHT, GlobalReplay, RemoteReplay, ReplayKeeper
 from accel_rl.system.errors import RunError
 from benchmarks.schedules.actors import SimulatedRay
-from benchmarks.schedules.system import System
+from benchmarks.schedules.system import System, replaced
 from benchmarks.schedules.world import Actor, World
 
 NAME, START, TIMEOUT_S = "run/replay", 3, 5.0
@@ -67,9 +64,7 @@ class ReplayMessages:
             while not (learner.is_over and all(member.is_over for member in members)):
                 keeper.look()
                 self.world.sleep(0.02)
-            for actor in (*members, learner):
-                if actor.error is not None:
-                    raise actor.error
+            self.world.check((*members, learner))
             stored = self.ray.actors[NAME].thing.rollouts()
             if len(stored) != len(set(stored)):
                 raise AssertionError(f"a rollout is stored twice: {stored}")
@@ -154,19 +149,13 @@ class ReplayMessages:
 
         return Checked()
 
-    @contextmanager
-    def _simulated(self) -> Iterator[None]:
-        def over(array: Any) -> Tensor:
-            return torch.from_numpy(array)
-
-        with ExitStack() as stack:
-            for name, value in (
-                ("start_named", lambda ray, *a, **k: self.ray.start(ray, *a, **k)), ("time", self.system.time),
-                ("from_message", lambda message: message), ("to_message", lambda rollout: rollout),
-                ("tensor_over", over),
-            ):  # fmt: skip
-                stack.enter_context(mock.patch.object(global_replay, name, value))
-            yield
+    def _simulated(self) -> ExitStack:
+        values = {
+            "start_named": lambda ray, *a, **k: self.ray.start(ray, *a, **k), "time": self.system.time,
+            "from_message": lambda message: message, "to_message": lambda rollout: rollout,
+            "tensor_over": torch.from_numpy,
+        }  # fmt: skip
+        return replaced(*((global_replay, name, value) for name, value in values.items()))
 
     def _maybe_kill(self) -> None:
         if self._faults <= 0 or self.world.rng.random() >= self._rate or not hasattr(self, "ray"):

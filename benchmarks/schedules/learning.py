@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.optim.optimizers import Adam, RMSProp
 from accel_rl.system import process
-from benchmarks.schedules.system import System
+from benchmarks.schedules.system import System, replaced
 from benchmarks.schedules.world import Actor, View, World
 
 LEARNING_RATE = 1e-2
@@ -145,9 +144,8 @@ class AsynchronousRanks:
             self._learn(first, 0)
             actors = self._actors.values()
             self.world.block(lambda: all(a.is_over or a.is_killed for a in actors), 1e6)
+            self.world.check(actors)
             for actor in actors:
-                if actor.error is not None:
-                    raise actor.error
                 if not actor.is_over and not actor.is_killed:
                     raise AssertionError(f"{actor.name} waits for ever")
             self._check(first)
@@ -212,14 +210,13 @@ class AsynchronousRanks:
                 if not torch.equal(data, parameters):
                     raise AssertionError(f"chunk {k}: no order of the pushes gives its parameters")
 
-    @contextmanager
-    def _simulated(self) -> Iterator[None]:
+    def _simulated(self) -> ExitStack:
         self._locks = SimulatedLocks(self.world, self.k)
-        with ExitStack() as stack:
-            for module in (locked_chunk, multi_step_adam):
-                stack.enter_context(mock.patch.object(module, "time", self.system.time))
-            stack.enter_context(mock.patch.object(central, "RobustLocks", lambda memory, create: self._locks))
-            yield
+        return replaced(
+            (locked_chunk, "time", self.system.time),
+            (multi_step_adam, "time", self.system.time),
+            (central, "RobustLocks", lambda memory, create: self._locks),
+        )
 
     def _maybe_kill(self) -> None:
         if self._faults <= 0 or self.world.rng.random() >= self._rate:
@@ -263,15 +260,15 @@ class SynchronousRanks:
 
     def main(self) -> None:
         """Let all ranks reduce, and compare each mean with a plain sum."""
-        with memory_file() as fd, ExitStack() as stack:
+        simulated = replaced(
+            (shared_reduce, "time", self.system.time),
+            (process, "time", self.system.time),
+            (shared_reduce, "os", SimpleNamespace(sched_yield=self.world.point, getpid=os.getpid)),
+            (shared_reduce, "Watch", lambda pids: None),
+            (shared_reduce, "_weighted_sum", self._sum),
+        )
+        with memory_file() as fd, simulated:
             self._fd = fd
-            for module in (shared_reduce, process):
-                stack.enter_context(mock.patch.object(module, "time", self.system.time))
-            stack.enter_context(mock.patch.object(shared_reduce, "os", SimpleNamespace(
-                sched_yield=self.world.point, getpid=os.getpid,
-            )))  # fmt: skip
-            stack.enter_context(mock.patch.object(shared_reduce, "Watch", lambda pids: None))
-            stack.enter_context(mock.patch.object(shared_reduce, "_weighted_sum", self._sum))
             means = [self._mean(rank) for rank in range(self.ranks)]
             self._actors = [
                 self.world.spawn(f"rank {r}", lambda r=r, m=m: self._learn(r, m)) for r, m in enumerate(means)

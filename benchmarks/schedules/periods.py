@@ -3,11 +3,10 @@
 What the sampler acts with, and what each update reads, must equal that of sampling and training one after the other.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners import concurrent
 from accel_rl.runners.concurrent import Concurrent
+from benchmarks.schedules.system import replaced
 from benchmarks.schedules.threads import Threads
 from benchmarks.schedules.world import World
 
@@ -172,17 +172,13 @@ class Periods:
             made.append(UpdateMetrics(("loss",), torch.zeros(1, dtype=torch.float64), 1))
         return made
 
-    @contextmanager
-    def _simulated(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for name, value in (
-                ("ThreadPoolExecutor", self.threads.pool), ("wait", self.threads.wait),
-                ("threading", self.threads.threading), ("Rollout", Steps), ("copy_network", _copy),
-                ("_with_replay", lambda learner: learner.algo),
-                ("network_state", lambda model: model.weight.detach().clone()), ("load_network", _load),
-            ):  # fmt: skip
-                stack.enter_context(mock.patch.object(concurrent, name, value))
-            yield
+    def _simulated(self) -> ExitStack:
+        values = {
+            "ThreadPoolExecutor": self.threads.pool, "wait": self.threads.wait, "threading": self.threads.threading,
+            "Rollout": Steps, "copy_network": _copy, "load_network": _load,
+            "network_state": lambda model: model.weight.detach().clone(), "_with_replay": lambda learner: learner.algo,
+        }  # fmt: skip
+        return replaced(*((concurrent, name, value) for name, value in values.items()))
 
     def _maybe_interrupt(self) -> None:
         if self._faults > 0 and self.world.rng.random() < self._rate:

@@ -8,12 +8,11 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from accel_rl.data.rollout import Rollout
@@ -35,7 +34,7 @@ from accel_rl.samplers.workers.messages import WorkerSetup
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.samplers.workers.worker_process import WorkerProcess
 from accel_rl.system import process
-from benchmarks.schedules.system import SimulatedProcess, System, socket_pair
+from benchmarks.schedules.system import SimulatedProcess, System, replaced, socket_pair
 from benchmarks.schedules.threads import Threads
 from benchmarks.schedules.world import World
 
@@ -246,8 +245,7 @@ class Sampling:
 
     # Simulated processes
 
-    @contextmanager
-    def _simulated(self) -> Iterator[None]:
+    def _simulated(self) -> ExitStack:
         system = self.system
 
         def launch(index: int, event: object, fds: set[int], variables: object = None) -> WorkerProcess:
@@ -266,21 +264,18 @@ class Sampling:
         def batch(setup: WorkerSetup, first: int, seeds: list[int]) -> SequentialEnv:
             return NotedEnvs(self, setup, first, seeds)
 
-        with ExitStack() as stack:
-            for module, name, value in (
-                (channel, "EventFd", system.event), (channel, "select", system.select), (channel, "os", system.os),
-                (channel, "time", system.time), (channel, "_cells", system.cells), (pool, "EventFd", system.event),
-                (pool, "time", system.time), (process, "time", system.time), (worker_process, "time", system.time),
-                (worker, "EventFd", system.event),
-                (worker, "die_with_parent", lambda pid: None), (worker, "_batch", batch),
-                (worker, "_close_in_forks", lambda *_: None), (pool, "Guard", lambda: None),
-                (pool, "threading", self.threads.threading), (threads, "ThreadPoolExecutor", self.threads.pool),
-                (threads, "Event", self.threads.flag), (threads, "wait", self.threads.wait),
-                (pool.WorkerProcess, "launch", launch), (pool, "SharedArrays", SimpleNamespace(create=create)),
-                (worker, "SharedArrays", SimpleNamespace(attach=lambda layout, fd: memory[fd])),
-            ):  # fmt: skip
-                stack.enter_context(mock.patch.object(module, name, value))
-            yield
+        return replaced(
+            (channel, "EventFd", system.event), (channel, "select", system.select), (channel, "os", system.os),
+            (channel, "time", system.time), (channel, "_cells", system.cells), (pool, "EventFd", system.event),
+            (pool, "time", system.time), (process, "time", system.time), (worker_process, "time", system.time),
+            (worker, "EventFd", system.event),
+            (worker, "die_with_parent", lambda pid: None), (worker, "_batch", batch),
+            (worker, "_close_in_forks", lambda *_: None), (pool, "Guard", lambda: None),
+            (pool, "threading", self.threads.threading), (threads, "ThreadPoolExecutor", self.threads.pool),
+            (threads, "Event", self.threads.flag), (threads, "wait", self.threads.wait),
+            (pool.WorkerProcess, "launch", launch), (pool, "SharedArrays", SimpleNamespace(create=create)),
+            (worker, "SharedArrays", SimpleNamespace(attach=lambda layout, fd: memory[fd])),
+        )  # fmt: skip
 
     def _maybe_fault(self) -> None:
         if self._faults <= 0 or self.world.rng.random() >= self._rate:
@@ -317,12 +312,3 @@ class ThreadedSampling(Sampling):
 def _arrays(rollout: Rollout) -> dict[str, np.ndarray]:
     names = ("frames", "age", "action", "reward", "terminated", "ended", "valid")
     return {name: getattr(rollout, name).numpy().copy() for name in names}
-
-
-def run(seed: object, weak: bool = False, faults: int = 2) -> World:
-    """Run one schedule. Raises an error if it goes wrong."""
-    torch.set_num_threads(1)
-    world = World(seed, weak)
-    sampling = Sampling(world, faults)
-    world.run(world.spawn("sampler", sampling.main))
-    return world

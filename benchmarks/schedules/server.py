@@ -6,10 +6,9 @@ count how often each update was made: at most once, and exactly once if no shard
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from benchmarks.schedules.actors import SimulatedRay
 from benchmarks.schedules.learning import SimulatedLocks, Words, memory_file
-from benchmarks.schedules.system import System
+from benchmarks.schedules.system import System, replaced
 from benchmarks.schedules.world import Actor, World
 
 WIDTH = ALIGNMENT
@@ -118,9 +117,7 @@ class ParameterServer:
                 if rng.random() < 0.2:
                     self.server.save(TIMEOUT_S / 4)
                 self.world.sleep(0.01)
-            for actor in actors:
-                if actor.error is not None:
-                    raise actor.error
+            self.world.check(actors)
             self._check()
 
     def _spawn(self, name: str, function: Callable[[str], None]) -> Actor:
@@ -184,9 +181,8 @@ class ParameterServer:
             while not all(rank.is_over for rank in ranks):
                 uplink.look()
                 self.world.point()
+            self.world.check(ranks)
             for rank in ranks:
-                if rank.error is not None:
-                    raise rank.error
                 self.world.receive(rank.view)  # The end of a process is seen by the process that waits for it.
             uplink.flush()
             if uplink.counts.duplicates or (not self._is_disturbed and uplink.counts.lost):
@@ -234,8 +230,7 @@ class ParameterServer:
             if not self._is_disturbed and set(missing) - self.lost:
                 raise AssertionError(f"{name}: the updates {missing} are missing ({part})")
 
-    @contextmanager
-    def _simulated(self) -> Iterator[None]:
+    def _simulated(self) -> ExitStack:
         note, origins = self._note, self._origins
         push_to, pull_from = Shard.push, Shard.pull
 
@@ -249,15 +244,12 @@ class ParameterServer:
             origins[pulled.version].add(self)
             return pulled
 
-        with ExitStack() as stack:
-            for module, name, value in (
-                (Shard, "pull", pull), (shard_actors, "start_named", lambda ray, *a, **k: self.ray.start(ray, *a, **k)),
-                (shard_actors, "time", self.system.time), (sharded_sync, "time", self.system.time),
-                (transport, "time", self.system.time), (locked_chunk, "time", self.system.time),
-                (central, "RobustLocks", lambda memory, create: self._locks), (Shard, "push", push),
-            ):  # fmt: skip
-                stack.enter_context(mock.patch.object(module, name, value))
-            yield
+        return replaced(
+            (Shard, "pull", pull), (shard_actors, "start_named", lambda ray, *a, **k: self.ray.start(ray, *a, **k)),
+            (shard_actors, "time", self.system.time), (sharded_sync, "time", self.system.time),
+            (transport, "time", self.system.time), (locked_chunk, "time", self.system.time),
+            (central, "RobustLocks", lambda memory, create: self._locks), (Shard, "push", push),
+        )  # fmt: skip
 
     def _maybe_kill(self) -> None:
         if self._faults <= 0 or self.world.rng.random() >= self._rate or not hasattr(self, "server"):

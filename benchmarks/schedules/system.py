@@ -2,8 +2,10 @@
 
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -11,6 +13,14 @@ from accel_rl.system.memory_order import OrderedWords
 from benchmarks.schedules.world import Actor, View, World
 
 READABLE = 1
+
+
+def replaced(*changes: tuple[Any, str, Any]) -> ExitStack:
+    """Return a context manager in which the attributes (object, name, value) are replaced."""
+    stack = ExitStack()
+    for owner, name, value in changes:
+        stack.enter_context(mock.patch.object(owner, name, value))
+    return stack
 
 
 class System:

@@ -11,7 +11,7 @@ view of one actor to another. With `weak` false every load is an acquire and eve
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from greenlet import getcurrent, greenlet
@@ -170,6 +170,13 @@ class World:
             # The first one by priority does not starve the others: a spinning process must not wait for ever.
             return max(able, key=lambda a: a.priority) if self.rng.random() < 0.8 else self.rng.choice(able)
         return self.rng.choice(able)
+
+    @staticmethod
+    def check(actors: Iterable[Actor]) -> None:
+        """Raise the first error of an actor."""
+        for actor in actors:
+            if actor.error is not None:
+                raise actor.error
 
     def kill(self, actor: Actor) -> None:
         """End an actor at its current point, as SIGKILL does."""

@@ -5,6 +5,7 @@ random direction, and the step must be those of the oracle, from the same parame
 finite difference of the oracle's loss at fixed targets, so that a target which lets the gradient pass is seen.
 """
 
+import functools
 import math
 import random
 from types import SimpleNamespace
@@ -434,6 +435,7 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
 PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala}
 
 
+@functools.cache  # Most options have the default value among theirs.
 def play(algorithm, config):
     """Play a stream to an algorithm; returns the oracle's losses and lengths of steps, and the numbers of updates."""
     played = Played(algorithm, config)

@@ -10,7 +10,7 @@ import torch
 
 import accel_rl
 from accel_rl import Run
-from accel_rl.api import hub, onnx_file
+from accel_rl.api import export, hub
 from accel_rl.api.keywords import settings
 from accel_rl.cli.main import main
 from accel_rl.config.resolved import resolve
@@ -126,8 +126,8 @@ def test_onnx_computes_the_same(algorithm, values, tmp_path):
     with torch.no_grad():  # initial heads are nearly zero
         for p in agent.model.parameters():
             p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel())) * 0.02)
-    onnx_file.check(agent)
-    onnx_file.write(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), tmp_path / "policy.onnx")
+    export.check_onnx(agent)
+    export.write_onnx(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), tmp_path / "policy.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"), providers=["CPUExecutionProvider"])
     for n in (1, 5):
         draw = np.random.default_rng(n)
@@ -135,7 +135,7 @@ def test_onnx_computes_the_same(algorithm, values, tmp_path):
         obs = draw.integers(0, 256, shape, np.uint8) if spec.is_image else draw.normal(size=shape).astype(np.float32)
         (found,) = session.run(["preferences"], {"obs": obs})
         with torch.no_grad():
-            expected = onnx_file.Preferences(agent)(torch.from_numpy(obs))
+            expected = export.Preferences(agent)(torch.from_numpy(obs))
         assert expected.std() > 0.01
         np.testing.assert_allclose(found, expected.numpy(), atol=1e-5, rtol=1e-5)
         action, _ = agent.act(torch.from_numpy(obs), torch.zeros(n), None)
@@ -173,6 +173,19 @@ def test_bad_names_and_runs_are_one_line(run, model, capsys):
         assert main(argv) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert words in line
+
+
+@pytest.mark.needs("huggingface_hub")
+def test_a_hub_reads_the_card(model):
+    from huggingface_hub import ModelCard
+
+    data = ModelCard.load(model.path / "README.md").data
+    (result,) = data.eval_results
+    evaluation = json.loads((model.path / "model.json").read_text())["evaluation"]
+    assert result.metric_value == f"{evaluation['score_mean']:.2f} +/- {evaluation['score_std']:.2f}"
+    named = (data.library_name, data.model_name, result.task_type, result.dataset_name, result.metric_type)
+    assert named == ("accel_rl", "ppo", "reinforcement-learning", "CartPole-v1", "mean_reward")
+    assert data.tags == ["reinforcement-learning", "ppo", "CartPole-v1"]
 
 
 @pytest.mark.needs("huggingface_hub")

@@ -11,6 +11,7 @@ import torch
 import accel_rl
 from accel_rl import DQN, PPO, ConfigError, Run
 from accel_rl.api.keywords import settings
+from tests.integration.runs import run as run_program
 
 SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "evaluation__interval": 0}
 
@@ -147,9 +148,7 @@ except accel_rl.ConfigError as e:
 
 def test_a_script_without_a_main_guard(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
-    )
+    done = run_program(module="script.py", cwd=tmp_path, timeout_s=200)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[-3] in "01" and int(lines[-2]) > 0
@@ -163,3 +162,9 @@ def test_importing_the_package_imports_nothing_heavy():
     assert {"train", "Run", "make_sampler"} <= set(dir(accel_rl))
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         accel_rl.trian  # noqa: B018
+
+
+@pytest.mark.parametrize("call", [lambda: Run.load(3), lambda: accel_rl.train("ppo", env="CartPole-v1", run_dir=3)])
+def test_a_folder_that_is_no_path_is_one_line(call):
+    with pytest.raises(ConfigError, match=r"3.* must be the path of a folder"):
+        call()

@@ -6,24 +6,30 @@ import subprocess
 import sys
 import tempfile
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks.chaos import __main__ as chaos
-from benchmarks.chaos import command_lines
+from benchmarks.chaos import command_lines, trial
 from benchmarks.chaos.modes import MODES
 from benchmarks.chaos.network import can_make_networks, network
 from benchmarks.chaos.trial import Trial, Violation
 from benchmarks.harness.program import program
+from tests.integration.runs import run
+from tests.integration.warm import Forked
 
 
 def main(*argv):
-    return program(
-        "benchmarks.chaos", "", chaos.Options, list(argv), chaos.Options.check, chaos.run_trials, chaos.report
+    return program("benchmarks.chaos", "", chaos.Options, list(argv), chaos.run_trials, chaos.report)
+
+
+def test_a_damaged_file_is_survived(capsys, monkeypatch):
+    forks = SimpleNamespace(
+        Popen=lambda command, **options: Forked(command[2], command[3:], **options),
+        TimeoutExpired=subprocess.TimeoutExpired,
     )
-
-
-def test_a_damaged_file_is_survived(capsys):
+    monkeypatch.setattr(trial, "subprocess", forks)
     assert main("--seed", "1", "--trials", "1", "--modes", "ppo", "--faults", "damage") == 0
     out = capsys.readouterr().out
     assert "| all | 1 | 0 | 0 | 0 |" in out
@@ -111,8 +117,7 @@ def test_the_router_delays_loses_and_cuts():
 
 
 def test_random_command_lines_and_settings_end_in_one_line():
-    command = [sys.executable, "-m", "benchmarks.chaos.command_lines", "--number", "24", "--seed", "3"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = run("--number", 24, "--seed", 3, module="benchmarks.chaos.command_lines")
     assert done.returncode == 0 and "config.json, refused" in done.stdout, done.stdout + done.stderr
 
 

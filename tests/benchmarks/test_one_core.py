@@ -11,7 +11,7 @@ from accel_rl.system import hardware
 from accel_rl.system.hardware import allowed_cores
 from benchmarks import sampler
 from benchmarks.harness.turns import in_turns
-from experiments.sampling_figure import figure
+from experiments.sampling import figure
 
 
 @pytest.mark.parametrize(

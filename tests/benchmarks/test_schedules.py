@@ -62,7 +62,7 @@ def test_the_program_runs_one_schedule_again(capsys):
     from benchmarks.schedules.__main__ import Options, report, run
 
     def main(*argv):
-        return program("benchmarks.schedules", "", Options, list(argv), Options.check, run, report)
+        return program("benchmarks.schedules", "", Options, list(argv), run, report)
 
     assert main("--only", "sampling/3/weak") == 0
     assert "| sampling, weak | 1 |" in capsys.readouterr().out

@@ -49,6 +49,8 @@ def test_every_flag_of_the_table_exists_in_some_algorithm():
         ("--n_envs", "use --envs", "use --envs", "use --envs"),
         ("--total_timesteps", "use --env-steps", "use --env-steps", "use --env-steps"),
         ("--total-timesteps", "use --env-steps", "use --env-steps", "use --env-steps"),
+        ("--num_rollout_workers", "use --workers", "use --workers", "use --workers"),
+        ("--train_batch_size", "use --horizon", "use --horizon", "use --batch-size"),
         ("--batch_size", "use --minibatch", "one batch", ""),
         ("--n_epochs", "use --epochs", "one batch", "use --intensity"),
         ("--update_epochs", "use --epochs", "one batch", "use --intensity"),

@@ -24,7 +24,7 @@ from accel_rl.runners.ranks.sync_context import join_ranks, sync_context
 from tests.algos.made_up import act_over
 from tests.replays.made_up import Simulators, spec
 
-T, B, UPDATES, PARTS = 5, 8, 50, 4
+T, B, UPDATES, PARTS = 5, 8, 20, 4
 GROUPS = {"one": (1, False), "two over gloo": (2, False), "four over gloo": (4, False), "two shared": (2, True)}
 """Number of ranks, and whether they share memory for gradients."""
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow")
@@ -59,7 +59,7 @@ def learner_of(name, group):
 
 def from_rollouts(learner, group):
     algo, c = learner.algo, learner.algo.config
-    n = UPDATES if c.max_grad_norm and not hasattr(c, "epochs") else 10
+    n = UPDATES if c.max_grad_norm and not hasattr(c, "epochs") else UPDATES // 5
     for r in rollouts(n, invalid=True):
         mine = part(r, group.rank, group.exchange.communicator.size)
         act_over(algo, mine)

@@ -1,10 +1,16 @@
-"""One of several ranks that add up gradients until one is killed: `python -m tests.distributed.reduce_until_killed
-RANK SIZE
-STORE [FD]`; FD: a file for the gradients."""
+"""Ranks that add up gradients until one is killed.
 
+    python -m tests.distributed.reduce_until_killed FOLDER SIZE SHARED
+
+Each rank is a fork, writes its process id to FOLDER/RANK when it reduces, and prints the error with which it ends.
+SHARED is 1 if the gradients are in shared memory.
+"""
+
+import multiprocessing
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -26,24 +32,36 @@ class Plain:
         return Adam(n)
 
 
-def main() -> None:
-    rank, size, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+def reduce(rank: int, size: int, folder: Path, fds: list[int]) -> None:
     config = default_config("a2c")
     config = replace(config, distributed=replace(config.distributed, timeout_s=60.0))
-    with join_ranks(config, "cpu", dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
-        model, x = torch.nn.Linear(100_000, 1), torch.ones(1, 100_000)
-        gradient_sync = group.exchange.gradient_sync(FlatParameters(model), Plain())
-        for i in range(10**9):
-            gradient_sync.backward(model(x).sum())
-            gradient_sync.step(1e-3, torch.zeros(()))
-            group.clock.stops(False)
-            if i == 10:
-                print("reducing", flush=True)
+    store = dist.FileStore(str(folder / "store"), size)
+    try:
+        with join_ranks(config, "cpu", store, rank, size, size, *fds) as group:
+            model, x = torch.nn.Linear(100_000, 1), torch.ones(1, 100_000)
+            gradient_sync = group.exchange.gradient_sync(FlatParameters(model), Plain())
+            for i in range(10**9):
+                gradient_sync.backward(model(x).sum())
+                gradient_sync.step(1e-3, torch.zeros(()))
+                group.clock.stops(False)
+                if i == 10:
+                    (folder / str(rank)).write_text(f"{os.getpid()}\n")
+    except RunError as e:
+        print(e, flush=True)
+        os._exit(1)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    folder, size = Path(sys.argv[1]), int(sys.argv[2])
+    fds = [os.memfd_create("gradients")] if sys.argv[3] == "1" else []
+    context = multiprocessing.get_context("fork")
+    ranks = [context.Process(target=reduce, args=(r, size, folder, fds), daemon=True) for r in range(size)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join()
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except RunError as e:
-        print(e, file=sys.stderr, flush=True)
-        os._exit(1)
+    main()

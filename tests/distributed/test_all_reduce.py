@@ -1,14 +1,14 @@
 """All-reduce between real processes, over gloo and over shared memory."""
 
 import os
-import subprocess
-import sys
+import signal
 import time
 
 import pytest
 import torch
 
 from tests.distributed.learn_together import ALGORITHMS, GROUPS
+from tests.integration.runs import run, start, wait_for
 
 SEVERAL = [name for name, (size, _) in GROUPS.items() if size > 1]
 
@@ -17,8 +17,7 @@ SEVERAL = [name for name, (size, _) in GROUPS.items() if size > 1]
 def ranks(tmp_path_factory):
     """What each rank of each group has learned."""
     folder = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, "-m", "tests.distributed.learn_together", folder]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=200)
+    done = run(folder, module="tests.distributed.learn_together", timeout_s=200)
     assert done.returncode == 0, done.stderr
     return {group: [torch.load(folder / f"{group}-{r}.pt") for r in range(size)] for group, (size, _) in GROUPS.items()}
 
@@ -26,7 +25,7 @@ def ranks(tmp_path_factory):
 @pytest.mark.parametrize("group", SEVERAL)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_ranks_equal_one_with_the_same_batch(ranks, name, group):
-    """After 50 updates; invalid cells are spread unevenly over the ranks of a2c and ppo."""
+    """After 20 updates; invalid cells are spread unevenly over the ranks of a2c and ppo."""
     (one,) = ranks["one"]
     assert len({r[f"{name}/hash"] for r in ranks[group]}) == 1
     assert one[f"{name}/rate"] == ranks[group][0][f"{name}/rate"]
@@ -42,32 +41,17 @@ def test_the_widest_layer_goes_ahead(ranks):
 @pytest.mark.parametrize("shared", [False, True], ids=["gloo", "shared"])
 def test_who_is_killed_is_named_by_all_others(tmp_path, shared):
     """Also by ranks that are just waiting for another rank, and within seconds."""
-    fds = [os.memfd_create("gradients")] if shared else []
-    command = [sys.executable, "-m", "tests.distributed.reduce_until_killed"]
-    processes = [
-        subprocess.Popen(
-            [*command, *map(str, (r, 3, tmp_path / "store", *fds))],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            pass_fds=fds,
-        )
-        for r in range(3)
-    ]
+    process = start(tmp_path, 3, int(shared), module="tests.distributed.reduce_until_killed")
     try:
-        for p in processes:
-            assert p.stdout.readline() == "reducing\n"
-        processes[2].kill()
+        files = [tmp_path / str(rank) for rank in range(3)]
+        wait_for(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files), 60, "the ranks")
+        os.kill(int(files[2].read_text()), signal.SIGKILL)
         began = time.monotonic()
-        for p in processes[:2]:
-            assert p.communicate(timeout=60)[1].startswith("rank 2 is gone or hangs: ")
+        out, _ = process.communicate(timeout=60)
+        assert [line.startswith("rank 2 is gone or hangs: ") for line in out.splitlines()] == [True, True], out
         assert time.monotonic() - began < 30
     finally:
-        for p in processes:
-            p.kill()
-            p.communicate()
-        for fd in fds:
-            os.close(fd)
+        process.kill()
 
 
 @pytest.mark.parametrize("group", SEVERAL)

@@ -3,8 +3,6 @@
 import multiprocessing
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 
@@ -12,6 +10,7 @@ import pytest
 import torch.distributed as dist
 
 from accel_rl.distributed.process_group import choose_interface, file_store, part, process_group
+from tests.integration.runs import run
 
 
 def _threads_left(answers) -> None:
@@ -51,7 +50,7 @@ def _store_outlives_its_descriptor() -> None:
 
 def test_a_store_may_be_freed_after_its_descriptor_is_closed():
     code = "from tests.distributed.test_process_group import _store_outlives_its_descriptor as f; f(); print('alive')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = run(code, module="-c", timeout_s=100)
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 

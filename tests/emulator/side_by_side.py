@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.emulator import AtariEmulator
-from accel_rl.emulator.rom import rom_path
+from accel_rl.emulator.games import rom_path
 
 
 @dataclass(frozen=True)

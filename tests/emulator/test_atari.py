@@ -10,7 +10,7 @@ pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator
-from accel_rl.emulator.rom import rom_path
+from accel_rl.emulator.games import rom_path
 from accel_rl.system.errors import ConfigError
 
 
@@ -110,7 +110,7 @@ def test_wrong_names_and_actions() -> None:
 def test_colours_equal_the_reference(game: str) -> None:
     import ale_py
 
-    from accel_rl.emulator.rom import rom_path
+    from accel_rl.emulator.games import rom_path
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()

@@ -1,5 +1,6 @@
 """ROM files of ale-py and of users."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,7 @@ pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import VectorEnv
-from accel_rl.emulator import rom as rom_files
-from accel_rl.emulator.games import games
-from accel_rl.emulator.rom import read_rom, rom_path
+from accel_rl.emulator.games import games, read_rom, rom_path
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 
@@ -25,7 +24,7 @@ def test_checksums_are_those_of_the_installed_roms(recwarn: pytest.WarningsRecor
 def test_another_rom_of_ale_py_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "pong.bin"
     other.write_bytes(rom_path("pong").read_bytes()[:-1] + b"\0")
-    monkeypatch.setattr(rom_files, "rom_path", lambda game: other)
+    monkeypatch.setattr(sys.modules["accel_rl.emulator.games"], "rom_path", lambda game: other)
     monkeypatch.setattr(hardware, "_said", set())
     with pytest.warns(UserWarning, match="ale-py's ROM of pong is not that") as said:
         assert read_rom("pong") == read_rom("pong") == other.read_bytes()

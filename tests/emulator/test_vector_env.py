@@ -116,7 +116,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     import ale_py
     import cv2
 
-    from accel_rl.emulator.rom import rom_path
+    from accel_rl.emulator.games import rom_path
     from accel_rl.envs.colors import luminance
 
     settings: dict[str, Any] = {"noop_max": 0, "use_fire_reset": False, "stack_num": 1}

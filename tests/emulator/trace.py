@@ -146,7 +146,7 @@ def report(_: Options, result: dict[str, Any]) -> list[str]:
 
 def main(argv: list[str]) -> int:
     """python -m tests.emulator.trace [options]"""
-    return program("tests.emulator.trace", __doc__, Options, argv, Options.check, measure, report)
+    return program("tests.emulator.trace", __doc__, Options, argv, measure, report)
 
 
 if __name__ == "__main__":

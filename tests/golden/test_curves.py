@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from accel_rl.algos import policy_gradient
-from accel_rl.algos.target_network import TargetNetwork
+from accel_rl.algos.replay_algorithm import TargetNetwork
 from accel_rl.kernels import conv_u8
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.replays.ring import FrameRing

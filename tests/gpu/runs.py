@@ -16,7 +16,7 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.inference.resident import KNOWN
-from accel_rl.system import events
+from accel_rl.system import output
 from tests import simulated_device
 from tests.golden.runs import POLE, SMALL, config
 
@@ -150,7 +150,7 @@ def play(run: TrainConfig, device: str, folder: Path, n: int = 12) -> Played:
     trainer.reporter.open(0, 0)
     lines: list[str] = []
     try:
-        with events.written(lines.append, lines.append):
+        with output.written(lines.append, lines.append):
             metrics, waits, updates = cycles(trainer, n)
         parameters = [x.flat.data.cpu().clone() for x in trainer.learners]
     finally:

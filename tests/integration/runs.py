@@ -1,6 +1,5 @@
 """Starts real runs as a user does, and compares their files."""
 
-import csv
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from accel_rl.metrics.sinks import WALL_CLOCK
+from benchmarks.chaos.trial import rows
 from tests.integration import warm
 
 
@@ -20,28 +19,24 @@ def command(*args: object) -> list[str]:
     return [sys.executable, "-m", "accel_rl", *map(str, args)]
 
 
-def start(*args: object, **kwargs) -> subprocess.Popen:
-    return subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
+def start(*args: object, module: str = "accel_rl", **kwargs: Any) -> warm.Forked:
+    """Start accel-rl, or another module, in a fork of a process that has imported torch."""
+    return warm.Forked(module, [str(arg) for arg in args], **kwargs)
 
 
 def run_until(rows: int, number: signal.Signals, *args: object, group: bool = False) -> subprocess.CompletedProcess:
     """Run the command; its process, or its process group, gets the signal when metrics.csv has that many rows."""
-    words = map(str, (rows, int(number), "group" if group else "process", *args))
-    signalled = [sys.executable, "-m", "tests.integration.signal_at_row", *words]
-    return subprocess.run(signalled, capture_output=True, text=True, timeout=280, start_new_session=group)
+    words = [str(word) for word in (rows, int(number), "group" if group else "process", *args)]
+    return warm.run("tests.integration.signal_at_row", words, 280, start_new_session=group)
 
 
-def run(*args: object, timeout_s: float = 280, cwd: Any = None, env: Any = None) -> subprocess.CompletedProcess:
-    """Run accel-rl to its end. The simulated GPU needs a new interpreter, all else a fork of a warm one."""
+def run(
+    *args: object, module: str = "accel_rl", timeout_s: float = 280, cwd: Any = None, env: Any = None
+) -> subprocess.CompletedProcess:
+    """Run accel-rl, or another module, to its end. Only the simulated GPU needs a new interpreter."""
     if "simulated_device" in (os.environ if env is None else env).get("PYTHONPATH", ""):
         return subprocess.run(command(*args), capture_output=True, text=True, timeout=timeout_s, cwd=cwd, env=env)
-    return warm.run([str(arg) for arg in args], timeout_s, cwd, env)
-
-
-def rows(run_dir: Path) -> list[dict[str, str]]:
-    """metrics.csv without its wall-clock columns."""
-    with open(run_dir / "metrics.csv", newline="") as f:
-        return [{k: v for k, v in row.items() if k not in WALL_CLOCK} for row in csv.DictReader(f)]
+    return warm.run(module, [str(arg) for arg in args], timeout_s, cwd=cwd, env=env)
 
 
 def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, bytes]:
@@ -83,8 +78,8 @@ def progressed(run_dir: Path, n_rows: int) -> bool:
     return file.exists() and len(file.read_text().splitlines()) > n_rows
 
 
-def kill(process: subprocess.Popen, number: signal.Signals = signal.SIGKILL) -> None:
-    os.kill(process.pid, number)
+def kill(process: warm.Forked | psutil.Process, number: signal.Signals = signal.SIGKILL) -> None:
+    process.send_signal(number)
 
 
 def workers(pid: int) -> list[psutil.Process]:

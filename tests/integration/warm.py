@@ -1,39 +1,82 @@
-"""Runs of accel-rl in forks of a process that has imported torch: each saves almost two seconds of imports.
+"""Programs in forks of a process that has imported torch: each saves two seconds of imports.
 
-The process has one thread while it forks. It serves one run at a time, and ends with the tests.
+The process has one thread while it forks, and ends with the tests.
 """
 
 import atexit
+import contextlib
 import json
 import os
+import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import traceback
 from typing import Any
+
+from benchmarks.chaos.command_lines import exit_with
 
 _server: list[tuple[subprocess.Popen, socket.socket]] = []
 
 
-def run(args: list[str], timeout_s: float, cwd: Any = None, env: dict[str, str] | None = None) -> Any:
-    """As `subprocess.run` of accel-rl with these arguments, with its output as text."""
-    _, connection = _started()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        request = {"args": args, "cwd": str(cwd or os.getcwd()), "env": {**(os.environ if env is None else env)}}
-        connection.settimeout(30)
-        socket.send_fds(connection, [_framed(request)], [out.fileno(), err.fileno()])
-        pid = _received(connection)
-        connection.settimeout(timeout_s)
-        try:
-            code = _received(connection)
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            connection.settimeout(30)
-            _received(connection)
-            raise subprocess.TimeoutExpired(args, timeout_s, _text(out), _text(err)) from None
-        return subprocess.CompletedProcess(args, code, _text(out), _text(err))
+class Forked:
+    """A program that runs in a fork. The methods are those of `subprocess.Popen`; its output goes to files."""
+
+    def __init__(
+        self, module: str, args: list[str], cwd: Any = None, env: Any = None, start_new_session: bool = False,
+        stdout: Any = None, stderr: Any = None,
+    ):  # fmt: skip
+        """Start `python -m module args`. `module` may also be the path of a script, or -c, with code in `args`."""
+        self.args, self.returncode = [module, *args], None
+        self._out, self._err = stdout or tempfile.TemporaryFile(), stderr or tempfile.TemporaryFile()  # noqa: SIM115
+        self._status, theirs = socket.socketpair()
+        request = {
+            "module": module, "args": args, "cwd": str(cwd or os.getcwd()),
+            "env": dict(os.environ if env is None else env), "session": start_new_session,
+        }  # fmt: skip
+        socket.send_fds(_started(), [_framed(request)], [self._out.fileno(), self._err.fileno(), theirs.fileno()])
+        theirs.close()
+        self._status.settimeout(60)
+        self.pid = _received(self._status)
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            poll = select.poll()
+            poll.register(self._status, select.POLLIN)
+            if not poll.poll(None if timeout is None else 1e3 * timeout):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            self.returncode = _received(self._status)
+            self._status.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        self.wait(timeout)
+        return _text(self._out), _text(self._err)
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def run(module: str, args: list[str], timeout_s: float, **options: Any) -> subprocess.CompletedProcess:
+    """As `subprocess.run` of `python -m module args`, with its output as text."""
+    process = Forked(module, args, **options)
+    try:
+        out, err = process.communicate(timeout_s)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def _text(file: Any) -> str:
@@ -59,7 +102,7 @@ def _exactly(connection: socket.socket, n: int) -> bytes:
     return data
 
 
-def _started() -> tuple[subprocess.Popen, socket.socket]:
+def _started() -> socket.socket:
     if not _server:
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "tests.integration.warm", str(theirs.fileno())]
@@ -67,7 +110,7 @@ def _started() -> tuple[subprocess.Popen, socket.socket]:
         theirs.close()
         _server.append((process, ours))
         atexit.register(_end)
-    return _server[0]
+    return _server[0][1]
 
 
 def _end() -> None:
@@ -77,7 +120,7 @@ def _end() -> None:
 
 
 def serve(connection: socket.socket) -> None:
-    """Fork a process for each request, until the connection is closed."""
+    """Fork a process for each request, and report its end, until the connection is closed."""
     from accel_rl.system.process import before_torch
 
     before_torch()
@@ -86,46 +129,66 @@ def serve(connection: socket.socket) -> None:
     import accel_rl.cli.train_command
     import accel_rl.runners.trainer  # noqa: F401
 
+    statuses: dict[int, socket.socket] = {}
+    ended, wakes = os.pipe()
+    for fd in (ended, wakes):
+        os.set_blocking(fd, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # With a handler, the signal writes to the descriptor.
+    signal.set_wakeup_fd(wakes)
     while True:
-        head, fds, _, _ = socket.recv_fds(connection, 4, 2)
-        if not head:
-            return
-        request = json.loads(_exactly(connection, int.from_bytes(head + _exactly(connection, 4 - len(head)), "big")))
-        pid = os.fork()
-        if not pid:
-            connection.close()
-            _run(request, *fds)
-        for fd in fds:
-            os.close(fd)
-        connection.sendall(_framed(pid))
-        _, status = os.waitpid(pid, 0)
-        connection.sendall(_framed(os.waitstatus_to_exitcode(status)))
+        ready = select.select([connection, ended], [], [])[0]
+        if ended in ready:
+            os.read(ended, 4096)
+            for pid, status in list(statuses.items()):
+                if (end := os.waitpid(pid, os.WNOHANG))[0]:
+                    with statuses.pop(pid), contextlib.suppress(OSError):  # The test may have ended.
+                        status.sendall(_framed(os.waitstatus_to_exitcode(end[1])))
+        if connection in ready:
+            head, fds, _, _ = socket.recv_fds(connection, 4, 3)
+            if not head:
+                return
+            head += _exactly(connection, 4 - len(head))
+            request = json.loads(_exactly(connection, int.from_bytes(head, "big")))
+            status = socket.socket(fileno=fds[2])
+            if not (pid := os.fork()):
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for other in (connection, *statuses.values()):
+                    other.close()
+                for fd in (ended, wakes):
+                    os.close(fd)
+                exit_with(lambda request=request, fds=fds, status=status: _run(request, fds, status))
+            statuses[pid] = status
+            for fd in fds[:2]:
+                os.close(fd)
 
 
-def _run(request: dict[str, Any], out: int, err: int) -> None:
-    """Become the run's process."""
-    code = 1
-    try:
-        with open(os.devnull) as nothing:
-            for source, target in ((nothing.fileno(), 0), (out, 1), (err, 2)):
-                os.dup2(source, target)
-        os.chdir(request["cwd"])
-        os.environ.clear()
-        os.environ.update(request["env"])
-        paths = [p for p in request["env"].get("PYTHONPATH", "").split(os.pathsep) if p]
-        sys.path[:] = [request["cwd"], *paths, *sys.path[1:]]
-        sys.argv = ["accel-rl", *request["args"]]
-        from accel_rl.cli.main import main
-
-        code = main()
-    except SystemExit as e:
-        code = e.code if isinstance(e.code, int) else int(e.code is not None)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+def _run(request: dict[str, Any], fds: list[int], status: socket.socket) -> int:
+    """Run the program in this process, after sending its number."""
+    if request["session"]:
+        os.setsid()
+    with open(os.devnull) as nothing:
+        for source, target in ((nothing.fileno(), 0), (fds[0], 1), (fds[1], 2)):
+            os.dup2(source, target)
+    for fd in fds[:2]:
+        os.close(fd)
+    with status:
+        status.sendall(_framed(os.getpid()))
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    paths = [p for p in request["env"].get("PYTHONPATH", "").split(os.pathsep) if p]
+    module, args = request["module"], request["args"]
+    first = os.path.dirname(os.path.abspath(module)) if module.endswith(".py") else request["cwd"]
+    sys.path[:] = [first, *paths, *sys.path[1:]]
+    sys.argv = [module, *args]
+    if module == "-c":
+        exec(args[0], {"__name__": "__main__"})
+    elif module.endswith(".py"):
+        runpy.run_path(module, run_name="__main__")
+    else:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from accel_rl.config.advice import inactive
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.papers import daley, dalton, gorila, parr, stooke
-from accel_rl.papers.stooke import sampling_only
+from accel_rl.papers.stooke.table_experiments import sampling_only
 from accel_rl.sweeps.grid import find_grid, scaled
 from experiments import cpu, sampling
 
@@ -215,7 +215,7 @@ def test_a_run_that_only_samples(tmp_path):
     run = ("--env", "CartPole-v1", "--sampler.engine", "in-process", "--envs", "4", "--env-steps", "400")
     run += ("--decorrelation-steps", "0", "--evaluation.interval", "0", "--torch-threads", "1")
     assert main(["train", "a2c", *run, "--run-dir", str(tmp_path / "policy")]) == 0
-    name = "accel_rl.papers.stooke.sampling_only:SamplingOnly"
+    name = "accel_rl.papers.stooke.table_experiments:SamplingOnly"
     words = ["train", name, *run, "--horizon", "5", "--policy", str(tmp_path / "policy")]
     assert main([*words, "--run-dir", str(tmp_path / "sampling")]) == 0
     policy, sampled = (Checkpoints(tmp_path / n / "checkpoints").load_latest() for n in ("policy", "sampling"))
@@ -226,7 +226,7 @@ def test_a_run_that_only_samples(tmp_path):
         and sampled[0] == 400
     )
     assert main(["train", name, *run, "--policy", str(tmp_path), "--run-dir", str(tmp_path / "no")]) == 2
-    assert sampling_only.sampling_only("breakout", 16, 5).env.game == "breakout"
+    assert sampling_only("breakout", 16, 5).env.game == "breakout"
 
 
 def test_gorilas_settings_are_those_of_section_5_1():

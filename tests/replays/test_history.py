@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.replays import history
+from accel_rl.replays import replay as replay_module
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep
 from accel_rl.replays.uniform import Uniform
@@ -33,7 +33,7 @@ def same(a: FrameRing, b: FrameRing) -> None:
 @pytest.mark.parametrize("every", [1, 4, 30])
 def test_what_comes_back_is_what_was_saved(tmp_path, monkeypatch, every):
     """Segments of 7 rows, checkpoints at every rollout, now and then, or so rarely that the ring has wrapped twice."""
-    monkeypatch.setattr(history, "SEGMENT_BYTES", 7 * B * (6 + 8))
+    monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
     sims = Simulators(B, T, 0, dies=0.1)
     replay, folder = empty(sims), tmp_path / "checkpoints"
     checkpoints = Checkpoints(folder, keep=2)
@@ -54,7 +54,7 @@ def test_what_comes_back_is_what_was_saved(tmp_path, monkeypatch, every):
 
 
 def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
-    monkeypatch.setattr(history, "SEGMENT_BYTES", 7 * B * (6 + 8))
+    monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
     sims = Simulators(B, T, 0)
     replay, checkpoints = empty(sims), Checkpoints(tmp_path / "checkpoints", keep=2)
     written = []

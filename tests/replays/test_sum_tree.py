@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.replays.sum_tree import SumTree
+from accel_rl.replays.prioritized import SumTree
 
 
 @pytest.mark.parametrize("fanout", [2, 32, 1024])

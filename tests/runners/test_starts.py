@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.agents.random import StickyRandomAgent
+from accel_rl.agents.agent import StickyRandomAgent
 from accel_rl.config.resolved import fill_in, resolve
 from accel_rl.config.train import default_config
 from accel_rl.envs.make import make_spec

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from accel_rl.agents.agent import RandomAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent
-from accel_rl.agents.random import RandomAgent
 from accel_rl.emulator.counter import CACHED_STARTS, Counter
 from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.envs.environment import pack_state, unpack_state

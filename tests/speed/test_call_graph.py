@@ -5,8 +5,7 @@ import torch
 
 from accel_rl.kernels.conv2d import relu_
 from accel_rl.kernels.native import call, compiled
-from accel_rl.speed.call_graph import CallRecord, CallRecorder
-from accel_rl.speed.captured_inference import copy_
+from accel_rl.speed.captured_inference import CallRecord, CallRecorder, copy_
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiler built the extension")
 

@@ -9,7 +9,7 @@ from torch import nn
 from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.ppo import PPO
-from accel_rl.speed.static_batch import StaticBatch, kind_of
+from accel_rl.speed.captured_updates import StaticBatch, kind_of
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import GPU, play
 

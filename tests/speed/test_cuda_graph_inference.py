@@ -8,7 +8,7 @@ from accel_rl.agents.policy import RecurrentPolicyAgent
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.speed.cuda_graph import CudaGraphs
-from accel_rl.system import events, hardware
+from accel_rl.system import hardware, output
 from tests.samplers.conftest import digest_of, make_agent, make_noisy_agent, make_sampler
 from tests.speed.test_captured_inference import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
 
@@ -28,7 +28,7 @@ def play(make, captured, n=6, between=lambda agent, i: None, groups=2, device="s
                 between(agent, i)
                 yield on_host(sampler.collect(agent))
 
-        with events.written(notes.append, notes.append):
+        with output.written(notes.append, notes.append):
             return digest_of(rollouts()), len(sampler.server._inference._captures), notes
     finally:
         sampler.close()

@@ -14,7 +14,7 @@ from accel_rl.sweeps.idle import TIMEOUT_S
 from accel_rl.sweeps.sweep_command import with_default_folder
 from accel_rl.sweeps.sweep_display import main as status
 from tests.integration.runs import progressed, wait_for
-from tests.sweeps.test_sweep import LONG, NAMES, SMALL, run, start, states
+from tests.sweeps.test_sweep import LONG, NAMES, SMALL, start, states
 
 
 def tree(pid: int) -> list[psutil.Process]:
@@ -66,16 +66,15 @@ def test_a_pause_stops_every_process_until_it_ends(tmp_path, capsys):
     assert sweep.main(["--unpause", str(folder)]) == 2
 
 
-def test_a_sweep_killed_in_a_pause_is_resumed(tmp_path):
+def test_a_sweep_killed_in_a_pause_is_resumed(tmp_path, capsys):
     folder = tmp_path / "sweep"
-    process = start(LONG, "--only", "seed=0", "--out", folder)
+    process = start(LONG, "--only", "envs=4", "seed=0", "--out", folder)
     wait_for(lambda: progressed(folder / NAMES[0], 2))
     assert sweep.main(["--pause", str(folder)]) == 0
     runs = tree(process.pid)[1:]
     process.kill()
     process.communicate()
-    done = run("--resume", folder)
-    assert done.returncode == 0, done.stderr
+    assert sweep.main(["--resume", str(folder)]) == 0, capsys.readouterr().err
     assert set(states(folder).values()) == {"done"}
     assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in runs)
 

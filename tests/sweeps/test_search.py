@@ -4,9 +4,8 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from accel_rl.sweeps.study import FIRST_TRIALS, PERIODS, WARM_UP, Study
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import Run
 from tests.integration.runs import progressed, wait_for
+from tests.integration.runs import start as start_module
 from tests.sweeps import grids
 
 pytestmark = pytest.mark.needs("optuna")
@@ -29,15 +29,7 @@ SPACE, LONG = "tests.sweeps.spaces:cartpole", "tests.sweeps.spaces:long"
 ONLINE = ("--objective", "online")
 
 
-def start(*args: object) -> subprocess.Popen:
-    command = [sys.executable, "-m", "launch.search", *map(str, args)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    process = start(*args)
-    out, err = process.communicate(timeout=280)
-    return process.returncode, out, err
+start = partial(start_module, module="launch.search")
 
 
 def trials(folder: Path) -> list[dict[str, str]]:
@@ -47,22 +39,24 @@ def trials(folder: Path) -> list[dict[str, str]]:
 
 def test_a_search_ends_goes_on_and_is_in_the_report(tmp_path, capsys):
     folder = tmp_path / "search"
-    code, out, err = run(SPACE, "--trials", 2, *ONLINE, "--out", folder)
-    assert code == 0, err
-    assert "2 trials: 2 complete" in out and f"next: accel-rl report {folder}" in out
+    assert search.main([SPACE, "--trials", "1", *ONLINE, "--out", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "1 trial: 1 complete" in out and f"next: accel-rl report {folder}" in out
+    first = trials(folder)
+
+    assert sweep.main(["--resume", str(folder)]) == 2
+    assert f"accel-rl search --resume {folder}" in capsys.readouterr().err
+    assert search.main(["--resume", str(folder), "--trials", "2", "--trust"]) == 0
+    out = capsys.readouterr().out
+    assert "2 trials: 2 complete" in out
     found = trials(folder)
+    assert found[:1] == first
     assert [t["state"] for t in found] == ["complete"] * 2 and all(float(t["score"]) > 5 for t in found)
     for t in found:
         config = RunFolder.open(folder / f"trial={int(t['trial']):03d}")[1]
         assert float(t["learning_rate"]) == pytest.approx(config.algo.learning_rate, rel=1e-3)
     best = max(found, key=lambda t: float(t["score"]))
     assert f"trial={int(best['trial']):03d}" in out.splitlines()[1]
-
-    assert sweep.main(["--resume", str(folder)]) == 2
-    assert f"accel-rl search --resume {folder}" in capsys.readouterr().err
-    assert search.main(["--resume", str(folder), "--trials", "3", "--trust"]) == 0
-    assert "3 trials: 3 complete" in capsys.readouterr().out
-    assert trials(folder)[:2] == found
 
     assert accel_rl(["report", str(folder), "--out", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report" / "index.html").read_text()

@@ -13,6 +13,7 @@ from accel_rl.sweeps.layout import Needs, Size
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
 from accel_rl.system.errors import ConfigError
+from tests.integration.runs import wait_for
 
 # Here, not in a test: its import closes all handlers of logging, which would close pytest's stderr.
 submitit = pytest.importorskip("submitit")
@@ -63,10 +64,8 @@ def test_given_sizes_and_a_nodes_gpus_limit_what_a_job_asks_for():
         slurm.sizes(needs, sweep.Options(gpus_per_run=0))
 
 
-def test_jobs_of_two_sizes_end_as_their_runs(tmp_path):
+def test_jobs_of_two_sizes_end_as_their_runs(tmp_path, capsys):
     """By submitit's executor for this machine: all but Slurm itself."""
-    from tests.integration.runs import wait_for
-
     grid = find_grid("tests.sweeps.grids:mixed").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
     sizes = slurm.sizes({m.name: m.needs for m in grid.members}, sweep.Options(gpus="none"))
     assert set(sizes.values()) == {Size(0, 1), Size(0, 2)}
@@ -75,6 +74,8 @@ def test_jobs_of_two_sizes_end_as_their_runs(tmp_path):
     folder.create(planned(grid, sizes), {n: {} for n in sizes}, {"placing": {}, "slurm": True})
     assert slurm.submit(folder, sizes, sweep.Options(), cluster="local") == 0
     wait_for(lambda: all(folder.finished(n, 400) for n in sizes), 100, "the jobs")
+    assert "2 jobs" in capsys.readouterr().out
+    assert sweep.main(["--resume", str(folder.path)]) == 2 and "--slurm" in capsys.readouterr().err
 
 
 def test_options_are_passed_to_slurm(tmp_path, monkeypatch):

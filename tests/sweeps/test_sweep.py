@@ -5,10 +5,10 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -20,26 +20,18 @@ from accel_rl.sweeps.layout import Needs, Size, needs_of_begun, on_gpus
 from accel_rl.sweeps.pinned_run import main as child
 from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder, read_progress
-from accel_rl.sweeps.sweep_plan import Run, planned
+from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.system import hardware, machine
 from accel_rl.system.errors import ConfigError
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
+from tests.integration.runs import run as run_module
+from tests.integration.runs import start as start_module
+from tests.integration.warm import Forked
 from tests.sweeps import grids
 
 SMALL, LONG, MIXED = "tests.sweeps.grids:small", "tests.sweeps.grids:long", "tests.sweeps.grids:mixed"
-NAMES = ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0", "envs=8,seed=1"]
-
-
-def command(*args: object) -> list[str]:
-    return [sys.executable, "-m", "launch.sweep", *map(str, args)]
-
-
-def start(*args: object) -> subprocess.Popen:
-    return subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def run(*args: object) -> subprocess.CompletedProcess:
-    return subprocess.run(command(*args), capture_output=True, text=True, timeout=280)
+NAMES = ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0"]
+start, run = partial(start_module, module="launch.sweep"), partial(run_module, module="launch.sweep")
 
 
 def states(folder: Path) -> dict[str, str]:
@@ -58,28 +50,8 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweeps") / "whole"
     done = run(LONG, "--out", folder)
     assert done.returncode == 0, done.stderr
-    assert set(states(folder).values()) == {"done"} and "4 runs: 4 done" in done.stdout
+    assert set(states(folder).values()) == {"done"} and "3 runs: 3 done" in done.stdout
     return folder
-
-
-def test_no_core_is_shared_and_each_run_is_pinned_to_its_slot(tmp_path):
-    folder = tmp_path / "sweep"
-    process = start(LONG, "--out", folder)
-    seen: dict[int, list[int]] = {}
-
-    def two_are_pinned() -> bool:
-        for p in psutil.Process(process.pid).children():
-            with contextlib.suppress(psutil.Error):  # git, which the sweep asks for the revision, has just ended
-                if "resume" in p.cmdline():
-                    seen[p.pid] = p.cpu_affinity()
-        return len(seen) == len(hardware.allowed_cores()) or process.poll() is not None
-
-    wait_for(two_are_pinned)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=100)
-    cores = [c for a in seen.values() for c in a]
-    assert sorted(cores) == hardware.allowed_cores() and len(set(cores)) == len(cores)
-    assert not any(psutil.pid_exists(pid) for pid in seen)
 
 
 @pytest.mark.slow
@@ -98,8 +70,21 @@ def test_a_killed_run_is_retried_and_equals_its_twin(whole, tmp_path):
 
 
 def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
+    """No core is shared, and each run is pinned to its slot."""
     folder = tmp_path / "sweep"
     process = start(LONG, "--out", folder)
+    seen: dict[int, list[int]] = {}
+
+    def two_are_pinned() -> bool:
+        for p in psutil.Process(process.pid).children():
+            with contextlib.suppress(psutil.Error):  # git, which the sweep asks for the revision, has just ended
+                if "resume" in p.cmdline():
+                    seen[p.pid] = p.cpu_affinity()
+        return len(seen) == min(len(NAMES), len(hardware.allowed_cores())) or process.poll() is not None
+
+    wait_for(two_are_pinned)
+    cores = [c for a in seen.values() for c in a]
+    assert set(cores) <= set(hardware.allowed_cores()) and len(set(cores)) == len(cores) == len(seen)
     wait_for(lambda: progressed(folder / NAMES[0], 4))
     assert sweep.main([LONG, "--out", str(folder)]) == 2
     assert f"in use by a running sweep (process {process.pid} on" in capsys.readouterr().err
@@ -110,6 +95,7 @@ def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=100)
     assert process.returncode == 130 and f"--resume {folder}" in out
+    assert not any(psutil.pid_exists(pid) for pid in seen)
     assert "stopped" in states(folder).values() and set(states(folder).values()) <= {"stopped", "waiting", "done"}
     assert sweep.main([LONG, "--out", str(folder)]) == 2
     assert "--resume" in capsys.readouterr().err
@@ -134,7 +120,7 @@ def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path, ca
     assert_equal(whole, folder, NAMES)
 
 
-def watched(process: subprocess.Popen, until=lambda: False) -> list[dict[str, tuple[int, ...]]]:
+def watched(process: Forked, until=lambda: False) -> list[dict[str, tuple[int, ...]]]:
     """The cores that each run is given, at every look, until the sweep ends."""
     looks: list[dict[str, tuple[int, ...]]] = []
     while process.poll() is None and not until():
@@ -255,7 +241,7 @@ def test_a_dry_run_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "   0  0-1      0     0,5          1-4,6-9,41-44,46-49 (idle beside the reserved: 40,45)" in lines
     assert "4 runs of 2 GPUs, 10 cores, 4 at the same time:" in lines and not out.exists()
-    assert sum(n in line for n in NAMES for line in lines) == 4
+    assert sum(n in line for n in (*NAMES, "envs=8,seed=1") for line in lines) == 4
 
 
 def test_a_run_with_several_gpus_has_a_rank_on_each():
@@ -308,36 +294,20 @@ def test_slurm_without_its_extra_says_how_to_install_it(tmp_path, monkeypatch, c
     assert "pip install 'accel_rl[slurm]'" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
-def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
-    """By submitit's executor for this process: all but Slurm itself."""
-    pytest.importorskip("submitit")
-    from accel_rl.sweeps import slurm
-    from accel_rl.sweeps.grid import find_grid
-
-    folder = SweepFolder(tmp_path / "sweep")
-    folder.path.mkdir()
-    grid = find_grid(SMALL).only({"envs": ["4"], "seed": ["0"]})
-    runs = planned(grid, sizes := slurm.sizes({NAMES[0]: grid.members[0].needs}, sweep.Options(gpus="none")))
-    folder.create(runs, {NAMES[0]: {}}, {"placing": {}, "slurm": True})
-    assert slurm.submit(folder, sizes, sweep.Options(), cluster="local") == 0
-    wait_for(lambda: folder.finished(NAMES[0], 1_200), 60, "the job")
-    assert "1 jobs" in capsys.readouterr().out
-    assert sweep.main(["--resume", str(folder.path)]) == 2 and "--slurm" in capsys.readouterr().err
-
-
-def test_earlier_checkpoints_of_finished_runs_are_pruned(whole, tmp_path):
+def test_earlier_checkpoints_of_finished_runs_are_pruned(whole, tmp_path, capsys):
     folder = shutil.copytree(whole, tmp_path / "sweep")
     of_runs = {name: Checkpoints(folder / name / "checkpoints") for name in NAMES}
     unfinished, *finished = NAMES
     of_runs[unfinished].remove(of_runs[unfinished].steps()[-1:])
     before = {name: checkpoints.steps() for name, checkpoints in of_runs.items()}
-    listed = run("--prune", folder, "--dry-run").stdout
+    assert sweep.main(["--prune", str(folder), "--dry-run"]) == 0
+    listed = capsys.readouterr().out
     assert {name: checkpoints.steps() for name, checkpoints in of_runs.items()} == before
-    done = run("--prune", folder)
-    assert done.returncode == 0 and done.stdout.splitlines()[:-1] == listed.splitlines()[:-1], done.stderr
+    assert sweep.main(["--prune", str(folder)]) == 0
+    assert capsys.readouterr().out.splitlines()[:-1] == listed.splitlines()[:-1]
     assert of_runs[unfinished].steps() == before[unfinished]
     for name in finished:
         assert of_runs[name].steps() == before[name][-1:] and len(before[name]) > 1
     assert_equal(folder, whole, finished)
     with SweepFolder(folder).locked():
-        assert "is in use by" in run("--prune", folder).stderr
+        assert sweep.main(["--prune", str(folder)]) == 2 and "is in use by" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import logging
 
-from accel_rl.system import events
+from accel_rl.system import output
 
 
 def test_events_are_written_inside_and_nowhere_else():
@@ -11,12 +11,12 @@ def test_events_are_written_inside_and_nowhere_else():
     warnings = []
     logger = logging.getLogger("accel_rl.made_up")
     logger.info("before")
-    with events.written(first.append, warnings.append):
+    with output.written(first.append, warnings.append):
         logger.info("shard %d was lost", 3)
         logger.debug("details")
         logger.warning("worker 1 died")
         logging.getLogger("another.library").warning("not ours")
-        with events.written(second.append, warnings.append):
+        with output.written(second.append, warnings.append):
             logger.info("twice")
     logger.info("after")
     assert first == ["shard 3 was lost", "twice"] and second == ["twice"]

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from accel_rl.system.exits import no_exit
+from accel_rl.system.errors import no_exit
 
 
 @pytest.mark.parametrize(("module", "name"), [(sys, "exit"), (os, "_exit")])

@@ -11,8 +11,7 @@ from torch import Tensor
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.counter import start_at, wait_at
 from accel_rl.emulator.env_core import OBSERVATIONS, AtariEnvCore
-from accel_rl.emulator.games import cartridge, settings
-from accel_rl.emulator.rom import read_rom
+from accel_rl.emulator.games import cartridge, read_rom, settings
 
 
 class Starts(NamedTuple):

@@ -43,7 +43,7 @@ def gorila(
     default: Any = base.algo
     algo: Any = replace(
         default,
-        # Training starts as in Mnih et al. 2015.
+        # Updates start after 50,000 transitions, as in Mnih et al. 2015.
         replay=replace(default.replay, size=replay, start=min(50_000, replay)),
         batch_size=32,
         intensity=32.0,  # Algorithm 1 of Nair et al. 2015 makes an update at each step.

@@ -24,6 +24,23 @@ shortens each run, at full batch size. The command `accel-rl train stooke:a2c_sc
 single run.
 """
 
+from accel_rl.papers.stooke.algorithm_experiments import (
+    a2c_ranks,
+    a2c_scaling,
+    a3c,
+    appo,
+    async_dqn,
+    c51_scaling,
+    dqn_scaling,
+    dqn_simulators,
+    optimizers,
+    ppo_ranks,
+    ppo_scaling,
+    rainbow_512,
+    secondary_learner,
+    step_size_rules,
+    step_size_warmup,
+)
 from accel_rl.papers.stooke.figure_experiments import (
     figure_3,
     figure_4,
@@ -36,25 +53,6 @@ from accel_rl.papers.stooke.figure_experiments import (
     figure_11,
     figure_12,
     variant,
-)
-from accel_rl.papers.stooke.policy_gradients import (
-    a2c_ranks,
-    a2c_scaling,
-    a3c,
-    appo,
-    ppo_ranks,
-    ppo_scaling,
-    step_size_rules,
-    step_size_warmup,
-)
-from accel_rl.papers.stooke.stooke_q_learning import (
-    async_dqn,
-    c51_scaling,
-    dqn_scaling,
-    dqn_simulators,
-    optimizers,
-    rainbow_512,
-    secondary_learner,
 )
 from accel_rl.papers.stooke.table_experiments import table_1, table_2, table_3
 

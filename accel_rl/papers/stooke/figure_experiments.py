@@ -3,8 +3,14 @@
 from collections.abc import Sequence
 
 from accel_rl.config.train import TrainConfig
-from accel_rl.papers.stooke.policy_gradients import a2c_scaling, a3c, appo, ppo_scaling
-from accel_rl.papers.stooke.stooke_q_learning import optimizers, secondary_learner
+from accel_rl.papers.stooke.algorithm_experiments import (
+    a2c_scaling,
+    a3c,
+    appo,
+    optimizers,
+    ppo_scaling,
+    secondary_learner,
+)
 from accel_rl.papers.stooke.stooke_settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
 from accel_rl.sweeps.grid import Grid, Level, grid
 

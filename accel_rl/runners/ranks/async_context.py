@@ -27,8 +27,7 @@ from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
-from accel_rl.runners.ranks.shared_counters import SharedCounters
-from accel_rl.runners.ranks.stalled_ranks import StalledRanks
+from accel_rl.runners.ranks.shared_counters import SharedCounters, StalledRanks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved
 from accel_rl.runners.evaluation import Result
-from accel_rl.runners.ranks.shared_counters import SharedCounters
-from accel_rl.runners.ranks.stalled_ranks import StalledRanks
+from accel_rl.runners.ranks.shared_counters import SharedCounters, StalledRanks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError

@@ -14,8 +14,7 @@ from accel_rl.runners.evaluation import Result
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.group import RankGroup, train_with_restarts
 from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.ranks.shared_counters import SharedCounters
-from accel_rl.runners.ranks.stalled_ranks import StalledRanks
+from accel_rl.runners.ranks.shared_counters import SharedCounters, StalledRanks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system import child
 

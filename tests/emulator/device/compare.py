@@ -19,8 +19,7 @@ from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.step_arguments import EnvArrays, GameTables, Rules, Starts, StepArguments, StepOutputs
 from accel_rl.emulator.env_core import OBSERVATIONS, AtariEnvCore, make_env_core, step_env_cores
-from accel_rl.emulator.games import cartridge, games, settings
-from accel_rl.emulator.rom import rom_path
+from accel_rl.emulator.games import cartridge, games, rom_path, settings
 from accel_rl.envs.colors import luminance
 
 POLICIES = ("random", "held", "all")

@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("ale_py")
 
 from accel_rl.emulator import games
-from accel_rl.emulator.games import cartridge
-from accel_rl.emulator.rom import rom_path
+from accel_rl.emulator.games import cartridge, rom_path
 
 pytestmark = [
     pytest.mark.slow,

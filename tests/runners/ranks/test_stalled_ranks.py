@@ -11,9 +11,8 @@ import pytest
 
 from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import default_config
-from accel_rl.runners.ranks import stalled_ranks
-from accel_rl.runners.ranks.shared_counters import SharedCounters
-from accel_rl.runners.ranks.stalled_ranks import StalledRanks
+from accel_rl.runners.ranks import shared_counters
+from accel_rl.runners.ranks.shared_counters import SharedCounters, StalledRanks
 
 LOOPS = "print(1, flush=True)\nwhile True: pass"
 
@@ -21,7 +20,7 @@ LOOPS = "print(1, flush=True)\nwhile True: pass"
 @pytest.fixture
 def stalled(monkeypatch):
     """(counters, watch over two ranks)"""
-    monkeypatch.setattr(stalled_ranks, "LOOK_S", 0.0)
+    monkeypatch.setattr(shared_counters, "LOOK_S", 0.0)
     config = default_config("a2c")
     config = replace(
         config,

@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -14,11 +13,11 @@ import psutil
 import pytest
 import torch
 
-from accel_rl.agents.random import RandomAgent
+from accel_rl.agents.agent import RandomAgent
 from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import make_spec
 from accel_rl.samplers.workers import pool
-from accel_rl.system import events
+from accel_rl.system import output
 from accel_rl.system.errors import RunError
 from tests.environments import env_of
 from tests.samplers.conftest import make_agent, make_sampler
@@ -274,7 +273,7 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
         sampler.start()
         begin = time.monotonic()
         os.kill(sampler.engine.pids()[1], signal.SIGSTOP)
-        with events.written(seen.append, lambda line: seen.append((time.monotonic(), line))):
+        with output.written(seen.append, lambda line: seen.append((time.monotonic(), line))):
             r = sampler.collect(RandomAgent(sampler.spec.n_actions))
         assert time.monotonic() - begin >= 2 and r.valid[:, 0].all() and not r.valid[:, 1].any()
         noticed, line = seen[0]
@@ -304,116 +303,6 @@ def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_f
                 assert time.monotonic() < until
     finally:
         sampler.close()
-
-
-def test_an_environments_own_error_is_shown_and_ends_the_run():
-    env = env_of(id="tests.samplers.workers.test_pool:failing")
-    sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
-    try:
-        with pytest.raises(RunError, match=r"environment 0: .* failed at step 3 of episode 1: ValueError: this") as e:
-            sampler.collect(agent)
-        assert "this environment fails at step 3" in e.value.__notes__[0]
-    finally:
-        sampler.close()
-
-
-@pytest.mark.parametrize(
-    ("result", "says"),
-    [
-        ((np.zeros(5), 1.0, False, False, {}), r"the observation has the shape \(5,\), its space \(4,\)"),
-        ((np.zeros(4), None, False, False, {}), "not 'NoneType'"),
-        ((np.zeros(4), float("inf"), False, False, {}), "the reward is inf"),
-        ((np.zeros(4), 1.0, False, {}), "expected 5, got 4"),
-    ],
-)
-def test_a_wrong_result_names_the_environment_and_the_step(result, says, monkeypatch):
-    monkeypatch.setattr(FaultAtStep3, "step", lambda self, action: result)
-    env = env_of(id="tests.samplers.workers.test_pool:failing")
-    sampler = make_sampler(env, 2, 1, 0)  # In this process.
-    with pytest.raises(RunError, match=f"environment 0: .* failed at step 1 of episode 1: .*{says}"):
-        sampler.collect(make_agent(env))
-
-
-def test_a_worker_whose_environment_fails_is_replaced_on_demand(warned):
-    env = env_of(id="tests.samplers.workers.test_pool:failing")
-    sampler, agent = make_sampler(env, 2, 1, 1, on_error="restart"), make_agent(env)
-    try:
-        assert not sampler.collect(agent).valid.all()
-        assert "environment 0: " in warned[0] and "takes its place" in warned[1]
-    finally:
-        sampler.close()
-
-
-class FaultAtStep3(gymnasium.Wrapper):
-    def __init__(self, fault):
-        super().__init__(gymnasium.make("CartPole-v1"))
-        self.fault, self.steps = fault, 0
-
-    def step(self, action):
-        self.steps += 1
-        if self.steps == 3:
-            self.fault()
-        return super().step(action)
-
-
-def failing():
-    def fault():
-        raise ValueError("this environment fails at step 3")
-
-    return FaultAtStep3(fault)
-
-
-def interrupting():
-    def fault():
-        raise KeyboardInterrupt("of the environment")
-
-    return FaultAtStep3(fault)
-
-
-def test_a_keyboard_interrupt_of_an_environment_ends_the_run_in_a_line(capfd):
-    env = env_of(id="tests.samplers.workers.test_pool:interrupting")
-    sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
-    try:
-        with pytest.raises(RunError, match=r"^worker 0 \(pid \d+\): KeyboardInterrupt: of the environment"):
-            sampler.collect(agent)
-        assert "Traceback" not in capfd.readouterr().err
-    finally:
-        sampler.close()
-
-
-def forking():
-    def fault():
-        if not os.fork():
-            time.sleep(600)
-        os._exit(9)
-
-    return FaultAtStep3(fault)
-
-
-def test_a_dead_worker_is_noticed_while_a_process_that_it_forked_lives(warned):
-    env = env_of(id="tests.samplers.workers.test_pool:forking")
-    sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
-    try:
-        sampler.start()
-        began = time.monotonic()
-        sampler.collect(agent)
-        assert time.monotonic() - began < 10 and "exited with code 9" in warned[0]
-    finally:
-        sampler.close()
-
-
-def blocking_close():
-    env = gymnasium.make("CartPole-v1")
-    if "worker" in sys.argv[0]:
-        env.close = lambda: time.sleep(600)
-    return env
-
-
-def test_an_environment_that_does_not_close_is_killed(warned):
-    sampler = make_sampler(env_of(id="tests.samplers.workers.test_pool:blocking_close"), 2, 1, 1, timeout_s=0.5)
-    sampler.start()
-    sampler.close()
-    assert "has not closed its environments within 0.5 s" in warned[0]
 
 
 def test_workers_outlive_the_thread_that_started_them(warned):
@@ -475,23 +364,6 @@ def test_a_worker_lost_while_a_checkpoint_is_read_is_replaced(warned, monkeypatc
     finally:
         sampler.close()
         other.close()
-
-
-def test_a_worker_that_dies_in_every_rollout_ends_the_run(monkeypatch):
-    monkeypatch.setattr(pool, "MAX_DEATHS_IN_A_ROW", 3)
-    env = env_of(id="tests.samplers.workers.test_pool:dying")
-    sampler, agent = make_sampler(env, 2, 1, 1, T=5), make_agent(env)
-    line = r"exited with code 7, 3 times in a row: it steps .*test_pool:dying, without a whole rollout in between"
-    try:
-        with pytest.raises(RunError, match=line):
-            while True:
-                sampler.collect(agent)
-    finally:
-        sampler.close()
-
-
-def dying():
-    return FaultAtStep3(lambda: os._exit(7))
 
 
 def test_nothing_is_left_behind():

@@ -10,7 +10,7 @@ import psutil
 import pytest
 import torch
 
-from accel_rl.agents.random import RandomAgent
+from accel_rl.agents.agent import RandomAgent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.spec import EnvSpec

@@ -2,7 +2,8 @@
 // | warp 0     picture of the first shot  --+
 // | warp 1     picture of the second shot --+-- in shared memory --> all threads: maximum, resize -> memory
 //
-// All lanes of a warp follow the log in the same way, and each writes its part of a line's pixels (core/fast/masks.h).
+// All lanes of a warp read the same entries of the log, and each lane writes its part of a line's pixels
+// (core/fast/masks.h).
 #pragma once
 #include "envs.h"
 

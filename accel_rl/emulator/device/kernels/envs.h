@@ -45,7 +45,8 @@ enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH
 enum Code : u8 {
     ALL_FAST = 0,
     PLAIN = 1,  // The plain core has played the step, with the same result as the fast core.
-    // The plain core played the step; in a short frame, unknown lines of an earlier picture are black.
+    // The plain core played a step with a short frame. Lines that the frame did not draw are black, because the previous
+    // picture is not stored.
     UNKNOWN_PICTURE = 2,
     DAMAGED = 3,  // The state is impossible (damage_of), and the environment was skipped.
 };
