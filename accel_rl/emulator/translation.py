@@ -1,5 +1,5 @@
-"""A game's ROM is translated to C++ and compiled when the game is first played. The translated game plays the same frames
-faster.
+"""A game's ROM is translated to C++ and compiled when the game is first played. The translated game plays the same
+frames faster.
 
     | ROM -> C++ of each instruction (translation.h) -> compiler -> a file of the cache folder -> the game's emulators
 
