@@ -16,7 +16,7 @@
 namespace accel {
 // clang-format off
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(__CUDACC__)
 #define FAST_THREADED 1
 #endif
 
@@ -58,7 +58,7 @@ namespace accel {
     s.cpu.a = u8(a); s.cpu.x = u8(x); s.cpu.y = u8(y); s.cpu.sp = u8(sp); s.cpu.c = u8(c); s.cpu.d = u8(d); s.cpu.v = (v & 0x80) >> 7; \
     s.cpu.n = nz & 0x8080 ? 0x80 : 0; s.cpu.z = nz & 0xFF ? 1 : 0; s.cycle = cycle; }
 
-inline FastEnd run_fast(FastConsole& k) {
+HD FastEnd run_fast(FastConsole& k) {
     State& s = k.s;
     const u32 *const ops = k.ops, *at;
     const u8* const rom = k.rom.bytes;

@@ -8,20 +8,20 @@
 namespace accel {
 
 // The fast console shares the state of a plain console.
-inline Bus<WritesAtOnce> fast_bus(const Console& plain, Stretch* wide) {
+HD Bus<WritesAtOnce> fast_bus(const Console& plain, Stretch* wide) {
     const Picture& p = plain.picture;
     return Bus<WritesAtOnce>{plain.s, plain.rom,       0,
                    0,       plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
 }
 // `ops` is the decoded ROM.
-inline void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
+HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
     k.insert(rom);
     k.ops = ops;
     k.map_pages();
 }
 
 // Returns false, with unchanged state, if the plain core must run the frame.
-inline bool run_fast_frame(FastConsole& k, Console& plain, const FastCanvas& canvas) {
+HD bool run_fast_frame(FastConsole& k, Console& plain, const FastCanvas& canvas) {
     State& s = k.s;
     if (s.partial || s.cycle > MOST_CYCLES) return false;
     const State before = s;

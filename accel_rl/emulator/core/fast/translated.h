@@ -3,6 +3,7 @@
 // | X(offset)                                               an instruction that is not translated
 //
 // A jump is `static` if its operand always is the same offset of the ROM.
+#ifdef TRANSLATED
 // clang-format off
 #undef NEXT
 #undef TAKE
@@ -28,3 +29,4 @@
 #define X(offset_) N_##offset_: { at = ops + offset_; op = *at; goto *label[op & 0xFFFF]; }
 #include TRANSLATED
 // clang-format on
+#endif
