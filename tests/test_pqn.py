@@ -99,9 +99,9 @@ def test_two_ranks(tmp_path, algorithm, mode):
 def test_it_resumes(tmp_path):
     flags = ("--engine", "in-process", "--envs", 8, "--horizon", 16, "--minibatch", 64, "--evaluation.interval", 0)
     whole = ("train", PQN, "--env", "CartPole-v1", *flags, "--run-dir")
-    assert run(*whole, "whole", "--env-steps", 1_024, cwd=tmp_path).returncode == 0
-    assert run(*whole, "half", "--env-steps", 512, cwd=tmp_path).returncode == 0
-    done = run("resume", "half", "--trust", "--env-steps", 1_024, cwd=tmp_path)
+    assert run(*whole, "whole", "--env-steps", 2_048, cwd=tmp_path).returncode == 0
+    assert run(*whole, "half", "--env-steps", 1_024, cwd=tmp_path).returncode == 0
+    done = run("resume", "half", "--trust", "--env-steps", 2_048, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = [list(csv.DictReader((tmp_path / name / "metrics.csv").open()))[-1] for name in ("whole", "half")]
     assert rows[0]["td_error"] == rows[1]["td_error"] and rows[0]["updates"] == rows[1]["updates"]
