@@ -63,7 +63,11 @@ def begin(emulator: "EmulatorCore", game: str, rom: str | os.PathLike[str] | Non
         return
     if not _insert(emulator, file) and file not in _begun:
         _begun.add(file)
-        threading.Thread(target=_compile, args=(emulator, file, game, rom), daemon=True, name="translate").start()
+        thread = threading.Thread(target=_compile, args=(emulator, file, game, rom), daemon=True, name="translate")
+        try:
+            thread.start()
+        except RuntimeError as error:  # The limit of threads is reached.
+            logger.info(f"{game} is interpreted: {error}")
 
 
 def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
@@ -119,8 +123,8 @@ def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.Path
                 if _content(file) is None:
                     _run_compiler(file, game, rom)
                 break
-    except OSError as error:
-        logger.info(f"{game} is interpreted: its translation cannot be stored: {error}")
+    except (OSError, RuntimeError) as error:
+        logger.info(f"{game} is interpreted: its translation cannot be made: {error}")
         return
     if _insert(emulator, file):
         logger.info(f"{game} is translated")

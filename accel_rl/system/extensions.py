@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import os
 import sys
+import tempfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -31,8 +32,14 @@ def remedy(name: str, error: ImportError) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled code: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "accel_rl"
+    """Return the folder of compiled code: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl. A user without a home has a
+    folder among the temporary files."""
+    if chosen := os.environ.get("XDG_CACHE_HOME"):
+        return Path(chosen) / "accel_rl"
+    try:
+        return Path.home() / ".cache" / "accel_rl"
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / f"accel_rl-{os.getuid()}"
 
 
 def _compiled(package: Path, name: str) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from accel_rl.emulator import AtariEmulator
-from accel_rl.emulator.translation import begin, translate
 from accel_rl.emulator.games import rom_path
+from accel_rl.emulator.translation import begin, translate
 
 
 @dataclass(frozen=True)
