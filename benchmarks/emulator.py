@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
+from accel_rl.emulator.translation import translate
 from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
@@ -106,6 +107,7 @@ def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
 
 def case(o: Options, game: str, stack: ExitStack) -> Case:
     """Build all emulators with one game."""
+    translate(game)  # The compiler must not run beside the measurement.
     variants = {}
     for name in installed():
         if name == VECTOR or name in (o.machines or installed()):

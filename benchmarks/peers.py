@@ -20,6 +20,7 @@ import torch
 from accel_rl.agents.agent import Agent
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
+from accel_rl.emulator.translation import translate
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
 from benchmarks.harness import program
@@ -94,6 +95,7 @@ def acting(agent: Agent) -> Act:
 
 def case(o: Options, peers: list[type[Peer]], game: str, net: str, stack: ExitStack) -> Case:
     """Build the samplers of accel_rl and of other packages for one game."""
+    translate(game)  # The compiler must not run beside the measurement.
     ours = Sampling(o.config(game))
     stack.callback(ours.close)
     agent = make_agent(net, ours.spec)

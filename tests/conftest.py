@@ -8,6 +8,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 # numpy's oracles are small. Where two processes share two cores, a dot product of 16,384 elements on two threads takes
 # 4 ms, on one thread 10 us.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# A compiler takes seconds of a core for each game. Tests of translated games remove the variable.
+os.environ.setdefault("ACCEL_RL_TRANSLATE", "off")
 
 import subprocess
 

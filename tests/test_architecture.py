@@ -44,6 +44,7 @@ CONFINED = {
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
         "accel_rl/gorila/ray_session.py", "accel_rl/system/child.py", "accel_rl/system/guard.py",
+        "accel_rl/emulator/translation.py",
         "accel_rl/system/hardware.py",
         "accel_rl/sweeps/", "benchmarks/", "experiments/sampling.py",
     ),
@@ -52,11 +53,12 @@ CONFINED = {
     ),
     "threading": (
         "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/",
-        "accel_rl/sweeps/", "accel_rl/distributed/patient_store.py", "benchmarks/",
+        "accel_rl/sweeps/", "accel_rl/distributed/patient_store.py", "accel_rl/emulator/translation.py", "benchmarks/",
     ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
-        "accel_rl/sweeps/pinned_run.py", "accel_rl/emulator/device/", "accel_rl/data/page_locked.py",
+        "accel_rl/sweeps/pinned_run.py", "accel_rl/emulator/device/", "accel_rl/emulator/translation.py",
+        "accel_rl/data/page_locked.py",
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),

@@ -85,7 +85,7 @@ def test_a_gpu_captures_it_and_waits_for_actions_alone(simulated_gpu, tmp_path, 
     ],
 )
 def test_two_ranks(tmp_path, algorithm, mode):
-    more = ("--schedule", "lockstep", "--update", mode)
+    more = ("--schedule", "lockstep", "--update", mode, "--engine", "in-process", "--torch-threads", 1)
     done = run(
         "train", algorithm, "--env", "CartPole-v1", "--ranks", 2, *more, "--envs", 8, "--horizon", 16,
         "--minibatch", 64, "--env-steps", 1_500, "--evaluation.interval", 0, "--run-dir", "run", cwd=tmp_path,

@@ -127,6 +127,7 @@ class TrainSettings(TypedDict, total=False):
     env__randomness: str
     env__repeat_action_probability: float | None
     env__stack: float | None
+    env__translate: str
     env_steps: float
     envs: float
     episodes: float
@@ -265,6 +266,7 @@ class TrainSettings(TypedDict, total=False):
     target_unit: Literal["env-steps", "updates"]
     tensorboard: bool
     torch_threads: float | None
+    translate: str
     update: str
     updates: float | None
     v_max: float

@@ -46,6 +46,7 @@ CONDITIONS = (
             "env.protocol",
             "env.backend",
             "env.randomness",
+            "env.translate",
             *(f"env.{name}" for name in OVERRIDES if name not in ANYWHERE),
         ),
         lambda c: bool(c.env.game),

@@ -14,7 +14,7 @@ import tyro
 from accel_rl.config.doors import ENGINES, SCHEDULES, UPDATES
 from accel_rl.config.presets import PRESETS
 from accel_rl.envs.atari_games import GAMES
-from accel_rl.envs.make import BACKENDS, RANDOMNESS
+from accel_rl.envs.make import BACKENDS, RANDOMNESS, TRANSLATE
 from accel_rl.envs.protocols import PROTOCOLS
 from accel_rl.models.networks import NETWORKS
 
@@ -25,6 +25,7 @@ CHOICES: dict[str, Iterable[str]] = {
     "--env.protocol": PROTOCOLS,
     "--env.backend": BACKENDS,
     "--env.randomness": RANDOMNESS,
+    "--env.translate": TRANSLATE,
     "--algo.network": (*NETWORKS, USERS),
     "--sampler.engine": (*ENGINES, USERS),
     "--distributed.update": (*UPDATES, USERS),

@@ -1,17 +1,24 @@
 """Tensors are stored in files in the format of safetensors. The package safetensors is imported only when a file is
 written or read."""
 
+import mmap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
+_COPIES = 3  # safetensors copies all bytes to Rust's memory, and from there to a bytes object.
+
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return the bytes of a file. Raises OSError if the memory is too small."""
     from safetensors import torch
 
     # The file format has no strides, so tensors are made contiguous.
     complete = {name: x.contiguous() for name, x in tensors.items()}
+    # safetensors aborts the process if it cannot allocate memory, so the memory is reserved and released before.
+    with mmap.mmap(-1, 2**20 + _COPIES * sum(x.nbytes for x in complete.values())):
+        pass
     return torch.save(complete, None if metadata is None else dict(metadata))
 
 

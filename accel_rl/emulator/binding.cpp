@@ -251,6 +251,9 @@ PYBIND11_MODULE(_core, m) {
         .def("screen", &screen)
         .def("mapped", &mapped)
         .def("trace", &trace)
+        .def("translated", &Emulator::translated, free_gil)
+        .def("insert_translation", &Emulator::insert_translation)
+        .def_property_readonly("is_translated", &Emulator::is_translated)
         .def("play", [](const Emulator& e) { return py::bytes(reinterpret_cast<const char*>(&e.play()), sizeof(Play)); })
         .def("set_play",
              [](Emulator& e, const std::string& bytes) {

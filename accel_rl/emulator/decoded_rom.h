@@ -1,5 +1,6 @@
 // This header decodes the ROM of a game for the fast core.
 #pragma once
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,17 +17,33 @@ inline u32 checksum(const void* data, size_t size) {  // FNV-1a
     return sum;
 }
 
-// Returns the decoded ROM, shared by all emulators of a game.
-inline std::shared_ptr<const std::vector<u32>> decoded_rom(const Rom& rom, size_t size, u32 checksum_of_rom) {
-    static std::mutex lock;
-    static std::map<std::pair<u32, u32>, std::weak_ptr<const std::vector<u32>>> all;
-    const std::lock_guard<std::mutex> guard(lock);
-    std::weak_ptr<const std::vector<u32>>& known = all[{checksum_of_rom, rom.kind}];
-    if (auto ops = known.lock()) return ops;
-    auto ops = std::make_shared<std::vector<u32>>(size);
-    fast_decode(ops->data(), rom);
-    known = ops;
-    return ops;
+// A DecodedRom is shared by all emulators of a game. Its translation may be inserted while they run.
+struct DecodedRom {
+    std::vector<u32> ops;
+    std::atomic<FastEnd (*)(FastConsole&)> translated{nullptr};
+};
+
+struct DecodedRoms {
+    std::mutex lock;
+    std::map<std::pair<u32, u32>, std::weak_ptr<DecodedRom>> all;  // By the ROM's checksum and kind.
+
+    static DecodedRoms& get() {
+        static DecodedRoms roms;
+        return roms;
+    }
+};
+
+// Returns the decoded ROM, which is decoded if no emulator has it.
+inline std::shared_ptr<DecodedRom> decoded_rom(const Rom& rom, size_t size, u32 checksum_of_rom) {
+    DecodedRoms& roms = DecodedRoms::get();
+    const std::lock_guard<std::mutex> guard(roms.lock);
+    std::weak_ptr<DecodedRom>& known = roms.all[{checksum_of_rom, rom.kind}];
+    if (auto decoded = known.lock()) return decoded;
+    auto decoded = std::make_shared<DecodedRom>();
+    decoded->ops.resize(size);
+    fast_decode(decoded->ops.data(), rom);
+    known = decoded;
+    return decoded;
 }
 
 }  // namespace accel

@@ -11,6 +11,7 @@
 #include "decoded_rom.h"
 #include "snapshot.h"
 #include "stretch_x86.h"
+#include "translation.h"
 
 namespace accel {
 
@@ -33,8 +34,8 @@ class Emulator {
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
         checksum_ = checksum(bytes_.data(), bytes_.size());
-        ops_ = decoded_rom(console_.rom, bytes_.size(), checksum_);
-        insert_rom(fast_console_, console_.rom, ops_->data());
+        decoded_ = decoded_rom(console_.rom, bytes_.size(), checksum_);
+        insert_rom(fast_console_, console_.rom, decoded_->ops.data());
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
     }
@@ -134,6 +135,25 @@ class Emulator {
         console_.run_frame(pixels_.data(), true, before);
     }
 
+    // Plays random actions by the plain core, and returns the ROM as C++ (translation.h).
+    std::string translated(u32 frames) {
+        Translator translator(console_.rom, decoded_->ops.data());
+        Random actions{};
+        random_seed(actions, 1);
+        for (u32 i = 0; i < frames; i++) {
+            if (snap_.progress.over) reset();
+            translator.begin_frame();
+            traced_frame(random_draw(actions) % ACTIONS, [&](const Console& console) { translator.record(console); });
+            end_frame(snap_, game_);
+        }
+        return translator.source();
+    }
+    bool is_translated() const { return decoded_->translated.load() != nullptr; }
+    // `address` is that of run_translated in a library of translation.py.
+    void insert_translation(size_t address) {
+        decoded_->translated.store(reinterpret_cast<FastEnd (*)(FastConsole&)>(address), std::memory_order_release);
+    }
+
     std::string save() {
         for (u32 b = 0; b < 2; b++) catch_up(b);
         std::string out;
@@ -206,11 +226,6 @@ class Emulator {
     };
     static inline const Palette SAME;
 
-    // All emulators of a thread share one log, because a frame's writes are settled before the frame ends.
-    static FastWrite* scratch_log() {
-        static thread_local std::vector<FastWrite> log(MOST_WRITES);
-        return log.data();
-    }
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
     FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr}; }
 
@@ -219,7 +234,7 @@ class Emulator {
     // A late frame is emulated again if its picture is read, or is partly visible under a short frame.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
         State& s = snap_.state;
-        fast_console_.log.writes = scratch_log();
+        fast_console_.translated = decoded_->translated.load(std::memory_order_acquire);
         const State before = s;
         const u32 b = s.partial ? s.odd_frame : s.odd_frame ^ 1u;
         const bool keeps = !canvas && draws_ && keeps_;
@@ -241,7 +256,6 @@ class Emulator {
         late_[b] = false;
         const State now = snap_.state;
         snap_.state = before_[b];
-        fast_console_.log.writes = scratch_log();
         run_fast_frame(fast_console_, console_, colours(b));
         snap_.state = now;
     }
@@ -316,7 +330,7 @@ class Emulator {
     Snapshot snap_{};
     TiaLog log_{};
     Console console_;
-    std::shared_ptr<const std::vector<u32>> ops_;
+    std::shared_ptr<DecodedRom> decoded_;
     FastConsole fast_console_;
     State before_[2]{};
     State loaded_{};  // load() ends with the console's state `loaded_`, after 60 frames.

@@ -15,6 +15,7 @@ import numpy as np
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.emulator.games import cartridge, has_all_frames, read_rom, settings, steps
+from accel_rl.emulator.translation import begin
 from accel_rl.system.errors import ConfigError
 
 OBSERVATIONS = ("104x80", "104x80-mean", "84x84")
@@ -44,9 +45,10 @@ def make_env_core(
     mode: int | None = None,
     difficulty: int | None = None,
     rom: str | os.PathLike[str] | None = None,
+    translate: bool = True,
 ) -> AtariEnvCore:
     """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colours to gray. `rom` is the path of
-    another ROM than ale-py's."""
+    another ROM than ale-py's. With `translate`, the game is translated in the background (translation.py)."""
     kind = OBSERVATIONS.index(observation)
     if kind and not has_all_frames(game):
         rows = settings(game)["height"]
@@ -57,6 +59,8 @@ def make_env_core(
         env_core.set_steps(steps(game, mode))
     if difficulty is not None:
         env_core.set_difficulty(difficulty)
+    if translate:
+        begin(env_core, game, rom)
     return env_core
 
 

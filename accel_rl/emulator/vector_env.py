@@ -57,7 +57,8 @@ class VectorEnv(GymnasiumVectorEnv):
     the time limit in emulated frames. `noop_max` is an upper bound on the number of no-ops after a reset, drawn from
     the seed. With `life_loss_info`, a lost life terminates the episode, though the game continues. With
     `episodic_life`, a lost life also resets the game. `mode` and `difficulty` are the switches of ale-py's AtariEnv.
-    `rom` is the path of another ROM file than ale-py's, such as a variant of the game.
+    `rom` is the path of another ROM file than ale-py's, such as a variant of the game. With `translate`, the game is
+    compiled in the background, and then played faster, with the same results (translation.py).
 
     `obs_type` "rgb" [210, 160, 3], "grayscale" [210, 160] or "ram" [128] returns raw observations of ale-py's AtariEnv,
     uint8: the last screen of a step or the console's RAM, without a stack. With `render_mode` "rgb_array", render()
@@ -121,6 +122,7 @@ class VectorEnv(GymnasiumVectorEnv):
         obs_type: str | None = None,
         render_mode: str | None = None,
         rom: str | os.PathLike[str] | None = None,
+        translate: bool = True,
         copy: bool = True,
         device: None = None,
     ) -> None:
@@ -187,7 +189,7 @@ class VectorEnv(GymnasiumVectorEnv):
             "autoreset": MODES[autoreset],
             "repeat_probability": repeat_action_probability,
         }
-        switches: dict[str, Any] = {"mode": mode, "difficulty": difficulty, "rom": rom}
+        switches: dict[str, Any] = {"mode": mode, "difficulty": difficulty, "rom": rom, "translate": translate}
         self._games = [
             make_env_core(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False, **switches)
             for _ in range(num_envs)

@@ -45,6 +45,7 @@ class EmulatorEnv:
         training: bool = True,
         cached: bool = False,
         counter: bool = False,
+        translate: bool = True,
     ) -> None:
         if game not in games():
             raise ConfigError(f"game {game!r} is not emulated: use env.backend=ale" + nearest(game, games()))
@@ -79,7 +80,7 @@ class EmulatorEnv:
         )
         self._alone = Step.empty(1, self.spec)
         self._draws = np.zeros((1, rules.frame_skip))
-        self._cached = cached
+        self._cached, self._translate = cached, translate
         self.starts: SavedStarts | None = None  # With `starts`, episodes begin in saved states instead of after resets.
         self.load()
 
@@ -96,6 +97,7 @@ class EmulatorEnv:
             rules.repeat_action_probability,
             rules.mode,
             rules.difficulty,
+            translate=self._translate,
         )
         self._start: bytes | None = None
         if self._cached and self.counter is None:

@@ -1,8 +1,11 @@
-"""Explains why a compiled extension of accel_rl cannot be imported, and how to fix the installation."""
+"""Explains why a compiled extension of accel_rl cannot be imported, and how to fix the installation. Code that is
+compiled at its first use is stored in the cache folder."""
 
 import importlib.metadata
 import json
+import os
 import sys
+import tempfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -26,6 +29,17 @@ def remedy(name: str, error: ImportError) -> str:
     if is_source:
         return f"{COMPILER}, and compile this source tree: python -m pip install -e {PACKAGE.parent}"
     return f"{COMPILER} and reinstall accel_rl with pip"
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled code: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl. A user without a home has a
+    folder among the temporary files."""
+    if chosen := os.environ.get("XDG_CACHE_HOME"):
+        return Path(chosen) / "accel_rl"
+    try:
+        return Path.home() / ".cache" / "accel_rl"
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / f"accel_rl-{os.getuid()}"
 
 
 def _compiled(package: Path, name: str) -> bool:

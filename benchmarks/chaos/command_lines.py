@@ -26,13 +26,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import psutil
+
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
 from benchmarks.harness.program import machine, program
 from benchmarks.harness.table import table
 
 LIMIT_S, HANG_S = 3.0, 30.0
-"""A refusal takes at most LIMIT_S seconds of CPU time. A case that takes HANG_S seconds is ended."""
+"""A refusal takes at most LIMIT_S seconds of CPU time. A case is ended after HANG_S seconds of CPU time, or if it has
+used none for HANG_S seconds."""
 MEMORY_BYTES = 16 << 30
 ACCEPTED = 99
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow", "pqn", "impala")
@@ -177,18 +180,18 @@ def _in_fork(main: Any, arguments: list[str], folder: Path, ends_accepted: bool 
     with tempfile.TemporaryFile() as output:
         if not (pid := os.fork()):
             exit_with(lambda: _run_child(main, arguments, folder, output.fileno(), ends_accepted))
-        deadline, usage = time.monotonic() + HANG_S, None
-        while usage is None:
-            done, status, spent = os.wait4(pid, os.WNOHANG)
+        deadline, used = time.monotonic() + HANG_S, 0.0
+        while True:
+            done, status, usage = os.wait4(pid, os.WNOHANG)
             if done:
-                usage = spent
-            elif time.monotonic() > deadline:
+                break
+            if (cpu_s := sum(psutil.Process(pid).cpu_times()[:2])) > used:
+                used, deadline = cpu_s, time.monotonic() + HANG_S
+            if used > HANG_S or time.monotonic() > deadline:
                 with contextlib.suppress(ProcessLookupError):  # The process may not have its group yet.
                     os.killpg(pid, signal.SIGKILL)
                 os.kill(pid, signal.SIGKILL)
-                deadline = float("inf")
-            else:
-                time.sleep(0.002)
+            time.sleep(0.005)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         output.seek(0)

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import math
 import os
 import random
 import signal
@@ -18,7 +19,7 @@ from accel_rl.metrics.sinks import WALL_CLOCK
 from benchmarks.chaos.modes import ENV_STEPS, Mode
 
 LIMIT_S = 150.0
-"""A command that has not ended after LIMIT_S seconds hangs."""
+"""A command hangs if, for LIMIT_S seconds, it has neither ended nor added a row to metrics.csv."""
 MARK = "ACCEL_RL_CHAOS"
 """Environment variable of all processes of a trial."""
 
@@ -80,18 +81,25 @@ class Trial:
 
     def wait(self, process: subprocess.Popen, allowed: Sequence[int] | None = None) -> int:
         """Wait for the end of a command, and return its exit code. An exit code outside `allowed` is a Violation."""
-        try:
-            code = process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            raise Violation("hung", f"no end within {LIMIT_S:g} s: {self.commands[-1]}") from None
+        rows = self.n_rows()
+        while True:
+            try:
+                code = process.wait(LIMIT_S)
+                break
+            except subprocess.TimeoutExpired:
+                if self.n_rows() <= rows:
+                    raise Violation("hung", f"no end within {LIMIT_S:g} s: {self.commands[-1]}") from None
+                rows = self.n_rows()
         if allowed is not None and code not in allowed:
             raise Violation("wrong", f"exit code {code}, not {' or '.join(map(str, allowed))}: {self.last_line()}")
         return code
 
     def until_row(self, process: subprocess.Popen, row: int, delay_s: float = 0.0) -> bool:
         """Wait until metrics.csv has a number of rows, and then `delay_s` seconds. Return False if the run ended."""
-        deadline = time.monotonic() + LIMIT_S
-        while self.n_rows() < row:
+        rows, deadline = -1, math.inf
+        while (n := self.n_rows()) < row:
+            if n > rows:
+                rows, deadline = n, time.monotonic() + LIMIT_S
             if process.poll() is not None:
                 return False
             if time.monotonic() > deadline:

@@ -47,7 +47,6 @@ int run(CartridgeKind kind, const std::string& rom, int frames) {
 void some_frames(const std::string& rom, CartridgeKind kind) {
     static u8 pictures[2][2 * 210 * WIDTH];
     static u32 ops[MOST_ROM];
-    static FastWrite writes[MOST_WRITES];
     static u8 same[256];
     for (u32 i = 0; i < 256; i++) same[i] = u8(i);
     std::memset(pictures, 0, sizeof pictures);
@@ -60,7 +59,6 @@ void some_frames(const std::string& rom, CartridgeKind kind) {
     const i32 last = below(2) ? NTSC_LAST_LINE : PAL_LAST_LINE;
     Console plain{states[0], inserted, picture, last, log, false}, beside{states[1], inserted, picture, last, other, false};
     FastConsole fast{fast_bus(beside, best_stretch()), nullptr, {}, {}};
-    fast.log.writes = writes;
     fast_decode(ops, inserted);
     insert_rom(fast, inserted, ops);
     for (u8& b : states[0].ram) b = u8(below(256));

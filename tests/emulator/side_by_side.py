@@ -11,6 +11,7 @@ import numpy as np
 
 from accel_rl.emulator import AtariEmulator
 from accel_rl.emulator.games import rom_path
+from accel_rl.emulator.translation import begin, translate
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Run:
     screens: int = 1
     mode: int | None = None
     difficulty: int | None = None
+    translated: bool = False
 
 
 @dataclass
@@ -77,6 +79,10 @@ class SideBySide:
     def __init__(self, run: Run) -> None:
         self.ale = reference(run)
         self.ours = AtariEmulator(run.game, run.seed, run.sticky, run.mode, run.difficulty)
+        if run.translated:
+            assert translate(run.game), "the game cannot be translated"
+            begin(self.ours._emulator, run.game)
+            assert self.ours._emulator.is_translated
         self.actions = actions(run.policy, [a.value for a in self.ale.getMinimalActionSet()], run.seed)
         self.reset_every = run.frames // (run.resets + 1) + 1
         self.frame, self.episodes = 0, 1

@@ -15,7 +15,7 @@ import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,6 +53,8 @@ class Options:
     """Trace every pair of mode and difficulty instead of several seeds."""
     release: bool = False
     """Run the release protocol, and write the table of results."""
+    translated: bool = False
+    """Trace translated games instead of interpreted ones."""
     jobs: int = 0
     """Number of games traced in parallel, a process each. 0: one per usable core."""
     verbose: bool = False
@@ -72,10 +74,10 @@ class Options:
 
     def runs(self, game: str) -> list[Run]:
         """Return the runs of a game."""
-        if self.release:
-            return release_runs(game)
-        if self.modes:
-            return mode_runs(game, self.frames)
+        runs = release_runs(game) if self.release else mode_runs(game, self.frames) if self.modes else self._seeds(game)
+        return [replace(run, translated=self.translated) for run in runs]
+
+    def _seeds(self, game: str) -> list[Run]:
         policies = POLICIES if self.policy == "all" else (self.policy,)
         seeds = [(policy, seed) for policy in policies for seed in range(self.seeds)]
         return [Run(game, s, self.frames, policy, self.sticky, self.resets, self.screens) for policy, s in seeds]

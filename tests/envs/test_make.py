@@ -23,6 +23,7 @@ def test_every_protocol_field_is_an_override() -> None:
         "protocol",
         "backend",
         "randomness",
+        "translate",
         *OVERRIDES,
     }
 

@@ -198,8 +198,8 @@ HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 positio
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     const i8* const motions = hmove_motions(cycle);
-    const bool still = !(t.hm[0] | t.hm[1] | t.hm[2] | t.hm[3] | t.hm[4] | motions[0]);
-    for (u32 i = 0; i < 5 && !still; i++) t.pos[i] = u8(wrap(t.pos[i] - motions[t.hm[i] & 15]));
+    for (u32 i = 0; i < 5; i++)
+        if (const i8 motion = motions[t.hm[i] & 15]) t.pos[i] = u8(wrap(t.pos[i] - motion));
     t.first_hidden[0] = t.first_hidden[1] = 0;
     t.stars = t.star_form = 0;
     if (cycle <= 20 || cycle >= 75) t.hmove_blank = 1;

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.extensions import cache_folder
 
 EMULATOR = Path(__file__).parents[1]
 MAIN = "device/kernels/kernels.cu"
@@ -143,10 +144,6 @@ def parse_log(log: str) -> dict[str, Resources]:
             int(shared[1]) if shared else 0,
         )
     return result
-
-
-def cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "accel_rl"
 
 
 def _by_kernel(log: str) -> Iterator[tuple[str, str]]:

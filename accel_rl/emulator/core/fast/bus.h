@@ -1,5 +1,5 @@
-// The bus of the fast core reads and writes the plain core's State, and logs the TIA writes of the whole frame.
-// | write     -> the log                    read of a collision register -> the log is settled up to now: tia.h
+// The bus of the fast core reads and writes the plain core's State.
+// | write of the TIA  -> at once, or into a log: log.h      read of a collision register -> drawn up to now: tia.h
 //
 // The last bus value is not stored between instructions, because each instruction's read follows its fetch.
 #pragma once
@@ -8,13 +8,15 @@
 
 namespace accel {
 
-struct FastBus {
+// `Log` is WritesAtOnce or FastLog.
+template <class Log>
+struct Bus {
     State& s;
     Rom rom;
     u32 low, high;  // Offsets from `low` to `high` of a bank are plain ROM.
     i32 last_line;
     FastTia tia;
-    FastLog log;
+    Log log;
     i32 deadline;  // A TIA write at or after the cycle `deadline` ends the frame.
     i32 give_up;   // The fast core gives up a frame that has not ended after `give_up` cycles.
     i32 phase;     // The frame begins at cycle `phase` of a scan line.
@@ -35,8 +37,7 @@ struct FastBus {
     }
 
     HD_CALL void settle_log(i32 until) {
-        tia.settle(log.writes + log.settled, log.count - log.settled, until);
-        log.settled = log.count;
+        log.settle(tia, until);
     }
 
     HD_CALL u8 read(u32 address, u32 last, i32 cycle) {
@@ -74,13 +75,13 @@ struct FastBus {
             return cycle;
         }
         if (reg == VBLANK) write_inputs(s.tia, value, cycle);
-        if (reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1)) log.add(reg, value, cycle);
+        if (reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1)) log.add(tia, reg, value, cycle);
         return cycle;
     }
 
     // Runs one instruction by the plain interpreter.
     struct SlowBus {
-        FastBus& k;
+        Bus& k;
         HD void tick(u32 cycles) { k.s.cycle += i32(cycles); }
         HD u8 fetch(u32 address) { return read(address); }
         HD u8 read(u32 address) { return k.s.bus = k.read(address, k.s.bus, k.s.cycle); }
@@ -100,5 +101,6 @@ struct FastBus {
         Instruction<SlowBus>{s.cpu, bus}.step();
     }
 };
+using FastBus = Bus<FastLog>;
 
 }  // namespace accel

@@ -1,7 +1,7 @@
 // The console of the fast core has a bus, the decoded ROM, and the pages that are mapped.
 // | start of a frame      as in the plain core; the state is copied
-// | the frame             run_fast; TIA writes enter a log that holds a whole frame
-// | end of the frame      the log is settled: tia.h
+// | the frame             run_fast
+// | end of the frame      the TIA is drawn up to the end: tia.h
 //
 // The plain core runs partial frames, the frames after them, and frames that would not end, from the copied state.
 #pragma once
@@ -10,11 +10,14 @@
 
 namespace accel {
 
-struct FastConsole : FastBus {
+enum FastEnd : u8 { FRAME_OVER, GAVE_UP };
+
+struct FastConsole : Bus<WritesAtOnce> {
     const u32* ops;
     // `page` maps a page of 256 bytes (bits 13-8 of an address) to its ROM offset, or to -1 if it is not plain ROM.
     i32 page[64];
     u16 mapped[4];  // `mapped` has the slices of the ROM for which `page` was computed.
+    FastEnd (*translated)(FastConsole&) = nullptr;  // `translated` is run_fast with the ROM's code, or null.
 
     // Updates `page` after an instruction that may have switched banks.
     HD void map() {
@@ -33,7 +36,7 @@ struct FastConsole : FastBus {
 
     HD void begin_frame() {
         map();
-        FastBus::begin_frame();
+        Bus::begin_frame();
     }
 };
 

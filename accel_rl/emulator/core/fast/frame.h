@@ -8,12 +8,12 @@
 namespace accel {
 
 // The fast console shares the state of a plain console.
-HD FastBus fast_bus(const Console& plain, Stretch* wide) {
+HD Bus<WritesAtOnce> fast_bus(const Console& plain, Stretch* wide) {
     const Picture& p = plain.picture;
-    return FastBus{plain.s, plain.rom,       0,
+    return Bus<WritesAtOnce>{plain.s, plain.rom,       0,
                    0,       plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
 }
-// `ops` is the decoded ROM. The caller of insert_rom also provides the log of TIA writes.
+// `ops` is the decoded ROM.
 HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
     k.insert(rom);
     k.ops = ops;
@@ -28,7 +28,7 @@ HD bool run_fast_frame(FastConsole& k, Console& plain, const FastCanvas& canvas)
     plain.start_frame();
     k.begin_frame();
     k.tia.begin_frame(canvas);
-    if (run_fast(k) == FRAME_OVER && s.cycle <= k.give_up + 100) {
+    if ((k.translated ? k.translated(k) : run_fast(k)) == FRAME_OVER && s.cycle <= k.give_up + 100) {
         k.settle_log(3 * s.cycle);
         return true;
     }

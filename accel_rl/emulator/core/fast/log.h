@@ -1,6 +1,7 @@
-// The fast core logs all TIA writes of a frame, except writes without effect.
+// The fast core ignores TIA writes without effect. On a CPU, other writes reach the TIA at once. On a GPU they enter a log
+// of the whole frame, from which another kernel draws the picture.
 // | write -> the register's last value again? -- yes --> nothing
-// |                                           -- no  --> cycle, register, value
+// |                                           -- no  --> the TIA, or the log: cycle, register, value
 //
 // Two marks are values of a register that differ from every byte, so that any write changes the register.
 // | ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
@@ -10,9 +11,6 @@
 #include "../tia.h"
 
 namespace accel {
-
-// The last line of the longest format limits TIA writes, because an instruction makes at most 3 writes in 7 cycles.
-constexpr u32 MOST_WRITES = 12288;
 
 // A frame of the fast core has fewer than 2^18 cycles, because the plain core runs longer frames.
 struct FastWrite {
@@ -24,15 +22,12 @@ struct FastWrite {
     HD u8 value() const { return u8(packed); }
 };
 
-struct FastLog {
+struct LastWrites {
     static constexpr u16 ALWAYS = 256, ONCE = 512;
-    FastWrite* writes;
-    u32 count, settled;  // The log has `count` writes, and the TIA's state contains the first `settled` writes.
     u16 last[64];
 
-    // Starts a log of writes from the current registers.
+    // Starts from the current registers.
     HD void begin_frame(const Tia& t) {
-        count = settled = 0;
         for (u16& value : last) value = ALWAYS;
         for (u32 i = 0; i < 4; i++) last[COLUP0 + i] = t.colour[i];
         for (u32 i = 0; i < 5; i++) last[HMP0 + i] = u16(t.hm[i] << 4);
@@ -52,12 +47,6 @@ struct FastLog {
     // Writes to the following registers only store a value, except that a write to HMM0 may start stars.
     HD static bool simple(u32 reg) { return reg < TIA_REGISTERS && 0x3FB'6000'FBC0ull >> reg & 1; }
 
-    HD void add(u32 reg, u32 value, i32 cycle) {
-        if (last[reg] == value) return;
-        writes[count++] = FastWrite::of(cycle, reg, value);
-        keep(reg, value);
-    }
-
     HD_FOLD void keep(u32 reg, u32 value) {
         const u32 old = last[reg];
         if (old & ALWAYS) {
@@ -71,6 +60,42 @@ struct FastLog {
         if (reg == HMM0 && (old >> 4 & 15) == 7 && value >> 4 == 6) last[NUSIZ0] = ALWAYS;
         if (reg == GRP0 || reg == ENABL) last[GRP1] |= ONCE;
         else if (reg == GRP1) last[GRP0] |= ONCE;
+    }
+};
+
+// Each write reaches the TIA at once. `Chip` is FastTia.
+struct WritesAtOnce : LastWrites {
+    template <class Chip>
+    HD void add(Chip& tia, u32 reg, u32 value, i32 cycle) {
+        if (last[reg] == value) return;
+        tia.write(reg, u8(value), 3 * cycle);
+        keep(reg, value);
+    }
+    template <class Chip>
+    HD void settle(Chip& tia, i32 until) {
+        tia.draw_until(until);
+    }
+};
+
+// Each write enters the log of a frame.
+struct FastLog : LastWrites {
+    FastWrite* writes;
+    u32 count, settled;  // The log has `count` writes, and the TIA's state contains the first `settled` writes.
+
+    HD void begin_frame(const Tia& t) {
+        count = settled = 0;
+        LastWrites::begin_frame(t);
+    }
+    template <class Chip>
+    HD void add(Chip&, u32 reg, u32 value, i32 cycle) {
+        if (last[reg] == value) return;
+        writes[count++] = FastWrite::of(cycle, reg, value);
+        keep(reg, value);
+    }
+    template <class Chip>
+    HD void settle(Chip& tia, i32 until) {
+        tia.settle(writes + settled, count - settled, until);
+        settled = count;
     }
 };
 

@@ -6,13 +6,14 @@
 // | _IM     immediate                                    the value
 // | _RZ     zero page, RAM                               0-127, into the RAM
 // | _GZ     zero page, TIA: through the bus              address
+// | _IX     (zero page,X)                                address
 // | _GA     absolute, not at a bank switch: the bus      address
 // | _ZX _ZY zero page, indexed                           address
 // | _RX _RY absolute, indexed, in the ROM for any index  offset in the ROM
 // | _AX _AY absolute, indexed, elsewhere                 address
 // | _IY     (zero page),Y with the pointer in RAM        0-126, into the RAM
 // | _TZ     zero page store, a TIA register that is its value   register
-// | _TS     zero page store, another TIA register that only enters the log
+// | _TS     zero page store, another TIA register        register
 // | _WS     zero page store, WSYNC
 //
 // SLOW marks an instruction that the plain interpreter executes, such as a rare instruction.
@@ -28,25 +29,37 @@
 namespace accel {
 
 // clang-format off
-#define FAST_ALU(X, n) X(n##_IM) X(n##_RZ) X(n##_GZ) X(n##_GA) X(n##_ZX) X(n##_RX) X(n##_AX) X(n##_RY) X(n##_AY) X(n##_IY)
-#define FAST_MODIFY(X, n) X(n##_RZ) X(n##_ZX)
+#define FAST_ALU(X, n) \
+    X(READ_IM, n##_IM, n) X(READ_RZ, n##_RZ, n) X(READ_GZ, n##_GZ, n) X(READ_GA, n##_GA, n) X(READ_ZX, n##_ZX, n) X(READ_RX, n##_RX, n) \
+    X(READ_AX, n##_AX, n) X(READ_RY, n##_RY, n) X(READ_AY, n##_AY, n) X(READ_IY, n##_IY, n) X(READ_IX, n##_IX, n)
+#define FAST_COMPARE(X, n) X(READ_IM, n##_IM, n) X(READ_RZ, n##_RZ, n) X(READ_GZ, n##_GZ, n) X(READ_GA, n##_GA, n)
+#define FAST_STORE(X, n) \
+    X(STORE_RZ, n##_RZ, n) X(STORE_TZ, n##_TZ, n) X(STORE_TS, n##_TS, n) X(STORE_WS, n##_WS, n) X(STORE_GZ, n##_GZ, n) X(STORE_GA, n##_GA, n)
+#define FAST_MODIFY(X, n) X(MODIFY_RZ, n##_RZ, n) X(MODIFY_ZX, n##_ZX, n) X(MODIFY_GZ, n##_GZ, n) X(MODIFY_GA, n##_GA, n)
+#define FAST_SHIFT(X, n) FAST_MODIFY(X, n) X(SHIFT_A, n##_A, n)
+#define FAST_IMPLIED(X, n) X(IMPLY, n, n)
+#define FAST_BRANCH(X, n) X(BRANCH, n, n)
+#define FAST_SPECIAL(X, n) X(n, n, n)
+// X(body, instruction with place, instruction) is called for each, in the order of FastOp. instructions.h has the bodies.
 #define FAST_OPS(X) \
-    X(SLOW) X(NOP) X(JMP) X(JMI) X(JSR) X(RTS) X(PHA) X(PHP) X(PLA) \
+    FAST_SPECIAL(X, SLOW) FAST_SPECIAL(X, POLL) FAST_SPECIAL(X, JMP) FAST_SPECIAL(X, JMI) FAST_SPECIAL(X, JSR) FAST_SPECIAL(X, RTS) \
+    FAST_SPECIAL(X, BRK) FAST_SPECIAL(X, RTI) FAST_SPECIAL(X, PHA) FAST_SPECIAL(X, PHP) FAST_SPECIAL(X, PLA) FAST_SPECIAL(X, PLP) \
     FAST_ALU(X, ORA) FAST_ALU(X, AND) FAST_ALU(X, EOR) FAST_ALU(X, ADC) FAST_ALU(X, LDA) FAST_ALU(X, CMP) FAST_ALU(X, SBC) \
-    X(LDX_IM) X(LDX_RZ) X(LDX_GZ) X(LDX_GA) X(LDX_ZY) X(LDX_RY) X(LDX_AY) \
-    X(LDY_IM) X(LDY_RZ) X(LDY_GZ) X(LDY_GA) X(LDY_ZX) X(LDY_RX) X(LDY_AX) \
-    X(CPX_IM) X(CPX_RZ) X(CPX_GZ) X(CPX_GA) X(CPY_IM) X(CPY_RZ) X(CPY_GZ) X(CPY_GA) X(BIT_RZ) X(BIT_GZ) X(BIT_GA) \
-    X(STA_RZ) X(STA_TZ) X(STA_TS) X(STA_WS) X(STA_GZ) X(STA_GA) X(STA_ZX) X(STA_AX) X(STA_AY) X(STA_IY) \
-    X(STX_RZ) X(STX_TZ) X(STX_TS) X(STX_WS) X(STX_GZ) X(STX_GA) X(STX_ZY) X(STY_RZ) X(STY_TZ) X(STY_TS) X(STY_WS) X(STY_GZ) X(STY_GA) X(STY_ZX) \
-    FAST_MODIFY(X, INC) FAST_MODIFY(X, DEC) FAST_MODIFY(X, ASL) FAST_MODIFY(X, LSR) FAST_MODIFY(X, ROL) FAST_MODIFY(X, ROR) \
-    X(ASL_A) X(LSR_A) X(ROL_A) X(ROR_A) \
-    X(BPL) X(BMI) X(BVC) X(BVS) X(BCC) X(BCS) X(BNE) X(BEQ) \
-    X(CLC) X(SEC) X(CLI) X(SEI) X(CLV) X(CLD) X(SED) X(DEY) X(INY) X(DEX) X(INX) \
-    X(TXA) X(TYA) X(TAY) X(TAX) X(TSX) X(TXS) X(POLL)
+    FAST_COMPARE(X, LDX) X(READ_ZY, LDX_ZY, LDX) X(READ_RY, LDX_RY, LDX) X(READ_AY, LDX_AY, LDX) \
+    FAST_COMPARE(X, LDY) X(READ_ZX, LDY_ZX, LDY) X(READ_RX, LDY_RX, LDY) X(READ_AX, LDY_AX, LDY) \
+    FAST_COMPARE(X, CPX) FAST_COMPARE(X, CPY) X(READ_RZ, BIT_RZ, BIT) X(READ_GZ, BIT_GZ, BIT) X(READ_GA, BIT_GA, BIT) \
+    FAST_STORE(X, STA) X(STORE_ZX, STA_ZX, STA) X(STORE_AX, STA_AX, STA) X(STORE_AY, STA_AY, STA) X(STORE_IY, STA_IY, STA) \
+    FAST_STORE(X, STX) X(STORE_ZY, STX_ZY, STX) FAST_STORE(X, STY) X(STORE_ZX, STY_ZX, STY) \
+    FAST_MODIFY(X, INC) FAST_MODIFY(X, DEC) FAST_SHIFT(X, ASL) FAST_SHIFT(X, LSR) FAST_SHIFT(X, ROL) FAST_SHIFT(X, ROR) \
+    FAST_BRANCH(X, BPL) FAST_BRANCH(X, BMI) FAST_BRANCH(X, BVC) FAST_BRANCH(X, BVS) \
+    FAST_BRANCH(X, BCC) FAST_BRANCH(X, BCS) FAST_BRANCH(X, BNE) FAST_BRANCH(X, BEQ) \
+    FAST_IMPLIED(X, NOP) FAST_IMPLIED(X, CLC) FAST_IMPLIED(X, SEC) FAST_IMPLIED(X, CLI) FAST_IMPLIED(X, SEI) FAST_IMPLIED(X, CLV) \
+    FAST_IMPLIED(X, CLD) FAST_IMPLIED(X, SED) FAST_IMPLIED(X, DEY) FAST_IMPLIED(X, INY) FAST_IMPLIED(X, DEX) FAST_IMPLIED(X, INX) \
+    FAST_IMPLIED(X, TXA) FAST_IMPLIED(X, TYA) FAST_IMPLIED(X, TAY) FAST_IMPLIED(X, TAX) FAST_IMPLIED(X, TSX) FAST_IMPLIED(X, TXS)
 // clang-format on
 
 enum FastOp : u16 {
-#define FAST_ENUM(n) FAST_##n,
+#define FAST_ENUM(body, fast, name) FAST_##fast,
     FAST_OPS(FAST_ENUM)
 #undef FAST_ENUM
         FAST_OP_COUNT
@@ -55,7 +68,7 @@ enum FastOp : u16 {
 constexpr u32 MOST_ROM = 16384;
 
 // Decodes opcodes to fast instructions with their places.
-enum Place : u8 { NO_PLACE, IMPLIED, IMMEDIATE_, ZERO, ZERO_X, ZERO_Y, ABSOLUTE, ABSOLUTE_X, ABSOLUTE_Y, INDIRECT_Y, BRANCH };
+enum Place : u8 { NO_PLACE, IMPLIED, IMMEDIATE_, ZERO, ZERO_X, ZERO_Y, ABSOLUTE, ABSOLUTE_X, ABSOLUTE_Y, INDIRECT_Y, INDIRECT_X, RELATIVE };
 
 struct FastDecode {
     const u8* rom;
@@ -96,6 +109,7 @@ struct FastDecode {
                 start = table(offset, address);
                 return start >= 0 ? op(first + 7, u32(start)) : op(first + 8, address);
             case INDIRECT_Y: return zp >= 0x80 && zp < 0xFF ? op(first + 9, zp & 0x7F) : op(FAST_SLOW, 0);
+            case INDIRECT_X: return op(first + 10, zp);
         }
         return op(FAST_SLOW, 0);
     }
@@ -125,9 +139,13 @@ struct FastDecode {
     }
     HD static bool logged(u32 reg) { return reg >= NUSIZ0 && reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1); }
     HD u32 modify(u32 first, u32 place, u32 offset) const {
-        const u32 zp = at(offset, 1);
-        if (place == ZERO) return zp & 0x80 ? op(first, zp & 0x7F) : op(FAST_SLOW, 0);
-        return place == ZERO_X ? op(first + 1, zp) : op(FAST_SLOW, 0);
+        const u32 zp = at(offset, 1), address = place == ABSOLUTE ? zp | at(offset, 2) << 8 : 0;
+        switch (place) {
+            case ZERO: return zp & 0x80 ? op(first, zp & 0x7F) : op(first + 2, zp);
+            case ZERO_X: return op(first + 1, zp);
+            case ABSOLUTE: return address & 0x1000 ? op(FAST_SLOW, 0) : op(first + 3, address);
+        }
+        return op(FAST_SLOW, 0);
     }
     // The operand has the cycles of a taken branch (1 or 2) in the low two bits, then the distance.
     HD u32 branch(u32 fast, u32 offset) const {
@@ -179,12 +197,12 @@ struct FastDecode {
             case 0x24: case 0x2C: return alu(FAST_BIT_RZ - 1, place, offset);
             case 0x86: case 0x8E: case 0x96: return store(FAST_STX_RZ, place, offset);
             case 0x84: case 0x8C: case 0x94: return store(FAST_STY_RZ, place, offset);
-            case 0xE6: case 0xF6: return modify(FAST_INC_RZ, place, offset);
-            case 0xC6: case 0xD6: return modify(FAST_DEC_RZ, place, offset);
-            case 0x06: case 0x16: return modify(FAST_ASL_RZ, place, offset);
-            case 0x26: case 0x36: return modify(FAST_ROL_RZ, place, offset);
-            case 0x46: case 0x56: return modify(FAST_LSR_RZ, place, offset);
-            case 0x66: case 0x76: return modify(FAST_ROR_RZ, place, offset);
+            case 0xE6: case 0xEE: case 0xF6: return modify(FAST_INC_RZ, place, offset);
+            case 0xC6: case 0xCE: case 0xD6: return modify(FAST_DEC_RZ, place, offset);
+            case 0x06: case 0x0E: case 0x16: return modify(FAST_ASL_RZ, place, offset);
+            case 0x26: case 0x2E: case 0x36: return modify(FAST_ROL_RZ, place, offset);
+            case 0x46: case 0x4E: case 0x56: return modify(FAST_LSR_RZ, place, offset);
+            case 0x66: case 0x6E: case 0x76: return modify(FAST_ROR_RZ, place, offset);
             // clang-format on
             case 0x0A: return op(FAST_ASL_A, 0);
             case 0x2A: return op(FAST_ROL_A, 0);
@@ -198,9 +216,12 @@ struct FastDecode {
             case 0xB0: return branch(FAST_BCS, offset);
             case 0xD0: return branch(FAST_BNE, offset);
             case 0xF0: return branch(FAST_BEQ, offset);
+            case 0x00: return op(FAST_BRK, 0);
+            case 0x40: return op(FAST_RTI, 0);
             case 0x60: return op(FAST_RTS, 0);
             case 0x48: return op(FAST_PHA, 0);
             case 0x08: return op(FAST_PHP, 0);
+            case 0x28: return op(FAST_PLP, 0);
             case 0x68: return op(FAST_PLA, 0);
             case 0x18: return op(FAST_CLC, 0);
             case 0x38: return op(FAST_SEC, 0);
@@ -221,7 +242,7 @@ struct FastDecode {
             case 0x9A: return op(FAST_TXS, 0);
             case 0xEA: return op(FAST_NOP, 0);
         }
-        // The plain interpreter runs rare opcodes: other read-modify-writes, BRK, RTI, PLP and undocumented opcodes.
+        // The plain interpreter runs undocumented opcodes.
         return op(FAST_SLOW, 0);
     }
 
@@ -231,12 +252,12 @@ struct FastDecode {
         if (column == 3) return NO_PLACE;
         switch (row) {
             case 0:
-                if (column == 1) return NO_PLACE;
+                if (column == 1) return INDIRECT_X;
                 return opcode >= 0xA0 && (column == 2 ? opcode == 0xA2 : true) ? IMMEDIATE_ : IMPLIED;
             case 1: return ZERO;
             case 2: return column == 1 ? IMMEDIATE_ : IMPLIED;
             case 3: return ABSOLUTE;
-            case 4: return column == 0 ? BRANCH : column == 1 ? INDIRECT_Y : NO_PLACE;
+            case 4: return column == 0 ? RELATIVE : column == 1 ? INDIRECT_Y : NO_PLACE;
             case 5: return opcode == 0x96 || opcode == 0xB6 ? ZERO_Y : ZERO_X;
             case 6: return column == 1 ? ABSOLUTE_Y : IMPLIED;
             default: return opcode == 0xBE ? ABSOLUTE_Y : ABSOLUTE_X;

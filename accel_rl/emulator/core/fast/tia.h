@@ -102,15 +102,34 @@ struct FastTia {
         draw_until(until);
     }
 
+    // Writes a register at once. Translated code calls the function of a register.
+    template <u32 reg>
+    HD_CALL void write_to(u8 value, i32 clock) {
+        write_register(reg, value, clock);
+    }
+    HD_CALL void write(u32 reg, u8 value, i32 clock) {
+        switch (reg) {
+#define WRITE(reg) \
+    case reg: write_to<reg>(value, clock); break;
+            FAST_REGISTERS(WRITE)
+#undef WRITE
+            default: break;
+        }
+    }
+
     HD_FOLD void write_register(u32 reg, u8 value, i32 clock) {
         if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
-        u8 pos[5];
-        copy_bytes(pos, t.pos, sizeof pos);
-        const bool hidden = t.first_hidden[0] | t.first_hidden[1] | t.star_form;
+        const bool still = reg == HMOVE && !moves(clock) && !(t.first_hidden[0] | t.first_hidden[1] | t.star_form);
         apply_write(t, *this, reg, value, clock);
-        if (reg == HMOVE && !hidden && !bytes_differ(pos, t.pos, sizeof pos)) return;
+        if (still) return;
         mark(reg);
         if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
+    }
+
+    // Returns whether an HMOVE at the clock moves an object.
+    HD bool moves(i32 clock) const {
+        const i8* const motions = hmove_motions(line_clock(t, clock) / 3);
+        return motions[t.hm[0] & 15] | motions[t.hm[1] & 15] | motions[t.hm[2] & 15] | motions[t.hm[3] & 15] | motions[t.hm[4] & 15];
     }
 
     // Updates the drawn value of a colour register.

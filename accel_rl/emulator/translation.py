@@ -1,0 +1,206 @@
+"""A game's ROM is translated to C++ and compiled when the game is first played. The translated game plays the same
+frames faster.
+
+    | ROM -> C++ of each instruction (translation.h) -> compiler -> a file of the cache folder -> the game's emulators
+
+The compiler runs in the background. The emulator interprets the ROM until the compiler has ended, or if there is none.
+The cached file's name contains a hash of the ROM, the emulator's sources, the compiler's version and the flags. A
+translation is derived from the ROM, so that no translation is distributed.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import functools
+import hashlib
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accel_rl.emulator.games import cartridge, read_rom
+from accel_rl.system.child import command, environment, start
+from accel_rl.system.extensions import cache_folder
+from accel_rl.system.process import die_with_parent
+
+if TYPE_CHECKING:
+    from accel_rl.emulator.atari import EmulatorCore
+
+logger = logging.getLogger(__name__)
+
+VARIABLE = "ACCEL_RL_TRANSLATE"
+"""With the environment variable ACCEL_RL_TRANSLATE=off, no game is translated."""
+
+FLAGS = ("-std=c++17", "-O1", "-w", "-fwrapv", "-ffp-contract=off", "-fPIC", "-shared", "-fvisibility=hidden")
+COMPILERS = ("g++", "clang++", "c++")
+FRAMES = 900
+"""Number of frames that are played to find the ROM's instructions. Code that these frames do not reach is
+interpreted."""
+
+LIMIT_S, POLL_S, NICE = 300.0, 0.5, 5
+_DIGEST_BYTES = 32
+_PROGRAM = """#define TRANSLATED "{source}"
+#include "core/fast/frame.h"
+extern "C" __attribute__((visibility("default"))) accel::FastEnd run_translated(accel::FastConsole& console) {{
+    return accel::run_fast(console);
+}}
+"""
+
+_begun: set[Path] = set()
+
+
+def begin(emulator: "EmulatorCore", game: str, rom: str | os.PathLike[str] | None = None) -> None:
+    """Let an emulator of the compiled core, and all others of its ROM, play the translated game, at once if the
+    translation is cached, and otherwise as soon as it is compiled in the background. `rom` is the path of another ROM
+    than ale-py's."""
+    if emulator.is_translated or (file := translation_file(game, rom)) is None:
+        return
+    if not _insert(emulator, file) and file not in _begun:
+        _begun.add(file)
+        thread = threading.Thread(target=_compile, args=(emulator, file, game, rom), daemon=True, name="translate")
+        try:
+            thread.start()
+        except RuntimeError as error:  # The limit of threads is reached.
+            logger.info(f"{game} is interpreted: {error}")
+
+
+def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
+    """Translate a game now, unless its translation is cached. Return whether emulators can play the translated game.
+    Raises ConfigError if the game or its ROM is unknown."""
+    file = translation_file(game, rom)
+    if file is not None and _content(file) is None:
+        _run_compiler(file, game, rom)
+    return file is not None and _content(file) is not None
+
+
+def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return the file of a game's translation in the cache folder, which may not exist yet, or None if games are not
+    translated, because of ACCEL_RL_TRANSLATE or without a compiler."""
+    if os.environ.get(VARIABLE) == "off" or (found := compiler()) is None:
+        return None
+    content = repr((read_rom(game, rom), cartridge(game), _sources(), found, FLAGS, FRAMES))
+    return cache_folder() / f"rom-{game}-{hashlib.sha256(content.encode()).hexdigest()[:32]}.so"
+
+
+@functools.cache
+def compiler() -> tuple[str, str] | None:
+    """Return the path and the version of the C++ compiler ($CXX, or the first of `COMPILERS`), or None."""
+    for name in (os.environ.get("CXX", ""), *COMPILERS):
+        if not name or not (path := shutil.which(name)):
+            continue
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=True)
+            return path, done.stdout.partition("\n")[0]
+    return None
+
+
+@functools.cache
+def _sources() -> str:
+    """Return a hash of the emulator's headers."""
+    folder = Path(__file__).parent
+    content = b"".join(file.read_bytes() for file in sorted(folder.glob("core/**/*.h")) + [folder / "translation.h"])
+    return hashlib.sha256(content).hexdigest()
+
+
+def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.PathLike[str] | None) -> None:
+    """Compile a translation, unless another process does, and insert the translation."""
+    deadline = time.monotonic() + LIMIT_S
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(file.with_suffix(".lock"), "w") as lock:
+            while time.monotonic() < deadline:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(POLL_S)
+                    continue
+                if _content(file) is None:
+                    _run_compiler(file, game, rom)
+                break
+    except (OSError, RuntimeError) as error:
+        logger.info(f"{game} is interpreted: its translation cannot be made: {error}")
+        return
+    if _insert(emulator, file):
+        logger.info(f"{game} is translated")
+    else:
+        logger.info(f"{game} is interpreted: its translation could not be compiled ({file})")
+
+
+def _run_compiler(file: Path, game: str, rom: str | os.PathLike[str] | None) -> None:
+    """Translate and compile in a child process."""
+    arguments = [game, os.fspath(rom or ""), os.fspath(file), str(os.getpid())]
+    child = start(command(__name__, *arguments), env=environment(), stdin=subprocess.DEVNULL)
+    try:
+        child.wait(LIMIT_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _insert(emulator: "EmulatorCore", file: Path) -> bool:
+    """Load a translation, if the file is complete and belongs to this user."""
+    if _content(file) is None:
+        return False
+    try:
+        function = ctypes.CDLL(os.fspath(file)).run_translated
+    except (OSError, AttributeError) as error:
+        logger.info(f"{file} cannot be loaded: {error}")
+        return False
+    emulator.insert_translation(ctypes.cast(function, ctypes.c_void_p).value)
+    return True
+
+
+def _content(file: Path) -> bytes | None:
+    """Return the library in a file, or None if the file is missing or damaged, or others may have written it."""
+    try:
+        status, content = file.stat(), file.read_bytes()
+    except OSError:
+        return None
+    library, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    return library if is_private and hashlib.sha256(library).digest() == digest else None
+
+
+def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
+    """Translate the ROM of an emulator, which plays some frames, and store the compiled translation atomically. Raises
+    OSError or CalledProcessError."""
+    found = compiler()
+    assert found is not None, "no compiler"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for earlier in file.parent.glob(f"{file.stem}-*"):  # of a process that was killed
+        shutil.rmtree(earlier, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=f"{file.stem}-") as folder:
+        source, program, library = (Path(folder) / name for name in ("rom.inc", "rom.cpp", "rom.so"))
+        source.write_text(emulator.translated(FRAMES))
+        program.write_text(_PROGRAM.format(source=source))
+        arguments = [found[0], *FLAGS, f"-I{Path(__file__).parent}", str(program), "-o", str(library)]
+        subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+        content = library.read_bytes()
+        library.write_bytes(content + hashlib.sha256(content).digest())
+        library.chmod(0o600)
+        os.replace(library, file)
+
+
+def main(game: str, rom: str, file: str, parent_pid: str) -> int:
+    """Translate a game in a child process of low priority."""
+    die_with_parent(int(parent_pid))
+    os.nice(NICE)
+    from accel_rl.emulator.atari import AtariEmulator
+
+    try:
+        compile_rom(AtariEmulator(game, rom=read_rom(game, rom or None))._emulator, Path(file))
+    except (OSError, subprocess.CalledProcessError) as error:
+        detail = getattr(error, "stderr", None) or b""
+        print(f"accel-rl: {game} cannot be translated: {error} {detail.decode()[-300:]}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,178 @@
+"""Translated games against the plain core, and the cache of translations."""
+
+import _ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+pytest.importorskip("accel_rl.emulator._core")
+
+from accel_rl.emulator import AtariEmulator, VectorEnv, translation
+from accel_rl.emulator.games import read_rom
+
+pytestmark = pytest.mark.skipif(translation.compiler() is None, reason="no C++ compiler")
+
+# 4K, and with other cartridges or code: 2K, F8, F6, E0, FE, code in RAM, DPC
+KINDS = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n_down", "pitfall2"]
+
+
+@pytest.fixture(scope="module")
+def cached(tmp_path_factory):
+    """A cache folder with the translation of Pong."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        patch.delenv(translation.VARIABLE, raising=False)
+        assert translation.translate("pong")
+    return folder
+
+
+@pytest.fixture
+def cache(cached, tmp_path, monkeypatch):
+    """The file of Pong's translation, in a copy of the cache folder."""
+    shutil.copytree(cached, tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(translation.VARIABLE, raising=False)
+    translation._begun.clear()
+    return translation.translation_file("pong")
+
+
+def assert_same_frames(plain: AtariEmulator, fast: AtariEmulator, frames: int) -> None:
+    rng = np.random.default_rng(0)
+    for t in range(frames):
+        action = int(rng.integers(18))
+        assert plain.act(action) == fast.act(action), t
+        assert (plain.ram() == fast.ram()).all() and (plain.screen() == fast.screen()).all(), t
+        if t % 100 == 99:
+            state = fast.save()
+            fast.restore(plain.save())
+            plain.restore(state)
+        if t == frames // 2:
+            plain.reset()
+            fast.reset()
+
+
+def assert_exact(rom: bytes, game: str, folder) -> None:
+    plain, fast = (AtariEmulator(game, 1, 0.25, rom=rom, fast=fast) for fast in (False, True))
+    translation.compile_rom(AtariEmulator(game, rom=rom)._emulator, folder / f"{game}.so")
+    assert translation._insert(fast._emulator, folder / f"{game}.so") and fast._emulator.is_translated
+    assert_same_frames(plain, fast, 300)
+
+
+def test_a_translated_game_plays_the_same_frames(cache):
+    plain, fast = (AtariEmulator("pong", seed=1, sticky=0.25, fast=fast) for fast in (False, True))
+    translation.begin(fast._emulator, "pong")
+    assert fast._emulator.is_translated
+    assert_same_frames(plain, fast, 300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", KINDS)
+def test_each_kind_of_cartridge_is_translated(game, tmp_path):
+    assert_exact(read_rom(game), game, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_roms_are_translated(seed, tmp_path):
+    """Wrong bytes in the code: other paths, jumps to data and code outside the ROM."""
+    rng = np.random.default_rng(seed)
+    game = ("breakout", "seaquest", "solaris", "robotank")[seed]
+    rom = bytearray(read_rom(game))
+    for _ in range(4):
+        rom[rng.integers(len(rom))] = rng.integers(256)
+    assert_exact(bytes(rom), game, tmp_path)
+
+
+def test_environments_use_a_cached_translation_at_once(cache):
+    with_translation, without = (VectorEnv("pong", 2, translate=translate) for translate in (True, False))
+    assert with_translation._games[0].is_translated
+    for env in (with_translation, without):
+        env.close()
+
+
+def test_a_game_is_interpreted_until_it_is_compiled(cache, monkeypatch):
+    complete = cache.read_bytes()
+    cache.unlink()
+    compiled = []
+
+    def run_compiler(file, game, rom):
+        compiled.append(game)
+        time.sleep(0.2)
+        file.write_bytes(complete)
+        file.chmod(0o600)
+
+    monkeypatch.setattr(translation, "_run_compiler", run_compiler)
+    envs = [VectorEnv("pong", 1), VectorEnv("pong", 1)]
+    assert not envs[0]._games[0].is_translated
+    deadline = time.monotonic() + 20
+    while not all(env._games[0].is_translated for env in envs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert compiled == ["pong"] and all(env._games[0].is_translated for env in envs)
+    for env in envs:
+        env.close()
+
+
+@pytest.mark.parametrize("change", ["cut", "flipped", "writable", "missing"])
+def test_only_a_complete_file_of_this_user_is_loaded(cache, change):
+    content = cache.read_bytes()
+    if change == "cut":
+        cache.write_bytes(content[:-100])
+    elif change == "flipped":
+        cache.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    elif change == "writable":
+        cache.chmod(0o666)
+    else:
+        cache.unlink()
+    emulator = AtariEmulator("pong")._emulator
+    assert not translation._insert(emulator, cache) and not emulator.is_translated
+
+
+def test_a_library_of_something_else_is_not_loaded(cache):
+    content = Path(_ctypes.__file__).read_bytes()
+    cache.write_bytes(content + hashlib.sha256(content).digest())
+    emulator = AtariEmulator("pong")._emulator
+    assert not translation._insert(emulator, cache) and not emulator.is_translated
+
+
+def test_games_are_interpreted_when_switched_off_or_without_a_compiler(cache, monkeypatch):
+    monkeypatch.setenv(translation.VARIABLE, "off")
+    assert translation.translation_file("pong") is None and not translation.translate("pong")
+    monkeypatch.delenv(translation.VARIABLE)
+    monkeypatch.setattr(translation, "compiler", lambda: None)
+    assert translation.translation_file("pong") is None and not translation.translate("pong")
+
+
+def test_the_file_depends_on_rom_and_compiler(cache, tmp_path, monkeypatch):
+    other = tmp_path / "other.bin"
+    other.write_bytes(read_rom("pong")[:-1] + b"\0")
+    files = {cache, translation.translation_file("pong", other), translation.translation_file("breakout")}
+    monkeypatch.setattr(translation, "compiler", lambda: ("g++", "another version"))
+    files.add(translation.translation_file("pong"))
+    assert len(files) == 4
+
+
+def test_a_compiler_that_fails_is_one_line(cache, monkeypatch, capfd):
+    cache.unlink()
+    broken = cache.parent / "broken"
+    broken.write_text(
+        '#!/bin/sh\ntest "$1" = --version && echo broken 1 && exit 0\necho does not compile >&2; exit 1\n'
+    )
+    broken.chmod(0o755)
+    environment = {**os.environ, "CXX": str(broken)}
+    code = "from accel_rl.emulator.translation import translate; print(translate('pong'))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "False\n" and done.returncode == 0
+    assert (
+        "pong cannot be translated" in done.stderr
+        and "does not compile" in done.stderr
+        and "Traceback" not in done.stderr
+    )
