@@ -46,7 +46,8 @@ def damage(t: Trial) -> None:
     t.check_surroundings()
     # An earlier checkpoint still exists, for --checkpoint.
     whole = [c for c in t.checkpoints() if c not in path.parents and c != path]
-    if path.name != "config.json" and "checkpoints" in path.parts and whole:
+    is_finished = bool(whole) and int(whole[-1].name) >= ENV_STEPS
+    if path.name != "config.json" and "checkpoints" in path.parts and whole and not is_finished:
         t.wait(t.resume("--checkpoint", str(whole[-1])), (0,))
         t.check()
 
