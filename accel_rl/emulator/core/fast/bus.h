@@ -36,9 +36,7 @@ struct Bus {
         log.begin_frame(s.tia);
     }
 
-    HD_CALL void settle_log(i32 until) {
-        log.settle(tia, until);
-    }
+    HD_CALL void settle_log(i32 until) { log.settle(tia, until); }
 
     HD_CALL u8 read(u32 address, u32 last, i32 cycle) {
         s.cycle = cycle;

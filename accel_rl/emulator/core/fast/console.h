@@ -16,7 +16,7 @@ struct FastConsole : Bus<WritesAtOnce> {
     const u32* ops;
     // `page` maps a page of 256 bytes (bits 13-8 of an address) to its ROM offset, or to -1 if it is not plain ROM.
     i32 page[64];
-    u16 mapped[4];  // `mapped` has the slices of the ROM for which `page` was computed.
+    u16 mapped[4];                                  // `mapped` has the slices of the ROM for which `page` was computed.
     FastEnd (*translated)(FastConsole&) = nullptr;  // `translated` is run_fast with the ROM's code, or null.
 
     // Updates `page` after an instruction that may have switched banks.

@@ -68,7 +68,20 @@ enum FastOp : u16 {
 constexpr u32 MOST_ROM = 16384;
 
 // Decodes opcodes to fast instructions with their places.
-enum Place : u8 { NO_PLACE, IMPLIED, IMMEDIATE_, ZERO, ZERO_X, ZERO_Y, ABSOLUTE, ABSOLUTE_X, ABSOLUTE_Y, INDIRECT_Y, INDIRECT_X, RELATIVE };
+enum Place : u8 {
+    NO_PLACE,
+    IMPLIED,
+    IMMEDIATE_,
+    ZERO,
+    ZERO_X,
+    ZERO_Y,
+    ABSOLUTE,
+    ABSOLUTE_X,
+    ABSOLUTE_Y,
+    INDIRECT_Y,
+    INDIRECT_X,
+    RELATIVE
+};
 
 struct FastDecode {
     const u8* rom;

@@ -129,7 +129,8 @@ struct FastTia {
     // Returns whether an HMOVE at the clock moves an object.
     HD bool moves(i32 clock) const {
         const i8* const motions = hmove_motions(line_clock(t, clock) / 3);
-        return motions[t.hm[0] & 15] | motions[t.hm[1] & 15] | motions[t.hm[2] & 15] | motions[t.hm[3] & 15] | motions[t.hm[4] & 15];
+        return motions[t.hm[0] & 15] | motions[t.hm[1] & 15] | motions[t.hm[2] & 15] | motions[t.hm[3] & 15] |
+               motions[t.hm[4] & 15];
     }
 
     // Updates the drawn value of a colour register.
