@@ -1,6 +1,6 @@
 // A ROM is written as C++: each instruction that can be reached expands its body of core/fast/bodies.h.
-// | frames of the plain core -> the instructions that ran, and where jumps led      (Profile)
-// | -> closure over branches, calls and jumps with a fixed target -> one line of C++ an instruction (Translator)
+// | frames of the plain core -> the instructions that ran, and where jumps led      (record)
+// | -> closure over branches, calls and jumps with a fixed target -> one line of C++ an instruction (source)
 //
 // A translated ROM is derived from the ROM: it is compiled on the user's machine, and never distributed.
 #pragma once
@@ -12,15 +12,9 @@
 
 namespace accel {
 
-// Lists the ROM offsets that the plain core executed, and those to which something else than a fixed target led.
-struct Profile {
-    explicit Profile(u32 size) : ran(size), entered(size) {}
-    std::vector<bool> ran, entered;
-};
-
 class Translator {
   public:
-    Translator(const Rom& rom, const u32* ops) : rom_(rom), ops_(ops), profile_(rom.size) {}
+    Translator(const Rom& rom, const u32* ops) : rom_(rom), ops_(ops), ran_(rom.size), entered_(rom.size) {}
 
     // Records the instruction that the plain core executes next. A frame begins without a `previous` instruction.
     void record(const Console& console) {
@@ -30,8 +24,8 @@ class Translator {
         if (!(pc & 0x1000)) return;  // code in RAM
         const u32 offset = rom_.kind == CART_FE ? (pc & 0x2000 ? 0 : 0x1000) + (pc & 0xFFF)
                                                 : console.s.cartridge.slice[pc >> 10 & 3] + (pc & 0x3FF);
-        profile_.ran[offset] = true;
-        if (previous < 0 || !follows(u32(previous), offset)) profile_.entered[offset] = true;
+        ran_[offset] = true;
+        if (previous < 0 || !follows(u32(previous), offset)) entered_[offset] = true;
         previous_ = i32(offset);
     }
     void begin_frame() { previous_ = -1; }
@@ -40,8 +34,8 @@ class Translator {
     std::string source() {
         std::vector<u32> todo;
         for (u32 offset = 0; offset < rom_.size; offset++)
-            if (profile_.ran[offset]) todo.push_back(offset);
-        std::vector<bool> reached = profile_.ran, named(rom_.size);
+            if (ran_[offset]) todo.push_back(offset);
+        std::vector<bool> reached = ran_, named(rom_.size);
         while (!todo.empty()) {
             const u32 offset = todo.back();
             todo.pop_back();
@@ -53,7 +47,7 @@ class Translator {
         }
         std::string entries, code;
         for (u32 offset = 0; offset < MOST_ROM; offset++) {
-            const bool enters = offset < rom_.size && reached[offset] && profile_.entered[offset] && fast(offset) != FAST_SLOW;
+            const bool enters = offset < rom_.size && reached[offset] && entered_[offset] && fast(offset) != FAST_SLOW;
             entries += enters ? "&&N_" + std::to_string(offset) + "," : "0,";
         }
         for (u32 offset = 0; offset < rom_.size; offset++)
@@ -65,11 +59,11 @@ class Translator {
 
   private:
     struct Op {
-        const char *body, *fast, *name;
+        const char *body, *name;
     };
     static const Op& op_of(u32 fast) {
         static constexpr Op ops[FAST_OP_COUNT] = {
-#define FAST_NAMES(body, fast, name) {#body, #fast, #name},
+#define FAST_NAMES(body, fast, name) {#body, #name},
             FAST_OPS(FAST_NAMES)
 #undef FAST_NAMES
         };
@@ -90,8 +84,10 @@ class Translator {
         return name == "GA" || name == "RX" || name == "RY" || name == "AX" || name == "AY" ? 3 : 2;
     }
 
-    // Returns the offset to which a jump always leads, or -1.
+    // Returns the offset to which a branch that is taken or a jump always leads, or -1.
     i32 target(u32 offset) const {
+        if (is(offset, "BRANCH")) return i32(offset) + (i32(ops_[offset]) >> 18);
+        if (fast(offset) != FAST_JMP && fast(offset) != FAST_JSR) return -1;
         const u32 to = operand(offset);
         if (rom_.kind == CART_E0 || rom_.kind == CART_FE || !(to & 0x1000)) return -1;
         return i32(rom_.kind == CART_2K ? to & 0x7FF : (offset & ~0xFFFu) + (to & 0xFFF));
@@ -102,11 +98,11 @@ class Translator {
         if (fast(offset) == FAST_SLOW || fast(offset) == FAST_JMI || fast(offset) == FAST_RTS || fast(offset) == FAST_RTI ||
             fast(offset) == FAST_BRK)
             return {};
-        if (is(offset, "BRANCH")) return {behind, i32(offset) + (i32(ops_[offset]) >> 18)};
+        if (is(offset, "BRANCH")) return {behind, target(offset)};
         if (fast(offset) == FAST_JMP) return {target(offset)};
         if (fast(offset) == FAST_POLL) return {behind, i32(offset) + 3};
         if (fast(offset) != FAST_JSR) return {behind};
-        profile_.entered[u32(behind)] = true;  // a return
+        entered_[u32(behind)] = true;  // a return
         return {target(offset), behind};
     }
     bool follows(u32 offset, u32 next) {
@@ -119,7 +115,7 @@ class Translator {
         const Op& op = op_of(fast(offset));
         if (fast(offset) == FAST_SLOW) return "X(" + std::to_string(offset) + ")\n";
         const bool jumps = fast(offset) == FAST_JMP || fast(offset) == FAST_JSR;
-        const i32 to = is(offset, "BRANCH") ? i32(offset) + (i32(ops_[offset]) >> 18) : jumps ? target(offset) : -1;
+        const i32 to = target(offset);
         const u32 zero = jumps && to >= 0 ? (u32(to) & ~0xFFu) - (operand(offset) & 0xFF00) : 0;
         const u32 behind = offset + length(offset), taken = to >= 0 ? u32(to) : behind;
         named[behind] = named[taken] = true;
@@ -130,7 +126,7 @@ class Translator {
 
     const Rom& rom_;
     const u32* ops_;
-    Profile profile_;
+    std::vector<bool> ran_, entered_;  // Offsets that the plain core executed, and to which not only fixed targets led.
     i32 previous_ = -1;
 };
 
