@@ -25,7 +25,7 @@ class Emulator {
                    game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE,
                    log_,
                    false},
-          fast_console_{fast_bus(console_, best_stretch()), nullptr, {}, {}} {
+          fast_console_{fast_bus(console_, best_form()), nullptr, {}, {}} {
         if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +

@@ -1,10 +1,12 @@
-// This header has `stretch` of fast/tia.h for AVX-512 and AVX2, chosen at run time.
+// This header has the drawing of fast/tia.h for AVX-512 and AVX2, chosen at run time.
 // | masks      a line is one register of 256 bits; an object's pixels are shifted into each word by a count of its own
 // | AVX-512    mask words are mask registers: 64 pixels take four masked moves
 // | AVX2       32 bits of a mask are expanded to 32 bytes, 0 or 255
 //
-// Other processors use the portable `stretch`.
+// Other processors use the portable form.
 #pragma once
+#include <cstring>
+
 #include "core/fast/tia.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
@@ -46,13 +48,25 @@ constexpr Spans make_spans() {
 }
 inline constexpr Spans SPANS = make_spans();
 
-// A Painting has the masks of the first three colours, and the span to draw.
+// A Painting has the span to draw, and three layers of pixels, of which a later one covers an earlier one.
 struct Painting {
-    Mask zero, one, two, span;
+    Mask layer[3], span;
+    u8 colour[3];
 };
 
-// Computes collisions and, if `to` is given, the colours by priority, as colour_index.
-AVX2 void look(FastTia& k, u32 pairs, i32 first, i32 last, Painting* to) {
+// Returns whether any two objects have the same pixel within the span.
+AVX2 bool any_meet(const FastTia& k, __m256i span) {
+    __m256i one = of(k.mask[P0]), two = _mm256_setzero_si256();
+    for (u32 i = P1; i <= PF; i++) {
+        const __m256i m = of(k.mask[i]);
+        two = _mm256_or_si256(two, _mm256_and_si256(one, m));
+        one = _mm256_or_si256(one, m);
+    }
+    return !_mm256_testz_si256(two, span);
+}
+
+// Computes collisions and, if `to` is given, the layers, whose order is the priority of colour_index.
+AVX2 void look(FastTia& k, u32 pairs, const Span& at, Painting* to) {
     Tia& t = k.t;
     if (const u32 wanted = k.to_build()) {
         if (wanted & BIT_P0) keep(k.mask[P0], placed_wide(player_pixels(t, 0)));
@@ -66,84 +80,107 @@ AVX2 void look(FastTia& k, u32 pairs, i32 first, i32 last, Painting* to) {
                                                static_cast<long long>(m.w[0])));
         }
     }
-    const __m256i span = _mm256_andnot_si256(of(SPANS.below[first]), of(SPANS.below[last]));
-    const PairTable& table = pair_table();
-    for (; pairs; pairs &= pairs - 1) {
-        const u32 pair = u32(__builtin_ctz(pairs));
-        const __m256i meet = _mm256_and_si256(of(k.mask[table.first[pair]]), of(k.mask[table.second[pair]]));
-        t.collisions |= u32(!_mm256_testz_si256(meet, span)) << pair;
+    const __m256i end = of(SPANS.below[at.last]);
+    if (pairs) {
+        const __m256i looks = _mm256_andnot_si256(of(SPANS.below[at.looks]), end);
+        const PairTable& table = pair_table();
+        for (pairs = any_meet(k, looks) ? pairs : 0; pairs; pairs &= pairs - 1) {
+            const u32 pair = u32(__builtin_ctz(pairs));
+            const __m256i meet = _mm256_and_si256(of(k.mask[table.first[pair]]), of(k.mask[table.second[pair]]));
+            t.collisions |= u32(!_mm256_testz_si256(meet, looks)) << pair;
+        }
     }
     if (!to) return;
     const __m256i p = _mm256_or_si256(of(k.mask[P0]), of(k.mask[M0])), q = _mm256_or_si256(of(k.mask[P1]), of(k.mask[M1]));
     const __m256i field = of(k.mask[PF]), f = _mm256_or_si256(field, of(k.mask[BL]));
-    __m256i zero = p, one = _mm256_andnot_si256(p, q), two = _mm256_andnot_si256(_mm256_or_si256(p, q), f);
-    if (t.ctrlpf & 4) {
-        zero = _mm256_andnot_si256(f, p);
-        one = _mm256_andnot_si256(f, one);
-        two = f;
-    } else if (t.ctrlpf & 2) {  // In score mode, the playfield has the players' colours.
+    __m256i zero = p, one = q;
+    if ((t.ctrlpf & 6) == 2) {  // In score mode, the playfield has the players' colours.
         const __m256i left = of(SPANS.below[WIDTH / 2]);
         zero = _mm256_or_si256(p, _mm256_and_si256(field, left));
-        one = _mm256_andnot_si256(zero, _mm256_or_si256(q, _mm256_andnot_si256(left, field)));
-        two = _mm256_andnot_si256(_mm256_or_si256(zero, one), f);
+        one = _mm256_or_si256(q, _mm256_andnot_si256(left, field));
     }
-    keep(to->zero, zero);
-    keep(to->one, one);
-    keep(to->two, two);
-    keep(to->span, span);
+    const u32 field_first = t.ctrlpf >> 2 & 1;
+    const u32 at_two = 2 * field_first, at_one = 1 - field_first, at_zero = 2 - field_first;
+    keep(to->layer[at_two], f);
+    keep(to->layer[at_one], one);
+    keep(to->layer[at_zero], zero);
+    to->colour[at_two] = k.shade[2];
+    to->colour[at_one] = k.shade[1];
+    to->colour[at_zero] = k.shade[0];
+    keep(to->span, _mm256_andnot_si256(of(SPANS.below[at.first]), end));
 }
 
-__attribute__((target("avx512bw,avx512vl"))) inline void stretch_avx512(FastTia& k, u8* line, u32 pairs, i32 first, i32 last) {
+__attribute__((target("avx512bw,avx512vl"))) inline void stretch_avx512(FastTia& k, u8* line, u32 pairs, const Span& at) {
     Painting paint;
-    look(k, pairs, first, last, line ? &paint : nullptr);
+    look(k, pairs, at, line ? &paint : nullptr);
     if (!line) return;
-    const __m512i back = _mm512_set1_epi8(char(k.shade[3])), c0 = _mm512_set1_epi8(char(k.shade[0])),
-                  c1 = _mm512_set1_epi8(char(k.shade[1])), c2 = _mm512_set1_epi8(char(k.shade[2]));
-    for (int i = 0; i < 3; i++) {
-        __m512i v = _mm512_mask_mov_epi8(back, paint.zero.w[i], c0);
-        v = _mm512_mask_mov_epi8(v, paint.one.w[i], c1);
-        v = _mm512_mask_mov_epi8(v, paint.two.w[i], c2);
+    const __m512i back = _mm512_set1_epi8(char(k.shade[3])), c0 = _mm512_set1_epi8(char(paint.colour[0])),
+                  c1 = _mm512_set1_epi8(char(paint.colour[1])), c2 = _mm512_set1_epi8(char(paint.colour[2]));
+    for (int i = at.first >> 6; 64 * i < at.last; i++) {
+        __m512i v = _mm512_mask_mov_epi8(back, paint.layer[0].w[i], c0);
+        v = _mm512_mask_mov_epi8(v, paint.layer[1].w[i], c1);
+        v = _mm512_mask_mov_epi8(v, paint.layer[2].w[i], c2);
         _mm512_mask_storeu_epi8(line + 64 * i, paint.span.w[i], v);  // The third word of a line has only 32 pixels.
     }
 }
 
-AVX2 __m256i bytes_of(u32 mask) {
+// Returns 32 bytes, 0 or 255, of a mask's pixels from x on, a multiple of 8.
+AVX2 __m256i bytes_of(const Mask& mask, u32 x) {
     const __m256i which = _mm256_setr_epi64x(0, 0x0101010101010101ll, 0x0202020202020202ll, 0x0303030303030303ll);
     const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
-    const __m256i kept = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(int(mask)), which), bit);
-    return _mm256_cmpeq_epi8(kept, bit);
+    int bits;
+    std::memcpy(&bits, reinterpret_cast<const u8*>(mask.w) + x / 8, sizeof bits);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(bits), which), bit), bit);
 }
 
-__attribute__((target("avx2"))) inline void stretch_avx2(FastTia& k, u8* line, u32 pairs, i32 first, i32 last) {
+__attribute__((target("avx2"))) inline void stretch_avx2(FastTia& k, u8* line, u32 pairs, const Span& at) {
     Painting paint;
-    look(k, pairs, first, last, line ? &paint : nullptr);
+    look(k, pairs, at, line ? &paint : nullptr);
     if (!line) return;
-    const __m256i back = _mm256_set1_epi8(char(k.shade[3])), c0 = _mm256_set1_epi8(char(k.shade[0])),
-                  c1 = _mm256_set1_epi8(char(k.shade[1])), c2 = _mm256_set1_epi8(char(k.shade[2]));
-    for (int at = first & ~31; at < last; at += 32) {
-        const int word = at >> 6, shift = at & 63;
-        const u32 wanted = u32(paint.span.w[word] >> shift);
-        __m256i v = _mm256_blendv_epi8(back, c0, bytes_of(u32(paint.zero.w[word] >> shift)));
-        v = _mm256_blendv_epi8(v, c1, bytes_of(u32(paint.one.w[word] >> shift)));
-        v = _mm256_blendv_epi8(v, c2, bytes_of(u32(paint.two.w[word] >> shift)));
-        __m256i* const to = reinterpret_cast<__m256i*>(line + at);
-        if (wanted != 0xFFFFFFFFu) v = _mm256_blendv_epi8(_mm256_loadu_si256(to), v, bytes_of(wanted));
-        _mm256_storeu_si256(to, v);
-    }
+    const __m256i back = _mm256_set1_epi8(char(k.shade[3])), c0 = _mm256_set1_epi8(char(paint.colour[0])),
+                  c1 = _mm256_set1_epi8(char(paint.colour[1])), c2 = _mm256_set1_epi8(char(paint.colour[2]));
+    u32 x = u32(at.first) & ~7u;
+    do {
+        if (x > WIDTH - 32) x = WIDTH - 32;
+        __m256i v = _mm256_blendv_epi8(back, c0, bytes_of(paint.layer[0], x));
+        v = _mm256_blendv_epi8(v, c1, bytes_of(paint.layer[1], x));
+        v = _mm256_blendv_epi8(v, c2, bytes_of(paint.layer[2], x));
+        __m256i* const to = reinterpret_cast<__m256i*>(line + x);
+        _mm256_storeu_si256(to, _mm256_blendv_epi8(_mm256_loadu_si256(to), v, bytes_of(paint.span, x)));
+        x += 32;
+    } while (x < u32(at.last));
 }
 
 #undef AVX2
 
-inline Stretch* best_stretch() {
-    static Stretch* const best = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") ? stretch_avx512
-                                 : __builtin_cpu_supports("avx2")                                         ? stretch_avx2
-                                                                                                          : nullptr;
+// Each form is one function with its stretch, because calls would take as long as a short stretch.
+#define FORM(name, set)                                                                                     \
+    struct Stretch_##name {                                                                                 \
+        __attribute__((target(set))) static void stretch(FastTia& k, u8* line, u32 pairs, const Span& at) { \
+            stretch_##name(k, line, pairs, at);                                                             \
+        }                                                                                                   \
+    };                                                                                                      \
+    __attribute__((target(set), flatten)) inline void draw_lines_##name(FastTia& k, i32 until) {            \
+        k.draw_lines_by<Stretch_##name>(until);                                                             \
+    }                                                                                                       \
+    __attribute__((target(set), flatten)) inline void look_until_##name(FastTia& k, i32 until) {            \
+        k.look_until_by<Stretch_##name>(until);                                                             \
+    }                                                                                                       \
+    inline constexpr Form FORM_##name{draw_lines_##name, look_until_##name};
+FORM(avx512, "avx512bw,avx512vl")
+FORM(avx2, "avx2")
+#undef FORM
+
+inline const Form* best_form() {
+    static const Form* const best = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") ? &FORM_avx512
+                                    : __builtin_cpu_supports("avx2")                                         ? &FORM_avx2
+                                                                                                             : nullptr;
     return best;
 }
 
 #else
 
-inline Stretch* best_stretch() { return nullptr; }
+inline const Form* best_form() { return nullptr; }
 
 #endif
 

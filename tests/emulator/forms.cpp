@@ -36,21 +36,23 @@ Tia any_tia() {
     return t;
 }
 
-bool same_stretch(const char* name, Stretch* form) {
+bool same_stretch(const char* name, void (*form)(FastTia& tia, u8* line, u32 pairs, const Span& span)) {
     u32 hits = 0;
     for (int n = 0; n < 20000; n++) {
         const Tia start = any_tia();
         const i32 first = below(2) ? 0 : i32(below(WIDTH)), last = below(2) ? WIDTH : first + 1 + i32(below(u32(WIDTH - first)));
+        const i32 looks = below(2) ? first : first + i32(below(u32(last - first)));
         u8 lines[2][WIDTH + 64], palette[256];
         for (u8& c : palette) c = u8(below(256));
         for (u32 x = 0; x < sizeof lines[0]; x++) lines[0][x] = lines[1][x] = u8(below(256));
         const bool drawn = below(4) > 0;
         Tia done[2] = {start, start};
         for (u32 i = 0; i < 2; i++) {
-            FastTia tia{done[i], 34, 210, true, ALL_PAIRS, i ? form : nullptr};
+            FastTia tia{done[i], 34, 210, true, ALL_PAIRS, nullptr};
             tia.begin_frame(FastCanvas{drawn ? lines[i] : nullptr, palette, nullptr, nullptr});
             u8* const line = drawn ? lines[i] : nullptr;
-            i ? form(tia, line, tia.possible(), first, last) : tia.stretch(line, tia.possible(), first, last);
+            const Span span{first, last, looks};
+            i ? form(tia, line, tia.possible(), span) : tia.stretch(line, tia.possible(), span);
         }
         hits += done[0].collisions != start.collisions;
         if (std::memcmp(lines[0], lines[1], sizeof lines[0]) || std::memcmp(&done[0], &done[1], sizeof(Tia)))

@@ -58,7 +58,7 @@ void some_frames(const std::string& rom, CartridgeKind kind) {
     const Picture picture{nullptr, 34, 210, true};
     const i32 last = below(2) ? NTSC_LAST_LINE : PAL_LAST_LINE;
     Console plain{states[0], inserted, picture, last, log, false}, beside{states[1], inserted, picture, last, other, false};
-    FastConsole fast{fast_bus(beside, best_stretch()), nullptr, {}, {}};
+    FastConsole fast{fast_bus(beside, best_form()), nullptr, {}, {}};
     fast_decode(ops, inserted);
     insert_rom(fast, inserted, ops);
     for (u8& b : states[0].ram) b = u8(below(256));

@@ -86,7 +86,7 @@ HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_cloc
 HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
 
 // Returns the number of clocks until a write to a register takes effect.
-// The parameter `at` is the clock within the line.
+// The parameter `at` is a clock since the start of any line.
 HD i32 write_delay(u32 reg, i32 at) {
     switch (reg) {
             // clang-format off

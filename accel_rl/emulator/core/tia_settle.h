@@ -195,11 +195,17 @@ HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 positio
     if (object == M0) t.star_form = 0;
 }
 
+// Returns whether an HMOVE at the clock `at` of a line moves an object.
+HD bool moves(const Tia& t, i32 at) {
+    const i8* const motions = hmove_motions(at / 3);
+    return motions[t.hm[0] & 15] | motions[t.hm[1] & 15] | motions[t.hm[2] & 15] | motions[t.hm[3] & 15] | motions[t.hm[4] & 15];
+}
+
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     const i8* const motions = hmove_motions(cycle);
-    for (u32 i = 0; i < 5; i++)
-        if (const i8 motion = motions[t.hm[i] & 15]) t.pos[i] = u8(wrap(t.pos[i] - motion));
+    if (moves(t, at))
+        for (u32 i = 0; i < 5; i++) t.pos[i] = u8(wrap(t.pos[i] - motions[t.hm[i] & 15]));
     t.first_hidden[0] = t.first_hidden[1] = 0;
     t.stars = t.star_form = 0;
     if (cycle <= 20 || cycle >= 75) t.hmove_blank = 1;

@@ -1,5 +1,5 @@
 // The bus of the fast core reads and writes the plain core's State.
-// | write of the TIA  -> at once, or into a log: log.h      read of a collision register -> drawn up to now: tia.h
+// | write of the TIA  -> at once, or into a log: log.h      read of a collision register -> looks up to now: tia.h
 //
 // The last bus value is not stored between instructions, because each instruction's read follows its fetch.
 #pragma once
@@ -45,7 +45,7 @@ struct Bus {
         const u8 noise = last & 0x3F;
         const u32 reg = address & 15;
         if (reg < 8) {
-            settle_log(3 * cycle);
+            log.look(tia, 3 * cycle);
             return noise | collision_register(s.tia.collisions, reg);
         }
         if (reg < 12) return noise | (paddle_ready(s, reg - 8) ? 0x80 : 0);

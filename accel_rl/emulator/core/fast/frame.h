@@ -8,10 +8,10 @@
 namespace accel {
 
 // The fast console shares the state of a plain console.
-HD Bus<WritesAtOnce> fast_bus(const Console& plain, Stretch* wide) {
+HD Bus<WritesAtOnce> fast_bus(const Console& plain, const Form* form) {
     const Picture& p = plain.picture;
     return Bus<WritesAtOnce>{
-        plain.s, plain.rom, 0, 0, plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
+        plain.s, plain.rom, 0, 0, plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, form}};
 }
 // `ops` is the decoded ROM.
 HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {

@@ -75,6 +75,10 @@ struct WritesAtOnce : LastWrites {
     HD void settle(Chip& tia, i32 until) {
         tia.draw_until(until);
     }
+    template <class Chip>
+    HD void look(Chip& tia, i32 until) {
+        tia.look_until(until);
+    }
 };
 
 // Each write enters the log of a frame.
@@ -96,6 +100,10 @@ struct FastLog : LastWrites {
     HD void settle(Chip& tia, i32 until) {
         tia.settle(writes + settled, count - settled, until);
         settled = count;
+    }
+    template <class Chip>
+    HD void look(Chip& tia, i32 until) {
+        settle(tia, until);
     }
 };
 

@@ -5,6 +5,7 @@
 // | drawing    a stretch of a line: collisions by AND of masks, colours by priority
 // |            the following lines without a change: copies of the first of them
 //
+// A read of the collisions looks for collisions up to the beam, but leaves the picture for the next write.
 // A frame whose picture is not needed is not drawn.
 // A frame that is not drawn is searched only for collisions that are not latched yet.
 // Lines without possible collisions, whose end changes nothing, are skipped.
@@ -54,19 +55,29 @@ struct FastCanvas {
     const u8* wanted;   // wanted[row] is true if the row is needed; null means all rows.
 };
 
-// Draws a stretch of a line, if a line is given, and returns the pairs of objects that collide.
+// A Span is a stretch of a line: its pixels from `first` to `last` - 1 are drawn, those from `looks` on may collide.
+struct Span {
+    i32 first, last, looks;
+};
+
+// A Form has `draw_lines` and `look_until` for the instructions of a processor (stretch_x86.h).
 struct FastTia;
-using Stretch = void(FastTia& tia, u8* line, u32 pairs, i32 first, i32 last);
+struct Form {
+    void (*draw_lines)(FastTia& tia, i32 until);
+    void (*look_until)(FastTia& tia, i32 until);
+};
 
 struct FastTia {
     Tia& t;
     i32 first_line, height;
     bool hmove_blanks;
-    u32 watched;    // `watched` are the collisions that the program may read.
-    Stretch* wide;  // `wide` is the function `stretch` for AVX-512 or AVX2, or null for the portable function.
+    u32 watched;       // `watched` are the collisions that the program may read.
+    const Form* form;  // `form` is the form for AVX-512 or AVX2, or null for the portable one.
     FastCanvas canvas;
     i32 start, stop;     // The displayed lines of a picture begin at clock `start` and end at clock `stop`.
     i32 row, row_clock;  // The displayed line `row` is being drawn, and row_clock is the line's first clock.
+    u8* line;            // `line` is the row's pixels, or null if the row is not drawn.
+    i32 looked;          // The collisions before the clock `looked` are latched, or cleared.
     i32 quiet;           // Before the clock `quiet` the beam is in horizontal blank or after the last line.
     Mask mask[6];
     u32 unbuilt;         // The set `unbuilt` has the objects whose masks must be computed again.
@@ -79,6 +90,8 @@ struct FastTia {
         stop = start + height * LINE_CLOCKS;
         row = 0;
         row_clock = start;
+        looked = start;
+        enter_row();
         quiet = start + HBLANK_CLOCKS;
         unbuilt = 63;
         active = 0;
@@ -118,19 +131,14 @@ struct FastTia {
     }
 
     HD_FOLD void write_register(u32 reg, u8 value, i32 clock) {
-        if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
-        const bool still = reg == HMOVE && !moves(clock) && !(t.first_hidden[0] | t.first_hidden[1] | t.star_form);
+        if (!unseen(reg, value)) draw_until(clock + write_delay(reg, clock - t.frame_clock));
+        if (reg == CXCLR) looked = clock;
+        const bool still =
+            reg == HMOVE && !moves(t, line_clock(t, clock)) && !(t.first_hidden[0] | t.first_hidden[1] | t.star_form);
         apply_write(t, *this, reg, value, clock);
         if (still) return;
         mark(reg);
         if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
-    }
-
-    // Returns whether an HMOVE at the clock moves an object.
-    HD bool moves(i32 clock) const {
-        const i8* const motions = hmove_motions(line_clock(t, clock) / 3);
-        return motions[t.hm[0] & 15] | motions[t.hm[1] & 15] | motions[t.hm[2] & 15] | motions[t.hm[3] & 15] |
-               motions[t.hm[4] & 15];
     }
 
     // Updates the drawn value of a colour register.
@@ -150,17 +158,17 @@ struct FastTia {
             case PF0: return (t.pf & 0xF) == u32(value) >> 4;
             case PF1: return (t.pf >> 4 & 0xFF) == bit_tables().reversed[value];
             case PF2: return t.pf >> 12 == value;
-            case GRP0: return (t.vdel[0] || t.grp[0] == value) && (!t.vdel[1] || t.grp_old[1] == t.grp[1]);
+            case GRP0: return (t.vdel[0] | (t.grp[0] == value)) & (!t.vdel[1] | (t.grp_old[1] == t.grp[1]));
             case GRP1:
-                return (t.vdel[1] || t.grp[1] == value) && (!t.vdel[0] || t.grp_old[0] == t.grp[0]) &&
-                       (!t.vdel[2] || t.enabl_old == t.enabl);
+                return (t.vdel[1] | (t.grp[1] == value)) & (!t.vdel[0] | (t.grp_old[0] == t.grp[0])) &
+                       (!t.vdel[2] | (t.enabl_old == t.enabl));
             case ENAM0: case ENAM1: return t.enam[reg - ENAM0] == (value >> 1 & 1);
             case ENABL: return t.vdel[2] || t.enabl == (value >> 1 & 1);
             case HMM0: return !(t.hm[M0] == 7 && value >> 4 == 6);
-            case HMP0: case HMP1: case HMM1: case HMBL: case HMCLR: return true;
+            case HMP0: case HMP1: case HMM1: case HMBL: case HMCLR: case CXCLR: return true;
             case VDELP0: case VDELP1: case VDELBL: return t.vdel[reg - VDELP0] == (value & 1);
             case RESMP0: case RESMP1: return t.resmp[reg - RESMP0] == (value >> 1 & 1);
-            case RESP0: case RESP1: case RESM0: case RESM1: case RESBL: case HMOVE: case CXCLR: return false;
+            case RESP0: case RESP1: case RESM0: case RESM1: case RESBL: case HMOVE: return false;
             // clang-format on
             default: return true;
         }
@@ -220,38 +228,78 @@ struct FastTia {
 
     // Returns the collisions that can be new, to find out whether a line needs drawing.
     HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
-    HD bool blind() const { return !canvas.pixels && (t.vblank & 2 || !possible()); }
+    HD u32 colliding() const { return t.vblank & 2 ? 0 : possible(); }
+    HD bool blind() const { return !canvas.pixels && !colliding(); }
     // Returns whether the end of a scan line leaves all registers unchanged.
     HD bool calm() const {
         return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)));
     }
 
     HD_CALL void draw_lines(i32 until) {
+#ifndef __CUDA_ARCH__
+        if (form) return form->draw_lines(*this, until);
+#endif
+        draw_lines_by<PlainStretch>(until);
+    }
+
+    // `Stretch` has the function `stretch`, which draws a span if a line is given, and latches collisions of given pairs.
+    template <class Stretch>
+    HD_FOLD void draw_lines_by(i32 until) {
+        if (until < row_clock + LINE_CLOCKS) return draw<Stretch>(t.settled, until);
         i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
         if (from >= row_clock + LINE_CLOCKS) {  // Scan lines without changes were skipped, and are now counted.
             const i32 passed = (from - row_clock) / LINE_CLOCKS;
             row += passed;
             row_clock += passed * LINE_CLOCKS;
+            enter_row();
         }
         while (from < to) {
             const i32 row_end = row_clock + LINE_CLOCKS, end = to < row_end ? to : row_end;
-            const i32 first = from - row_clock - HBLANK_CLOCKS, last = end - row_clock - HBLANK_CLOCKS;
-            if (last > 0) draw(first > 0 ? first : 0, last);
-            from = end;
+            if (end > row_clock + HBLANK_CLOCKS) draw<Stretch>(from, end);
             if (end < row_end) break;
             const bool ends_calmly = calm();
+            const bool whole = line_first(from) == 0 && looked <= row_clock + HBLANK_CLOCKS && (line || !canvas.pixels);
             if (!ends_calmly) leave_line();
+            from = end;
             row++;
             row_clock = row_end;
-            if (ends_calmly && first <= 0 && to - from >= LINE_CLOCKS && shown(row - 1)) {
+            if (ends_calmly && whole && to - from >= LINE_CLOCKS) {
                 repeat((to - from) / LINE_CLOCKS);
                 from = row_clock;
             }
+            enter_row();
         }
         quiet = row < height ? row_clock + HBLANK_CLOCKS : NEVER;
     }
 
+    // Latches the collisions before the clock `until`. The picture is drawn later, because the registers do not change.
+    HD void look_until(i32 until) {
+        if (calm() && !colliding()) return;
+        form ? form->look_until(*this, until) : look_until_by<PlainStretch>(until);
+    }
+    template <class Stretch>
+    HD_FOLD void look_until_by(i32 until) {
+        if (until >= row_clock + LINE_CLOCKS) draw_until(until - i32(u32(until - t.frame_clock) % LINE_CLOCKS));
+        if (until >= row_clock + LINE_CLOCKS) return draw_until(until);
+        const u32 pairs = colliding();
+        if (until <= quiet || !pairs) return;
+        const i32 from = looked > t.settled ? looked : t.settled;
+        if (from < until) Stretch::stretch(*this, nullptr, pairs, Span{0, line_first(until), line_first(from)});
+        if (looked < until) looked = until;
+    }
+
+    // Returns the pixel of the row at a clock, or 0 for a clock before the row's first pixel.
+    HD i32 line_first(i32 clock) const {
+        const i32 pixel = clock - row_clock - HBLANK_CLOCKS;
+        return pixel > 0 ? pixel : 0;
+    }
+
+    HD void enter_row() {
+        if (row >= height) return;
+        line = canvas.pixels && shown(row) ? canvas.pixels + row * WIDTH : nullptr;
+        if (canvas.source && lane() == 0) canvas.source[row] = u16(row);
+    }
     HD bool shown(i32 y) const { return !canvas.wanted || canvas.wanted[y]; }
 
     HD void leave_line() {
@@ -272,43 +320,45 @@ struct FastTia {
         row_clock += count * LINE_CLOCKS;
     }
 
-    HD void draw(i32 first, i32 last) {
-        u8* const line = canvas.pixels && shown(row) ? canvas.pixels + row * WIDTH : nullptr;
-        if (canvas.source && lane() == 0) canvas.source[row] = u16(row);
+    // Draws the row from the clock `from` to the clock `end`, which is after the row's first pixel.
+    template <class Stretch>
+    HD_FOLD void draw(i32 from, i32 end) {
+        const i32 first = line_first(from), last = end - row_clock - HBLANK_CLOCKS;
         if (t.vblank & 2) {
             if (line) blank(line, first, last);
             return;
         }
-        const u32 pairs = possible();
+        u32 pairs = possible();
+        const i32 looks = looked > from ? line_first(looked) : first;
+        if (looks >= last) pairs = 0;
         if (!line && !pairs) return;
-#ifdef __CUDA_ARCH__
-        stretch(line, pairs, first, last);
-#else
-        wide ? wide(*this, line, pairs, first, last) : stretch(line, pairs, first, last);
-#endif
+        Stretch::stretch(*this, line, pairs, Span{first, last, looks});
         if (line && t.hmove_blank && hmove_blanks && first < 8) blank(line, first, last < 8 ? last : 8);
     }
 
-    HD void blank(u8* line, i32 first, i32 last) { fill_pixels(line, canvas.palette[0], first, last); }
+    HD void blank(u8* to, i32 first, i32 last) { fill_pixels(to, canvas.palette[0], first, last); }
 
-    HD_CALL void stretch(u8* line, u32 pairs, i32 first, i32 last) {
+    struct PlainStretch {
+        HD static void stretch(FastTia& tia, u8* to, u32 pairs, const Span& span) { tia.stretch(to, pairs, span); }
+    };
+    HD_CALL void stretch(u8* to, u32 pairs, const Span& span) {
         const PairTable& table = pair_table();
         build();
-        const Mask span = span_mask(first, last);
+        const Mask looks = span_mask(span.looks, span.last);
         for (; pairs; pairs &= pairs - 1) {
             const u32 k = lowest_bit(pairs);
             const Mask &a = mask[table.first[k]], &b = mask[table.second[k]];
-            if ((a.w[0] & b.w[0] & span.w[0]) | (a.w[1] & b.w[1] & span.w[1]) | (a.w[2] & b.w[2] & span.w[2]))
+            if ((a.w[0] & b.w[0] & looks.w[0]) | (a.w[1] & b.w[1] & looks.w[1]) | (a.w[2] & b.w[2] & looks.w[2]))
                 t.collisions |= 1u << k;
         }
-        if (line) paint(line, span);
+        if (to) paint(to, span_mask(span.first, span.last));
     }
 
     // Writes each pixel's colour.
-    HD void paint(u8* line, const Mask& span) {
+    HD void paint(u8* to, const Mask& span) {
         Mask zero, one, two;
         by_priority(mask, t.ctrlpf, zero, one, two);
-        spread(line, zero.w, one.w, two.w, span.w, shade);
+        spread(to, zero.w, one.w, two.w, span.w, shade);
     }
 };
 
