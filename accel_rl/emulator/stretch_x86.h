@@ -174,13 +174,13 @@ FORM(avx2, "avx2")
 inline const Form* best_form() {
     static const Form* const best = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") ? &FORM_avx512
                                     : __builtin_cpu_supports("avx2")                                         ? &FORM_avx2
-                                                                                                             : nullptr;
+                                                                                                             : plain_form();
     return best;
 }
 
 #else
 
-inline const Form* best_form() { return nullptr; }
+inline const Form* best_form() { return plain_form(); }
 
 #endif
 

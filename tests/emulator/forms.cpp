@@ -48,7 +48,7 @@ bool same_stretch(const char* name, void (*form)(FastTia& tia, u8* line, u32 pai
         const bool drawn = below(4) > 0;
         Tia done[2] = {start, start};
         for (u32 i = 0; i < 2; i++) {
-            FastTia tia{done[i], 34, 210, true, ALL_PAIRS, nullptr};
+            FastTia tia{done[i], 34, 210, true, ALL_PAIRS, plain_form()};
             tia.begin_frame(FastCanvas{drawn ? lines[i] : nullptr, palette, nullptr, nullptr});
             u8* const line = drawn ? lines[i] : nullptr;
             const Span span{first, last, looks};

@@ -72,7 +72,7 @@ struct FastTia {
     i32 first_line, height;
     bool hmove_blanks;
     u32 watched;       // `watched` are the collisions that the program may read.
-    const Form* form;  // `form` is the form for AVX-512 or AVX2, or null for the portable one.
+    const Form* form;  // `form` is for AVX-512, AVX2 or any processor; a GPU does not use it.
     FastCanvas canvas;
     i32 start, stop;     // The displayed lines of a picture begin at clock `start` and end at clock `stop`.
     i32 row, row_clock;  // The displayed line `row` is being drawn, and row_clock is the line's first clock.
@@ -235,12 +235,13 @@ struct FastTia {
         return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)));
     }
 
-    HD_CALL void draw_lines(i32 until) {
-#ifndef __CUDA_ARCH__
-        if (form) return form->draw_lines(*this, until);
+#ifdef __CUDA_ARCH__
+    HD_CALL void draw_lines(i32 until) { draw_lines_by<PlainStretch>(until); }
+    HD_CALL void look_lines(i32 until) { look_until_by<PlainStretch>(until); }
+#else
+    void draw_lines(i32 until) { form->draw_lines(*this, until); }
+    void look_lines(i32 until) { form->look_until(*this, until); }
 #endif
-        draw_lines_by<PlainStretch>(until);
-    }
 
     // `Stretch` has the function `stretch`, which draws a span if a line is given, and latches collisions of given pairs.
     template <class Stretch>
@@ -275,8 +276,7 @@ struct FastTia {
 
     // Latches the collisions before the clock `until`. The picture is drawn later, because the registers do not change.
     HD void look_until(i32 until) {
-        if (calm() && !colliding()) return;
-        form ? form->look_until(*this, until) : look_until_by<PlainStretch>(until);
+        if (!calm() || colliding()) look_lines(until);
     }
     template <class Stretch>
     HD_FOLD void look_until_by(i32 until) {
@@ -361,6 +361,17 @@ struct FastTia {
         spread(to, zero.w, one.w, two.w, span.w, shade);
     }
 };
+
+// The portable form.
+HD const Form* plain_form() {
+#ifdef __CUDA_ARCH__
+    return nullptr;
+#else
+    static constexpr Form form{[](FastTia& tia, i32 until) { tia.draw_lines_by<FastTia::PlainStretch>(until); },
+                               [](FastTia& tia, i32 until) { tia.look_until_by<FastTia::PlainStretch>(until); }};
+    return &form;
+#endif
+}
 
 // `apply_write` of tia_settle.h calls draw_until.
 HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }

@@ -26,7 +26,7 @@ HD void draw_shot(const StepArguments& a, u32 i, u32 slot, const GrayRows& to) {
     Shot shot;
     load_words(shot, a.envs.shots + u64(slot) * SHOT_WORDS * a.envs.n, a.envs.n, i);
     const Game& game = *a.tables.game;
-    FastTia tia{shot.tia, game.first_line, game.height, game.hmove_blanks != 0, 0, nullptr};
+    FastTia tia{shot.tia, game.first_line, game.height, game.hmove_blanks != 0, 0, plain_form()};
     tia.begin_frame(FastCanvas{to.pixels, a.tables.luminance, to.source, a.tables.wanted});
     tia.settle(a.envs.logs + (u64(i) * 2 + slot) * MOST_LOGGED, shot.writes, shot.until);
 }

@@ -21,7 +21,7 @@ class Lane {
                0,
                last_line_of(*arguments.tables.game),
                FastTia{env_.play.state.tia, arguments.tables.game->first_line, arguments.tables.game->height,
-                       arguments.tables.game->hmove_blanks != 0, ALL_PAIRS, nullptr}} {
+                       arguments.tables.game->hmove_blanks != 0, ALL_PAIRS, plain_form()}} {
         bus_.insert(rom_of(program.rom, arguments.tables.kind));
     }
 
