@@ -56,6 +56,12 @@ class TuneOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command accel-rl tune ALGORITHM [options]."""
+    options, config = parsed(argv)
+    return _estimate(config, options) if options.machine else _tune(config, options)
+
+
+def parsed(argv: list[str]) -> tuple[TuneOptions, TrainConfig]:
+    """Return (options of the command, settings of the run), or raise ConfigError."""
     prog = "accel-rl tune"
     words, rest = positionals(argv, [] if asked(argv) else ["the algorithm (ppo, or module:Class)"], prog, many=True)
     own, rest = split(rest, flags_of(TuneOptions))
@@ -63,7 +69,7 @@ def main(argv: list[str]) -> int:
     options.check()
     config = parse_train([*words, *rest], prog, "Tune a run.")
     _check(config)
-    return _estimate(config, options) if options.machine else _tune(config, options)
+    return options, config
 
 
 def _check(config: TrainConfig) -> None:
@@ -109,10 +115,13 @@ def _tune(config: TrainConfig, options: TuneOptions) -> int:
 
 
 def _results(tuner: Any, result: Tuned, changes: dict[str, Any]) -> list[str]:
+    from accel_rl.tuning.candidates import options_text
+
     found, lines = tuner.found, []
     if changes:
-        options = " ".join(_option(name, value) for name, value in changes.items())
-        lines.append(f"fastest: {options}: {result.rate:,.0f} env steps/s, {_ratio(found.ratios)} the defaults")
+        lines.append(
+            f"fastest: {options_text(changes)}: {result.rate:,.0f} env steps/s, {_ratio(found.ratios)} the defaults"
+        )
     else:
         tried = f" (the best other: {_ratio(found.ratios)} the defaults)" if found.ratios else ""
         lines.append(f"fastest: the defaults, {result.rate:,.0f} env steps/s{tried}")
@@ -122,11 +131,6 @@ def _results(tuner: Any, result: Tuned, changes: dict[str, Any]) -> list[str]:
     for option, ratios in found.proposals.items():
         lines.append(f"not changed: {option} would change what is learned: {_ratio(ratios)} this rate")
     return lines
-
-
-def _option(name: str, value: Any) -> str:
-    flag = name.rpartition(".")[2].replace("_", "-")
-    return f"--{'' if value is not False else 'no-'}{flag}" + ("" if isinstance(value, bool) else f" {value}")
 
 
 def _spread(ratios: list[float]) -> tuple[float, float, float]:

@@ -40,6 +40,8 @@ class Tuned:
     @property
     def limit(self) -> str:
         """Return the part that limits training and its share of the time, such as "updates: 71 % of the time"."""
+        if not self.shares:
+            return "not measured"
         part = max(self.shares, key=lambda name: self.shares[name])
         return f"{part}: {100 * self.shares[part]:.0f} % of the time"
 

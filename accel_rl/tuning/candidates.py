@@ -7,6 +7,7 @@ run's parts, which are measured apart.
     training                                    time of a step = sampling + updates
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,10 +39,10 @@ class Timing:
         if threads in self.seconds:
             return self.seconds[threads]
         few, many = min(self.seconds), max(self.seconds)
-        if few == many:
-            return self.seconds[few]
+        if self.seconds[many] >= self.seconds[few]:
+            return min(self.seconds.values())
         parallel = (self.seconds[few] - self.seconds[many]) / (1 / few - 1 / many)
-        return max(self.seconds[few] - parallel / few, 0.0) + max(parallel, 0.0) / threads
+        return max(self.seconds[few] - parallel / few, 0.0) + parallel / threads
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ def predict(plan: RankPlan, parts: Parts) -> Prediction:
     updates = parts.updates.at(threads) if parts.updates else 0.0
     if s.on_device:  # Emulation on a GPU is not measured apart, so such a run is always measured.
         return Prediction(0.0, 0.0, updates, 0.0)
-    emulation = parts.emulation / (s.grouping.workers if s.has_workers else 1)
+    shared = max(Counter(s.worker_cores).values()) if s.has_workers and None not in s.worker_cores else 1
+    emulation = parts.emulation * shared / (s.grouping.workers if s.has_workers else 1)
     inference = parts.acting(n, s.act_threads)
     if s.threaded_inference:
         inference /= groups
@@ -109,6 +111,15 @@ def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig
     for name, value in changes.items():
         config = with_setting(config, name, value)
     return config
+
+
+def options_text(changes: Mapping[str, Any]) -> str:
+    """Return changes as options of the command line, such as "--workers 2 --groups 1", or "the defaults"."""
+    words = []
+    for name, value in changes.items():
+        flag = name.rpartition(".")[2].replace("_", "-")
+        words.append(f"--{flag}" if value is True else f"--{flag} {value}")
+    return " ".join(words) or "the defaults"
 
 
 def thread_counts(cores: int) -> list[int]:

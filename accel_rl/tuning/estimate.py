@@ -14,7 +14,7 @@ from accel_rl.runners.signals import Stopped, StopRequest
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.machine import Machine
-from accel_rl.tuning.candidates import Changes, Parts, Timing, candidates, predict
+from accel_rl.tuning.candidates import Changes, Parts, Timing, candidates, options_text, predict
 from accel_rl.tuning.measured_training import MeasuredTraining
 from accel_rl.tuning.tuner import measurable, measure_parts, placement_text
 
@@ -31,7 +31,7 @@ def estimate(config: TrainConfig, machine: Machine, rates: Rates, seconds: float
     parts = Parts(0.0)
     if not all(rates) and (same_device or not rates[0]):
         batches = {(p.sampler.grouping.B // p.sampler.grouping.groups, p.sampler.act_threads) for _, p in plans}
-        threads = {1, len(local)} if same_device else {1}
+        threads = {1, len(local)} if same_device else set()
         pairs = {(n, t) for n, a in batches for t in {1, min(a, len(local))}} if same_device else set()
         here = measurable(replace(config, device="auto" if machine.gpus and same_device else "cpu"))
         with suppress(Stopped), TemporaryDirectory(prefix="accel_rl-tune-") as folder, stop.ends_wait():
@@ -55,13 +55,12 @@ def _plans(config: TrainConfig, machine: Machine) -> list[tuple[Changes, RankPla
     with hardware.described(machine):
         given = given_settings(config)
         plans = list(candidates(config, given, bool(machine.gpus)))
-        cores = plans[0][1].placement.server_cores
         workers = len(hardware.usable_cores()) - bool(machine.gpus)
         B = config.sampler.envs
         for n in (1, 2, 4, 8):  # Proposals: multiples of the environments that divide among all workers.
             envs = max(1, round(n * B / (2 * workers))) * 2 * workers
-            if envs != B and "sampler.envs" not in given and cores:
-                with suppress(ConfigError):
+            with suppress(ConfigError):
+                if "sampler.envs" not in given and envs not in (B, *(c.get("sampler.envs") for c, _ in plans)):
                     wider = replace(config, sampler=replace(config.sampler, envs=envs))
                     plans.append(({"sampler.envs": envs}, RankPlan.resolve(resolve(wider))))
     return plans
@@ -83,12 +82,13 @@ def _lines(config: TrainConfig, plans: list[tuple[Changes, RankPlan]], parts: Pa
     ranked = sorted(plans, key=lambda p: -predict(p[1], parts).rate)
     same = next((p for p in ranked if "sampler.envs" not in p[0] and "sampler.engine" not in p[0]), plans[0])
     wider = [p for p in ranked if "sampler.envs" in p[0]]
+    if predict(same[1], parts).rate < 1.02 * default.rate:
+        yield "same algorithm: no other placement is predicted to be faster"
     for label, (changes, plan) in (("same algorithm", same), *(("other T x B", p) for p in wider[:2])):
         p = predict(plan, parts)
         if p.rate < 1.02 * default.rate:
             continue
-        options = " ".join(f"--{name.rpartition('.')[2].replace('_', '-')} {value}" for name, value in changes.items())
         yield (
-            f"{label}: {options}: {placement_text(plan)}: {p.rate:,.0f} env steps/s (estimated), "
+            f"{label}: {options_text(changes)}: {placement_text(plan)}: {p.rate:,.0f} env steps/s (estimated), "
             f"{p.rate / default.rate:.2f} x the default, limited by {p.limit}"
         )

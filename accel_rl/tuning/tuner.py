@@ -30,6 +30,7 @@ from accel_rl.runners.build import build_sampler
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.signals import Stopped, StopRequest
 from accel_rl.samplers.rollout_sampler import RolloutSampler
+from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.tuning.candidates import (
@@ -38,6 +39,7 @@ from accel_rl.tuning.candidates import (
     Timing,
     best_of_each_kind,
     candidates,
+    options_text,
     predict,
     with_changes,
 )
@@ -100,15 +102,25 @@ def measure_parts(
     """Measure a run's parts apart, in about the given number of seconds. `batches` are pairs (observations, threads)
     of inference, and `threads` are numbers of threads of updates."""
     each = seconds / (2 + 0.5 * len(batches) + 2 * len(threads))
-    s = run.plan.sampler
-    workers = s.grouping.workers if s.has_workers else 1
-    emulation = workers / run.sampling(each, RandomAgent(run.trainer.spec.n_actions))
+    emulation = emulation_s(run, each)
     inference: dict[int, dict[int, float]] = {}
     for n, act_threads in batches:
         inference.setdefault(n, {})[act_threads] = acting_s(run, n, act_threads, each / 2)
-    updates = {n: max(run.learning(each, n) for _ in range(2)) for n in threads}
+    updates = {n: 1 / max(run.learning(each, n) for _ in range(2)) for n in threads}
     timings = {n: Timing(seconds) for n, seconds in inference.items()}
-    return Parts(emulation, timings, Timing({n: 1 / rate for n, rate in updates.items()}))
+    return Parts(emulation, timings, Timing(updates) if updates else None)
+
+
+def emulation_s(run: MeasuredTraining, seconds: float) -> float:
+    """Measure the seconds of one core for an env step, with random actions. Worker processes count the time in their
+    environments; of other engines, the whole time of sampling counts."""
+    engine: Any = getattr(run.sampler, "engine", None)
+    agent = RandomAgent(run.trainer.spec.n_actions)
+    if not isinstance(engine, WorkerPool):
+        return 1 / run.sampling(seconds, agent)
+    before, began = sum(engine.env_seconds()), time.perf_counter()
+    steps = run.sampling(seconds, agent) * (time.perf_counter() - began)
+    return (sum(engine.env_seconds()) - before) / steps
 
 
 def acting_s(run: MeasuredTraining, n: int, threads: int, seconds: float) -> float:
@@ -145,7 +157,7 @@ class Tuner:
 
     def run(self) -> None:
         """Measure, until the time is over or a stop is requested. All processes have ended afterwards."""
-        with ExitStack() as stack, suppress(Stopped):
+        with ExitStack() as stack, suppress(Stopped), self.stop.ends_wait():
             self._folder = Path(stack.enter_context(TemporaryDirectory(prefix="accel_rl-tune-")))
             default = self._build(stack, self.config)
             self.say(f"defaults: {placement_text(default.plan)}")
@@ -157,15 +169,12 @@ class Tuner:
             self._propose(stack, default)
 
     def left(self, share: float) -> float:
-        """Return the seconds until a share of the time is over. Raises Stopped at a stop request."""
-        if self.stop:
-            raise Stopped
+        """Return the seconds until a share of the time is over."""
         return self._began + share * self.seconds - time.monotonic()
 
     def _build(self, stack: ExitStack, config: TrainConfig) -> MeasuredTraining:
         self._runs += 1
-        with self.stop.ends_wait():
-            run = MeasuredTraining(config, self._folder / str(self._runs), 1)
+        run = MeasuredTraining(config, self._folder / str(self._runs), 1)
         stack.callback(run.close)
         return run
 
@@ -191,13 +200,12 @@ class Tuner:
             while not rates or self.left(0.5) > 0:
                 for i, (_, _, measure) in enumerate(measured):
                     rates.setdefault(i, []).append(measure(each))
-                    self.left(1)
         steps_s: dict[int, float] = {}
-        for i, (_, plan, _) in enumerate(measured):
+        for i, (changes, plan, _) in enumerate(measured):
             sampling = statistics.median(rates[i])
             steps_s[i] = 1 / sampling + parts.updates.at(plan.placement.torch_threads)
             whole = f"{1 / steps_s[i]:,.0f} with updates"
-            self.say(f"sampling: {sampling:,.0f} env steps/s, {whole}: {placement_text(plan)}")
+            self.say(f"sampling: {sampling:,.0f} env steps/s, {whole}: {options_text(changes)}")
         return measured[min(steps_s, key=lambda i: steps_s[i])][0]
 
     def _sampling(self, stack: ExitStack, changes: Changes, plan: RankPlan, agent: Any) -> Callable[[float], float]:
@@ -205,8 +213,7 @@ class Tuner:
         config = resolve(with_changes(self.config, changes))
         sampler: RolloutSampler = build_sampler(plan.sampler, config.env, config.spec, config, seed=0, training=True)
         stack.callback(sampler.close)
-        with self.stop.ends_wait():
-            sampler.collect(agent)
+        sampler.collect(agent)
 
         def measure(seconds: float) -> float:
             before = torch.get_num_threads()
@@ -225,18 +232,14 @@ class Tuner:
         found.changes = changes
         rates: tuple[list[float], list[float]] = ([], [])
         each = max(0.1, self.left(0.8) / (2 * LEAST_TURNS + 2))
-        while len(rates[0]) < MOST_TURNS and (len(rates[0]) < LEAST_TURNS or self.left(0.8) > 2 * each):
-            turn = [(0, default), (1, best)]
-            for i, run in turn if len(rates[0]) % 2 else turn[::-1]:
+        for turn in range(MOST_TURNS):
+            order = [(0, default), (1, best)]
+            for i, run in order if turn % 2 else order[::-1]:
                 rates[i].append(run.training(each))
-                if self.left(1.5) < 0:
-                    break
-            n = min(map(len, rates))
-            found.ratios = [b / a for a, b in zip(rates[0][:n], rates[1][:n], strict=True)]
-            if n:
-                found.default_rate, found.rate = (statistics.median(r) for r in rates)
-                self.say(f"training: {rates[0][-1]:,.0f} env steps/s, the best other {rates[1][-1]:,.0f}")
-            if self.left(1.5) < 0:
+            found.ratios.append(rates[1][-1] / rates[0][-1])
+            found.default_rate, found.rate = (statistics.median(r) for r in rates)
+            self.say(f"training: {rates[0][-1]:,.0f} env steps/s, the best other {rates[1][-1]:,.0f}")
+            if self.left(0.8 if turn + 1 >= LEAST_TURNS else 1.25) < 2 * each:
                 break
         self._shares(best if found.is_faster else default)
 
@@ -271,7 +274,6 @@ class Tuner:
                     base = self._build(stack, with_changes(self.config, changes))
                 ratios: list[float] = []
                 while len(ratios) < 3:
-                    self.left(1)
                     ratios.append(other.training(0.5) / base.training(0.5))
                 self.found.proposals[text] = ratios
 
