@@ -14,9 +14,12 @@ from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.tuned import NAME, Tuned, given_settings, machine_name, write_tuned
 from accel_rl.runners.signals import StopRequest
+from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.machine import read_machine
 
+BUSY = 0.2
+"""A machine is busy if other processes use this share of the cores."""
 DOES = """Find the fastest placement of a run on this machine, and store it as the preset `tuned`.
 
 ALGORITHM and further options are those of accel-rl train, and options that are given are kept. The command changes only
@@ -90,6 +93,10 @@ def _tune(config: TrainConfig, options: TuneOptions) -> int:
 
     environment = config.env.game or config.env.id
     stdout(f"tune {config.algorithm} on {environment}: about {options.seconds:.0f} s on {machine_name()}")
+    if (busy := hardware.busy_cores()) > BUSY * len(hardware.usable_cores()):
+        stdout(
+            f"note: other processes use {busy:.1f} cores: the result holds for this load, so tune on an idle machine"
+        )
     began = time.monotonic()
     with StopRequest() as stop:
         tuner = Tuner(

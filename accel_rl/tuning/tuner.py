@@ -101,12 +101,13 @@ def measure_parts(
 ) -> Parts:
     """Measure a run's parts apart, in about the given number of seconds. `batches` are pairs (observations, threads)
     of inference, and `threads` are numbers of threads of updates."""
-    each = seconds / (2 + 0.5 * len(batches) + 2 * len(threads))
+    each = seconds / (2 + 0.5 * len(batches) + 3 * len(threads))
     emulation = emulation_s(run, each)
     inference: dict[int, dict[int, float]] = {}
     for n, act_threads in batches:
         inference.setdefault(n, {})[act_threads] = acting_s(run, n, act_threads, each / 2)
-    updates = {n: 1 / max(run.learning(each, n) for _ in range(2)) for n in threads}
+    turns = [{n: run.learning(each, n) for n in threads} for _ in range(3)]
+    updates = {n: 1 / statistics.median(turn[n] for turn in turns) for n in threads}
     timings = {n: Timing(seconds) for n, seconds in inference.items()}
     return Parts(emulation, timings, Timing(updates) if updates else None)
 

@@ -46,7 +46,7 @@ def test_a_search_stores_a_preset_that_trains(words, capsys):
     assert "--preset tuned" in out and len(read_tuned()) == 1
     found = find_tuned(words[0], "pong")
     assert found is not None and found.rate > 0 and sum(found.shares.values()) == pytest.approx(1)
-    assert found.settings["sampler.envs"] == 4 and found.settings["algo.network"] == "a3c"
+    assert found.settings["sampler.envs"] == 4 and found.settings["sampler.decorrelation_steps"] == 0
     assert not psutil.Process().children()
     config = parse_train([words[0], "--game", "pong", "--preset", "tuned"], "", "")
     assert (config.preset, config.sampler.envs, config.algo.network) == ("tuned", 4, "a3c")
