@@ -189,7 +189,8 @@ class Tuner:
         updates = ", ".join(f"{1 / parts.updates.at(n):,.0f} with {counted(n, 'thread')}" for n in threads)
         self.say(f"parts: emulation {1 / parts.emulation:,.0f} env steps/s a core; updates {updates}")
         self.parts = parts
-        kinds = best_of_each_kind([(changes, plan, predict(plan, parts)) for changes, plan in plans if changes])
+        others = [(changes, plan) for changes, plan in plans if plan != default.plan]
+        kinds = best_of_each_kind([(changes, plan, predict(plan, parts)) for changes, plan in others])
         with ExitStack() as stack:
             rates: dict[int, list[float]] = {}
             measured: list[tuple[Changes, RankPlan, Callable[[float], float]]] = []

@@ -1,0 +1,67 @@
+"""Prints ratios to AtariVectorEnv of the accel_rl that PYTHONPATH names, as JSON: `python trend_probe.py GAMES SECONDS
+TURNS`. The script uses only calls that all commits since 2026-11-25 have."""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+ENVS, HORIZON = 16, 20
+
+
+def rate(work: Callable[[], int], seconds: float) -> float:
+    steps, began = work(), time.perf_counter()
+    steps = 0
+    while (took := time.perf_counter() - began) < seconds:
+        steps += work()
+    return steps / took
+
+
+def stepping(envs: Any) -> Callable[[], int]:
+    import numpy as np
+
+    envs.reset(seed=0)
+    actions = np.random.default_rng(0).integers(envs.single_action_space.n, size=(64, ENVS))
+
+    def step() -> int:
+        for a in actions:
+            envs.step(a)
+        return len(actions) * ENVS
+
+    return step
+
+
+def ratios(game: str, seconds: float, turns: int) -> dict[str, float]:
+    """Return medians by turn of env steps/s over those of AtariVectorEnv, of VectorEnv and of sampling with A2C's
+    network."""
+    from ale_py.vector_env import AtariVectorEnv
+
+    import accel_rl
+    from accel_rl.emulator import VectorEnv
+
+    try:  # The compiler of later commits must not run beside the measurement.
+        from accel_rl.emulator.translation import translate
+    except ImportError:
+        pass
+    else:
+        translate(game)
+    with accel_rl.make_sampler("a2c", policy=None, game=game, envs=ENVS, horizon=HORIZON) as sampler:
+        peer, ours = AtariVectorEnv(game, ENVS), VectorEnv(game, ENVS)
+        work = {"peer": stepping(peer), "VectorEnv": stepping(ours), "sampling": lambda: sampler.collect().env_steps}
+        found: dict[str, list[float]] = {"VectorEnv": [], "sampling": []}
+        for _ in range(turns):
+            turn = {name: rate(act, seconds) for name, act in work.items()}
+            for name, values in found.items():
+                values.append(turn[name] / turn["peer"])
+        ours.close()
+        peer.close()
+    return {f"{name}, {game}": round(statistics.median(values), 3) for name, values in found.items()}
+
+
+if __name__ == "__main__":
+    result: dict[str, float] = {}
+    for name in sys.argv[1].split(","):
+        result |= ratios(name, float(sys.argv[2]), int(sys.argv[3]))
+    print("ratios", json.dumps(result), flush=True)
