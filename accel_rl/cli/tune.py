@@ -136,7 +136,8 @@ def _results(tuner: Any, result: Tuned, changes: dict[str, Any]) -> list[str]:
         listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in found.shares.items())
         lines.append(f"limit: {result.limit} ({listed})")
     for option, ratios in found.proposals.items():
-        lines.append(f"not changed: {option} would change what is learned: {_ratio(ratios)} this rate")
+        if min(ratios) > 1:
+            lines.append(f"not changed: {option}: {_ratio(ratios)} this rate, but changes what is learned")
     return lines
 
 

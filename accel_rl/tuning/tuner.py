@@ -251,12 +251,17 @@ class Tuner:
 
     def _shares(self, run: MeasuredTraining) -> None:
         """Compute the shares of a run's time: sampling and updates are measured within whole training, and sampling is
-        divided by the parts that were measured apart."""
+        divided by the parts that were measured apart. On a GPU, which learns while the host samples, the shares are
+        those of the parts measured apart."""
         schedule: Any = run.schedule
+        p = predict(run.plan, self.parts)
+        if run.device.queues_work:
+            seconds = {"emulation": p.emulation, "inference": p.inference, "updates": p.updates}
+            self.found.shares = {name: s / sum(seconds.values()) for name, s in seconds.items()}
+            return
         before, began = schedule.sampling_s, time.monotonic()
         run.training(0.5)
         sampling = (schedule.sampling_s - before) / (time.monotonic() - began)
-        p = predict(run.plan, self.parts)
         if p.emulation + p.inference > 0:
             emulation = sampling * p.emulation / (p.emulation + p.inference)
             self.found.shares = {"emulation": emulation, "inference": sampling - emulation, "updates": 1 - sampling}
