@@ -1,8 +1,8 @@
-"""Measures the speed of commits relative to AtariVectorEnv, draws it, and names commits at which a ratio fell.
+"""Writes a page of speed by commit, relative to AtariVectorEnv, which names the commits at which a ratio fell.
 
     | python -m benchmarks.trend                                    measure this checkout's HEAD, as every night
     | python -m benchmarks.trend --commits 08b4d812 8076cb93 HEAD   measure commits, each built in its own worktree
-    | python -m benchmarks.trend --commits                          draw the stored rows again
+    | python -m benchmarks.trend --commits                          write the page of the stored rows again
 
 A row of the JSON file has the ratios of one commit on one machine, each the median of turns within one process. A ratio
 fell if it is more than 5 % below the median of the machine's earlier commits. The exit code is 1 if it fell at the
@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +29,10 @@ from benchmarks.harness.program import one_of, program
 ROOT = Path(__file__).parents[1]
 PROBE = ROOT / "benchmarks" / "harness" / "trend_probe.py"
 FALL = 0.95
+HEAD = """# Trend
+
+Written by `python -m benchmarks.trend`: env steps per CPU-second of `VectorEnv` with random actions, and of sampling
+with A2C's network, relative to AtariVectorEnv with random actions. All have 16 environments. Ratios are medians of turns."""
 Row = dict[str, Any]
 
 
@@ -42,7 +47,7 @@ class Options:
     repeats: Count = 5
     """Number of turns, of which the median is stored."""
     rows: str = str(ROOT / "benchmarks" / "results" / "trend.json")
-    """File of the rows, one for each commit and machine. The picture has the same name and the ending .svg."""
+    """File of the rows, one for each commit and machine. Page and picture have the same name with .md and .svg."""
     json: str = ""
     """Write the rows also to the given JSON file."""
 
@@ -77,8 +82,8 @@ def measured(commit: str, o: Options) -> Row:
         finally:
             git("worktree", "remove", "--force", str(place))
     ratios = next(line for line in done.stdout.splitlines() if line.startswith("ratios "))
-    name, time, title = git("log", "-1", "--format=%h%n%ct%n%s", commit).split("\n")
-    return {"commit": name, "time": int(time), "title": title, "machine": machine_name(),
+    name, committed, title = git("log", "-1", "--format=%h%n%ct%n%s", commit).split("\n")
+    return {"commit": name, "time": int(committed), "title": title, "machine": machine_name(),
             "ratios": json.loads(ratios.removeprefix("ratios "))}  # fmt: skip
 
 
@@ -125,16 +130,24 @@ def measure(o: Options) -> dict[str, Any]:
         file.write_text(json.dumps(rows, indent=1) + "\n")
     if rows:
         draw(rows, file.with_suffix(".svg"))
+        picture = f"![Ratios by commit]({file.with_suffix('.svg').name})"
+        lines = [HEAD, "", picture, "", *report(o, {"rows": rows})]
+        file.with_suffix(".md").write_text("\n".join(lines) + "\n")
     newest = [text for row, text in falls(rows) if row is max(rows, key=lambda r: r["time"])]
     return {"rows": rows, "wrong": newest}
 
 
 def report(o: Options, result: dict[str, Any]) -> list[str]:
-    rows = [
-        f"{r['commit']}  {', '.join(f'{n} {v:.2f}' for n, v in r['ratios'].items())}  {r['machine']}"
-        for r in result["rows"]
-    ]
-    return [*rows, *(text for _, text in falls(result["rows"]))]
+    """Return a page in Markdown: the table of rows, and the ratios that fell."""
+    rows: list[Row] = result["rows"]
+    names = list(dict.fromkeys(name for r in rows for name in r["ratios"]))
+    heads = ["commit", "date", "machine", *names]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for r in rows:
+        day = time.strftime("%Y-%m-%d", time.gmtime(r["time"]))
+        cells = [r["commit"], day, r["machine"], *(f"{r['ratios'][n]:.2f}" if n in r["ratios"] else "" for n in names)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, "", *(f"- {text}" for _, text in falls(rows)), *(["No ratio fell."] if not falls(rows) else [])]
 
 
 def main(argv: list[str]) -> int:
