@@ -32,7 +32,7 @@ FALL = 0.95
 HEAD = """# Trend
 
 Written by `python -m benchmarks.trend`: env steps per CPU-second of `VectorEnv` with random actions, and of sampling
-with A2C's network, relative to AtariVectorEnv with random actions. All have 16 environments. Ratios are medians of turns."""
+with A2C's network, relative to AtariVectorEnv with random actions. All have 16 environments; medians of turns."""
 Row = dict[str, Any]
 
 
