@@ -27,10 +27,10 @@ from accel_rl.replays.ring import NStep
 from accel_rl.system import hardware
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
+from accel_rl.tuning.measured_training import rate
 from benchmarks.harness import program
 from benchmarks.harness.peer_replays import EPISODE, PEERS, STACK, H, W, priorities
 from benchmarks.harness.program import Benchmark, Build, Case
-from benchmarks.harness.turns import rate
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
 VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # Parr 2017 has observations of 27 numbers.

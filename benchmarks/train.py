@@ -36,14 +36,15 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.models.precision import Precision, multiplies_bfloat16
 from accel_rl.system.errors import ConfigError
+from accel_rl.tuning.measured_training import FOREVER, rate
 from benchmarks.harness import program
 from benchmarks.harness.bare import Bare
 from benchmarks.harness.peer_envs import camel
 from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.sampling import Inference, cores_of
 from benchmarks.harness.served import Served
-from benchmarks.harness.training import FOREVER, Training
-from benchmarks.harness.turns import Measure, Measurements, medians, rate
+from benchmarks.harness.training import Training
+from benchmarks.harness.turns import Measure, Measurements, medians
 
 SAMPLING = {
     "ppo": {"envs": 8, "horizon": 128},

@@ -26,7 +26,7 @@ FLOORS = [
     {"config"},
     {"checkpoints", "results"},
     {"runners"},
-    {"gorila", "sweeps"},
+    {"gorila", "sweeps", "tuning"},
     {"papers"},
     {"report"},
     {"api"},

@@ -25,10 +25,11 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
     a function that creates an environment. `values` are other settings by short name (game) or full name, with two
     underscores for a point (evaluation__interval). Whole numbers in `values` may be floats (1e6) or numpy's numbers."""
     config = plain(_base(what))
-    if preset := values.get("preset"):
-        config = with_preset(config, preset)
     if env is not None:
         values = {**values, "env__id": _id_of(env)}
+    if preset := values.get("preset"):
+        named = (values.get(name) for name in ("game", "env__game", "env__id"))
+        config = with_preset(config, preset, next(filter(None, named), config.env.game or config.env.id))
     if values.get("cluster") == "gorila":
         config = on_gorila(config, is_atari="env__id" not in values)
     config = with_values(config, values)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 
 from accel_rl.cli.train_command import parse_train
+from accel_rl.config import tuned
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.runners import plan_report
 from accel_rl.runners.plan import RunPlan
@@ -86,6 +87,7 @@ def report(config: Resolved) -> tuple[list[str], list[str]]:
     _gpu(say, wrong)
     for i, line in enumerate(RunPlan.resolve(config).lines()):
         say("" if i else "plan", line if i else f"{config.algorithm} on {config.env.game or config.env.id}: {line}")
+    _speed(config, say, wrong)
     _memory(say, wrong)
     count, missing = _roms()
     say("ROMs", f"{count - len(missing)} of {count} games")
@@ -99,6 +101,21 @@ def report(config: Resolved) -> tuple[list[str], list[str]]:
         version = _installed(package)
         say(extra, f"{package} {version}" if version else f"not installed: pip install 'accel_rl[{extra}]'")
     return lines, wrong
+
+
+def _speed(config: Resolved, say: Say, wrong: list[str]) -> None:
+    """Report what limits the run, if `accel-rl tune` has measured it on this machine."""
+    environment = config.env.game or config.env.id
+    try:
+        found = tuned.find_tuned(config.algorithm, environment)
+    except ConfigError as e:
+        wrong.append(str(e))
+        return
+    if found is None:
+        command = f"accel-rl tune {config.algorithm} --{'game' if config.env.game else 'env'} {environment}"
+        say("speed", f"not measured: {command}")
+    else:
+        say("speed", f"{found.rate:,.0f} env steps/s with --preset tuned, {found.date}; limit: {found.limit}")
 
 
 def _emulator(say: Say, wrong: list[str]) -> None:

@@ -7,6 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config import advice
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.help import Help
 from accel_rl.config.presets import on_gorila, with_preset
@@ -54,7 +55,8 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
     default = default_config(algorithm)
     if preset := value_of(options, "--preset"):
-        default = with_preset(default, preset)
+        named = (value_of(options, flag) for flag in ("--game", "--env.game", "--env.id"))
+        default = with_preset(default, preset, next(filter(None, named), default.env.game or default.env.id))
     if value_of(options, "--cluster") == "gorila":
         default = on_gorila(default, is_atari=value_of(options, "--env.id") is None)
     config = parse(
@@ -117,6 +119,8 @@ def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
     if result.evaluation:
         e = result.evaluation
         stdout(f"evaluation: score {e.mean:.2f} +- {e.std:.2f} over {counted(len(e.scores), 'episode')}")
+    if line := advice.limit(config, result.shares):
+        stdout(line)
     trust = " --trust" if code_names(config.to_dict()) else ""
     path = quote(str(run.path))
     stdout("next:")

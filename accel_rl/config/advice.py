@@ -1,6 +1,6 @@
 """This module warns about settings that have no effect, and about runs that make no updates."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.protocols import OVERRIDES
+from accel_rl.models.precision import multiplies_bfloat16
 
 Test = Callable[[Resolved], bool]
 
@@ -157,3 +158,21 @@ def warning(config: TrainConfig) -> str:
         + (f" in each of {replays} replays" if replays > 1 else "")
         + f", and the run ends at --env-steps {config.env_steps}; give more env steps, or a smaller --replay.start"
     )
+
+
+def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
+    """Return a line with the shares of a run's time, and what may help against the largest, or "" if the shares are not
+    known. `other` is the time of evaluations, checkpoints and metrics."""
+    if not shares:
+        return ""
+    largest = max(shares, key=lambda name: shares[name])
+    advice = "see --evaluation.interval and --checkpoint.interval"
+    if largest != "other":
+        environment = f"--game {config.env.game}" if config.env.game else f"--env {config.env.id}"
+        advice = f"accel-rl tune {config.algorithm} {environment} measures other placements"
+        if config.preset == "tuned":
+            advice = "the placement is tuned"
+    if largest == "updates" and config.precision == "float32" and multiplies_bfloat16():
+        advice += ", and this CPU has instructions for --precision bfloat16, which changes the numbers"
+    listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())
+    return f"time: {listed}; {advice}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config import tuned
 from accel_rl.config.flags import with_setting
 from accel_rl.config.gorila_settings import GorilaConfig
 from accel_rl.config.registry import find_algorithm
@@ -286,10 +287,14 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
 """Maps a preset's name to (source, {algorithm: settings})."""
 
 
-def with_preset(config: TrainConfig, name: str) -> TrainConfig:
-    """Return the settings of a preset for the configuration's algorithm; raises ConfigError."""
+def with_preset(config: TrainConfig, name: str, environment: str = "") -> TrainConfig:
+    """Return the settings of a preset for the configuration's algorithm; raises ConfigError. `environment` is a game or
+    the id of an environment, on which the preset `tuned` depends."""
+    if name == tuned.NAME:
+        return with_setting(tuned.with_tuned(config, environment), "preset", name)
     if name not in PRESETS:
-        raise ConfigError(f"--preset {name}: must be {', '.join(PRESETS)}{nearest(name, PRESETS)}")
+        names = (*PRESETS, tuned.NAME)
+        raise ConfigError(f"--preset {name}: must be {', '.join(names)}{nearest(name, names)}")
     _, algorithms = PRESETS[name]
     if config.algorithm not in algorithms:
         raise ConfigError(f"--preset {name}: has settings of {', '.join(algorithms)}, not of {config.algorithm}")

@@ -1,6 +1,6 @@
 """This module selects the episodes of an evaluation without bias, and defines the results of evaluations and runs."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,8 @@ class Result:
     evaluation: Evaluation | None
     exit_code: int  # The exit code is 0, or 128 + the number of the signal that stopped the run.
     wall_s: float
+    # `shares` maps each activity of this process to its share of the time, and is empty if activities overlap.
+    shares: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON."""

@@ -1,5 +1,6 @@
 """A schedule determines when a rank samples and when it learns."""
 
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -54,11 +55,15 @@ class Lockstep:
         rank."""
         self.sampler, self.learners = sampler, with_names(learner, secondary)
         self.exchange = exchange or Exchange()
+        self.sampling_s = 0.0
+        """Seconds of this process in which rollouts were sampled."""
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Sample one rollout, and make the updates that are due after it."""
         first = self.learners[0][1]
+        began = time.monotonic()
         rollout = self.sampler.collect(self.exchange.agent(first.algo.agent, first.gradient_sync))
+        self.sampling_s += time.monotonic() - began
         metrics: list[UpdateMetrics] = []
         for prefix, learner in self.learners:
             advance(learner.algo, rollout.env_steps)

@@ -1,6 +1,7 @@
 """The trainer runs a schedule's cycles from the first step to the last, and evaluates, reports and saves between
 cycles."""
 
+import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -88,6 +89,7 @@ class Trainer:
         )  # fmt: skip
         self.evaluator = Evaluator(config, plan)
         self.best = BestAgent(run)
+        self._began, self._cycles_s = time.monotonic(), 0.0
         self.evaluation: Evaluation | None = None  # `evaluation` has the result of the run's last evaluation.
 
     def _build_sampler(self) -> RolloutSampler:
@@ -201,13 +203,16 @@ class Trainer:
             self.sampler.start()
         self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)
+        self._began = time.monotonic()
         self.callbacks("on_start")
 
     def _cycle(self) -> None:
         """Run one cycle of the schedule."""
         for learner in self.learners:
             learner.algo.now.progress = self.context.clock.progress(self.config.progress(self.at.env_steps))
+        began = time.monotonic()
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
+        self._cycles_s += time.monotonic() - began
         for m in metrics:
             self.reporter.recorder.add(m)
         self.at.env_steps = self.context.clock.count(
@@ -301,7 +306,19 @@ class Trainer:
     def _result(self, stop: StopRequest) -> Result:
         wall = self.reporter.wall_s
         recent, _, _ = self.context.clock.report(self.sampler.episodes, self.learner.updates)
-        return Result(self.at.env_steps, episode_metrics(recent)["score"], self.evaluation, stop.exit_code, wall)
+        score = episode_metrics(recent)["score"]
+        return Result(self.at.env_steps, score, self.evaluation, stop.exit_code, wall, self._shares())
+
+    def _shares(self) -> dict[str, float]:
+        """Return each activity's share of this process's time, or {} if activities overlap, as with the concurrent
+        schedule, several ranks, or a GPU, which learns while the host samples."""
+        total = time.monotonic() - self._began
+        schedule, overlaps = self.schedule, self.plan.device.queues_work or self.plan.size > 1
+        if overlaps or not isinstance(schedule, Lockstep) or not self._cycles_s:
+            return {}
+        sampling = schedule.sampling_s
+        seconds = {"sampling": sampling, "updates": self._cycles_s - sampling, "other": total - self._cycles_s}
+        return {name: s / total for name, s in seconds.items()}
 
     def _close(self) -> None:
         self.schedule.close()

@@ -19,8 +19,8 @@ from accel_rl.samplers.memory_budget import bound
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.system import process
 from accel_rl.system.placement import Placement
+from accel_rl.tuning.measured_training import rate
 from benchmarks.harness.program import one_of
-from benchmarks.harness.turns import rate
 
 MIB = 2**20
 

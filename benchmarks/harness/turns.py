@@ -3,44 +3,13 @@
 import statistics
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from accel_rl.metrics.progress import human_time
-from accel_rl.system.devices import Device
 
 Measure = Callable[[float], float]
 """`Measure` is a function that measures a rate for the given number of seconds."""
 Measurements = dict[str, list[float]]
-AHEAD = 2
-"""The host may queue a limited number of calls on a GPU, so that a measurement ends on time."""
-
-
-def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
-    """Call `work` for the given number of seconds, at least once, and return the sum of the calls' results per
-    second."""
-    waiting, gpu = deque[Any](), Device(device)
-    synchronize(device)
-    n, begin = 0.0, time.perf_counter()
-    while True:
-        n += work()
-        if gpu.queues_work:
-            event = gpu.runtime.Event()
-            event.record()
-            waiting.append(event)
-            if len(waiting) > AHEAD:
-                waiting.popleft().synchronize()
-        if time.perf_counter() - begin >= seconds:
-            break
-    synchronize(device)
-    return n / (time.perf_counter() - begin)
-
-
-def synchronize(device: str) -> None:
-    """Wait until the device has completed all operations."""
-    if Device(device).queues_work:
-        Device(device).runtime.synchronize()
 
 
 def in_turns(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from accel_rl.system import hardware
+from accel_rl.tuning.measured_training import rate
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import options
 from benchmarks.gpu.bench import Bench, Goal, Result
@@ -20,7 +21,6 @@ from benchmarks.gpu.results import slug
 from benchmarks.gpu.sizes import TINY
 from benchmarks.harness.program import Case
 from benchmarks.harness.table import cell
-from benchmarks.harness.turns import rate
 
 ROOT = Path(__file__).parents[2]
 MISSING = (

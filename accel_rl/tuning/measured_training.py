@@ -1,0 +1,148 @@
+"""This module measures the speed of a training run: as a whole, of sampling, and of learning."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from accel_rl.config.resolved import resolve
+from accel_rl.config.train import TrainConfig
+from accel_rl.models.precision import multiply_in
+from accel_rl.runners.concurrent import Concurrent
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
+from accel_rl.speed.cuda_graph import WARM_UP
+from accel_rl.system.devices import Device
+
+FOREVER = 10**9
+"""Number of env steps of a run that is longer than any measurement."""
+AHEAD = 2
+"""The host may queue a limited number of calls on a GPU, so that a measurement ends on time."""
+
+
+def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
+    """Call `work` for the given number of seconds, at least once, and return the sum of the calls' results per
+    second."""
+    waiting, gpu = deque[Any](), Device(device)
+    synchronize(device)
+    n, begin = 0.0, time.perf_counter()
+    while True:
+        n += work()
+        if gpu.queues_work:
+            event = gpu.runtime.Event()
+            event.record()
+            waiting.append(event)
+            if len(waiting) > AHEAD:
+                waiting.popleft().synchronize()
+        if time.perf_counter() - begin >= seconds:
+            break
+    synchronize(device)
+    return n / (time.perf_counter() - begin)
+
+
+def synchronize(device: str) -> None:
+    """Wait until the device has completed all operations."""
+    if Device(device).queues_work:
+        Device(device).runtime.synchronize()
+
+
+def _affinity() -> set[int]:
+    return set(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else set()
+
+
+def _run_on(cores: set[int]) -> None:
+    if cores:
+        os.sched_setaffinity(0, cores)
+
+
+class MeasuredTraining:
+    """`MeasuredTraining` is a run's trainer after warm-up: the replay is filled by random play, and updates on a GPU
+    are captured.
+
+    Several trainers can be measured in turns, because each measurement sets the trainer's affinity, threads and
+    precision. `warm_cycles` is the number of cycles after the first update.
+    """
+
+    def __init__(self, given: TrainConfig, folder: Path, warm_cycles: int = 0):
+        self.config = config = resolve(given)
+        self._cores = _affinity()
+        run_folder = RunFolder.create(folder, config)
+        self._events = run_folder.path / "events.log"
+        self.plan = RankPlan.resolve(config)
+        self.device = self.plan.device
+        try:
+            self.trainer = Trainer(config, self.plan, run_folder)
+        finally:
+            self._own_cores = _affinity()
+            _run_on(self._cores)
+        self.learner, self.schedule, self.sampler = self.trainer.learner, self.trainer.schedule, self.trainer.sampler
+        try:
+            self._start()
+            while not self.learner.updates:
+                self._cycle()
+            for _ in range(warm_cycles):
+                self._cycle()
+            self.rollout = self.sampler.collect(self.agent)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        self.sampler.start()
+
+    @property
+    def agent(self) -> Any:
+        return self.schedule.behaviour if isinstance(self.schedule, Concurrent) else self.learner.algo.agent
+
+    def _cycle(self) -> int:
+        return self.schedule.cycle(FOREVER)[0]
+
+    def _measure(
+        self, work: Callable[[], float], seconds: float, warm_up: int = 0, threads: int | None = None
+    ) -> float:
+        _run_on(self._own_cores)
+        multiply_in(self.config.precision, self.device)
+        torch.set_num_threads(threads or self.plan.placement.torch_threads)
+        try:
+            for _ in range(warm_up):
+                work()
+            return rate(work, seconds, self.device)
+        finally:
+            _run_on(self._cores)
+
+    def training(self, seconds: float) -> float:
+        """Measure env steps/s of sampling and learning."""
+        return self._measure(self._cycle, seconds)
+
+    def sampling(self, seconds: float, agent: Any = None) -> float:
+        """Measure env steps/s of sampling without learning. By default the run's own agent acts."""
+        return self._measure(lambda: self.sampler.collect(agent or self.agent).env_steps, seconds)
+
+    def learning(self, seconds: float, threads: int | None = None) -> float:
+        """Measure the env steps/s that learning without sampling can process, by default with the run's number of
+        threads per operation. Every cycle of the measurement learns from the same rollout."""
+        schedule: Any = self.schedule
+        one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)
+        real, schedule.sampler = schedule.sampler, one_rollout
+        try:
+            return self._measure(self._cycle, seconds, WARM_UP if self.device.queues_work else 0, threads)
+        finally:
+            schedule.sampler = real
+
+    def notes(self) -> list[str]:
+        """Return the events of the run, such as the reasons why updates are not captured."""
+        if not self._events.exists():
+            return []
+        lines = (line[20:] for line in self._events.read_text().splitlines())
+        return list(dict.fromkeys(line for line in lines if "--no-capture-updates" not in line))
+
+    def close(self) -> None:
+        self.schedule.close()
+        self.learner.close()
+        self.sampler.close()

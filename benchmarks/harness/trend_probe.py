@@ -1,0 +1,75 @@
+"""Prints ratios to AtariVectorEnv of the accel_rl that PYTHONPATH names, as JSON: `python trend_probe.py GAMES SECONDS
+TURNS`. The script uses only calls that all commits since 2026-11-25 have."""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+ENVS, HORIZON = 16, 20
+
+
+def rate(work: Callable[[], int], seconds: float) -> float:
+    """Measure env steps per second of the CPU time of this process and its workers, which other programs on the machine
+    hardly change."""
+    work()
+    steps, began, used = 0, time.perf_counter(), cpu_s()
+    while time.perf_counter() - began < seconds:
+        steps += work()
+    return steps / (cpu_s() - used)
+
+
+def cpu_s() -> float:
+    import psutil
+
+    times = [p.cpu_times() for p in psutil.Process().children(recursive=True)]
+    return time.process_time() + sum(t.user + t.system for t in times)
+
+
+def stepping(envs: Any) -> Callable[[], int]:
+    import numpy as np
+
+    envs.reset(seed=0)
+    actions = np.random.default_rng(0).integers(envs.single_action_space.n, size=(64, ENVS))
+
+    def step() -> int:
+        for a in actions:
+            envs.step(a)
+        return len(actions) * ENVS
+
+    return step
+
+
+def ratios(game: str, seconds: float, turns: int) -> dict[str, float]:
+    """Return medians by turn of rates over those of AtariVectorEnv, of VectorEnv and of sampling with A2C's network."""
+    from ale_py.vector_env import AtariVectorEnv
+
+    import accel_rl
+    from accel_rl.emulator import VectorEnv
+
+    try:  # The compiler of later commits must not run beside the measurement.
+        from accel_rl.emulator.translation import translate
+    except ImportError:
+        pass
+    else:
+        translate(game)
+    with accel_rl.make_sampler("a2c", policy=None, game=game, envs=ENVS, horizon=HORIZON) as sampler:
+        peer, ours = AtariVectorEnv(game, ENVS), VectorEnv(game, ENVS)
+        work = {"peer": stepping(peer), "VectorEnv": stepping(ours), "sampling": lambda: sampler.collect().env_steps}
+        found: dict[str, list[float]] = {"VectorEnv": [], "sampling": []}
+        for _ in range(turns):
+            turn = {name: rate(act, seconds) for name, act in work.items()}
+            for name, values in found.items():
+                values.append(turn[name] / turn["peer"])
+        ours.close()
+        peer.close()
+    return {f"{name}, {game}": round(statistics.median(values), 3) for name, values in found.items()}
+
+
+if __name__ == "__main__":
+    result: dict[str, float] = {}
+    for name in sys.argv[1].split(","):
+        result |= ratios(name, float(sys.argv[2]), int(sys.argv[3]))
+    print("ratios", json.dumps(result), flush=True)
