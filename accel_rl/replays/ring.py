@@ -20,6 +20,8 @@ from torch import Tensor
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
+from accel_rl.kernels import native
+from accel_rl.kernels.host_replay import HostRing, host_ring
 from accel_rl.kernels.replay_gather import gather_batch
 from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID, RingArrays
 from accel_rl.replays.host_cells import HostCells
@@ -153,6 +155,7 @@ class FrameRing:
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
         self._before = torch.zeros(self.L + 1, dtype=torch.int64, device=self.device)
+        self._compiled = host_ring(self._arrays())
 
     # -- contents ------------------------------------------------------------
 
@@ -184,11 +187,23 @@ class FrameRing:
         """Return the cells that are now stored at positions `at` [...] of the ring's memory."""
         return self.newest - (self.newest - at) % (self.L * self.B)
 
+    @property
+    def compiled(self) -> HostRing | None:
+        """Return the ring's compiled kernels, or None if torch operations draw and gather."""
+        return None if native.is_left_out() else self._compiled
+
     def sampleable(self, cell: Tensor) -> Tensor:
         """Return whether cells [...] can be drawn, as [...] bool. A cell can be drawn if it is not overwritten and has
         all its n steps."""
         inside = (cell >= self.first) & (cell < self.first + self.eligible_cells)
         return inside & ((self.flags[self.at(cell)] & SAMPLEABLE) > 0)
+
+    def share(self, uniform: Tensor) -> Tensor:
+        """Return the cells that can be drawn at the shares `uniform` [N] float64, in [0, 1), of their number."""
+        if (compiled := self.compiled) is None:
+            return self.nth((uniform * self.drawable).long())
+        before = self._before if self.refused else None
+        return compiled.nth(uniform, len(self), self.eligible[0] * self.B, before)
 
     def nth(self, k: Tensor) -> Tensor:
         """Return the k-th cells that can be drawn, where k [N] int64 is in [0, len)."""
@@ -278,7 +293,10 @@ class FrameRing:
         """Build the batch of transitions that begin at cells [N]; all cells must be sampleable. `weight` [N] are the
         importance weights, by default 1."""
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
-        obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
+        if (compiled := self.compiled) is not None:
+            obs_tm1, obs_t, r_t, discount_t, a_tm1 = compiled.gather(self.finals.frames, cell)
+        else:
+            obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
         return ReplayBatch(obs_tm1, a_tm1, r_t, discount_t, obs_t, weight, cell)
 
     def _arrays(self) -> RingArrays:

@@ -53,7 +53,7 @@ class Uniform:
     def _with(self, N: int) -> Tensor:
         ring = self.ring
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=ring.device)
-        return ring.nth((uniform * ring.drawable).long())
+        return ring.share(uniform)
 
     def _top(self, N: int) -> Tensor:
         """Draw without replacement on a GPU: the cells with the largest random keys are drawn."""

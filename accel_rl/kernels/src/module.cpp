@@ -1,4 +1,5 @@
-// Binds the compiled CPU kernels of nn/ (convolutions, small fully connected layers, actions, frames) to Python.
+// Binds the compiled CPU kernels to Python: those of nn/ (convolutions, small fully connected layers, actions, frames), and the
+// draws from a replay.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -7,6 +8,7 @@
 #include "nn/actions.h"
 #include "nn/conv_u8.h"
 #include "nn/frame_stacks.h"
+#include "replay.h"
 #include "threads.h"
 #include "nn/conv_bf16_batch.h"
 #include "nn/linear_small_batch.h"
@@ -34,6 +36,15 @@ PYBIND11_MODULE(_native, m) {
     m.def("has_amx", &accel::has_amx);
     define<&conv_bf16_amx>(m, "conv_bf16_amx");
     define<&conv_bf16_back>(m, "conv_bf16_back");
+    const auto no_gil = py::call_guard<py::gil_scoped_release>();
+    py::class_<HostRing>(m, "HostRing")
+        .def(py::init<std::array<i64, 6>, std::array<address, 6>, float, float>())
+        .def("nth", &HostRing::nth, no_gil)
+        .def("gather", &HostRing::gather, no_gil);
+    py::class_<HostTree>(m, "HostTree")
+        .def(py::init<std::vector<address>, std::vector<i64>>())
+        .def("draw", &HostTree::draw, no_gil)
+        .def("update", &HostTree::update, no_gil);
     py::class_<CallGraph>(m, "CallGraph")
         .def(py::init<>())
         .def("add", &CallGraph::add)
