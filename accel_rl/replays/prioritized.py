@@ -9,7 +9,7 @@ from torch import Tensor
 from accel_rl.data.generator_state import restore
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.kernels import native
-from accel_rl.kernels.host_replay import FANOUT, HostTree, host_tree
+from accel_rl.kernels.host_replay import FANOUT, host_tree
 from accel_rl.replays.ring import FrameRing
 from accel_rl.system.devices import Device
 
@@ -31,7 +31,7 @@ class SumTree:
             dtype = torch.float64
             if size == 1:
                 break
-        self._compiled = host_tree(self.levels) if self.fanout == FANOUT else None
+        self._compiled = host_tree(self.levels, self.fanout)
         self._from_last = torch.arange(self.fanout, 0, -1, device=device)
 
     @property
@@ -40,7 +40,7 @@ class SumTree:
         return _sum(self.levels[-1])
 
     @property
-    def compiled(self) -> HostTree | None:
+    def compiled(self) -> Any:
         """Return the tree's compiled kernels, or None if torch operations compute."""
         return None if native.is_left_out() else self._compiled
 
@@ -164,11 +164,11 @@ class Prioritized:
         """Draw N transitions, and return (cells [N] int64, weight [N])."""
         ring, device = self.ring, self.ring.device
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=device)
-        total = self.tree.total
         host, tree = ring.compiled, self.tree.compiled
         if host is not None and tree is not None:
-            cells, probability = tree.draw(host, uniform, total, ring.cursor * ring.B - 1)
+            cells, probability = tree.draw(uniform, host, ring.cursor * ring.B - 1)
         else:
+            total = self.tree.total
             at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
             cells, probability = ring.cell_at(at), self.tree[at].double() / total
         weight = probability**-self._beta
@@ -178,11 +178,11 @@ class Prioritized:
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Set the priorities of cells [N] by |error| [N]. Cells that the ring has overwritten are skipped. If only some
         errors of the batch are not finite, their transitions are never drawn again."""
-        weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
+        weight = error.detach().to(torch.float32).abs().add_(self.epsilon).pow_(self.alpha)
         host, tree = self.ring.compiled, self.tree.compiled
         if host is not None and tree is not None:
-            low, high = self.ring.eligible
-            return tree.update(host, cell, weight, (low * self.ring.B, high * self.ring.B), self.highest)
+            tree.update(cell, weight, host, *self.ring.inside, self.highest.view(1))
+            return
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)
         self.highest.copy_(torch.maximum(self.highest, torch.where(there, weight, 0).max()))

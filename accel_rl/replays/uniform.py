@@ -53,7 +53,10 @@ class Uniform:
     def _with(self, N: int) -> Tensor:
         ring = self.ring
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=ring.device)
-        return ring.share(uniform)
+        if (compiled := ring.compiled) is not None:
+            cells: Tensor = compiled.nth(uniform, len(ring), ring.inside[0], ring.before if ring.refused else None)[0]
+            return cells
+        return ring.nth((uniform * ring.drawable).long())
 
     def _top(self, N: int) -> Tensor:
         """Draw without replacement on a GPU: the cells with the largest random keys are drawn."""

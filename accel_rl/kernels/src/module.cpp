@@ -8,7 +8,7 @@
 #include "nn/actions.h"
 #include "nn/conv_u8.h"
 #include "nn/frame_stacks.h"
-#include "replay.h"
+#include "replay_tensors.h"
 #include "threads.h"
 #include "nn/conv_bf16_batch.h"
 #include "nn/linear_small_batch.h"
@@ -36,15 +36,14 @@ PYBIND11_MODULE(_native, m) {
     m.def("has_amx", &accel::has_amx);
     define<&conv_bf16_amx>(m, "conv_bf16_amx");
     define<&conv_bf16_back>(m, "conv_bf16_back");
-    const auto no_gil = py::call_guard<py::gil_scoped_release>();
     py::class_<HostRing>(m, "HostRing")
-        .def(py::init<std::array<i64, 6>, std::array<address, 6>, float, float>())
-        .def("nth", &HostRing::nth, no_gil)
-        .def("gather", &HostRing::gather, no_gil);
+        .def(py::init<py::object, py::object, py::object, py::object, py::object, py::object, i64, i64, i64, float, float>())
+        .def("nth", &HostRing::nth)
+        .def("gather", &HostRing::gather);
     py::class_<HostTree>(m, "HostTree")
-        .def(py::init<std::vector<address>, std::vector<i64>>())
-        .def("draw", &HostTree::draw, no_gil)
-        .def("update", &HostTree::update, no_gil);
+        .def(py::init<const std::vector<py::object>&>())
+        .def("draw", &HostTree::draw)
+        .def("update", &HostTree::update);
     py::class_<CallGraph>(m, "CallGraph")
         .def(py::init<>())
         .def("add", &CallGraph::add)
