@@ -12,7 +12,7 @@ FANOUT = 32  # src/replay.h has the same constant.
 
 
 def host_ring(ring: RingArrays) -> Any:
-    """Return the compiled HostRing (src/replay_tensors.h) of a ring, whose memory must not be replaced. Returns None for
+    """Return the compiled HostRing (src/replay.h) of a ring, whose memory must not be replaced. Returns None for
     a ring on a GPU, or if the kernels are not compiled."""
     module = native.compiled() if ring.frames.is_cpu else None
     if module is None:
@@ -24,4 +24,4 @@ def host_ring(ring: RingArrays) -> Any:
 def host_tree(levels: list[Tensor], fanout: int) -> Any:
     """Return the compiled HostTree of a sum tree's levels, whose memory must not be replaced, or None as `host_ring`."""
     module = native.compiled() if levels[0].is_cpu and fanout == FANOUT else None
-    return None if module is None else module.HostTree(levels)
+    return None if module is None else module.HostTree(levels[0], levels[1:])

@@ -120,9 +120,9 @@ class Prioritized:
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
-        # CUDA graphs read `highest` and `_beta`, which are therefore changed in place.
+        # CUDA graphs read `highest` and `_exponent`, which are therefore changed in place.
         self.highest = torch.ones((), device=ring.device)  # New transitions have the largest priority^alpha so far.
-        self._beta = torch.zeros((), dtype=torch.float64, device=ring.device)
+        self._exponent = torch.zeros((), dtype=torch.float64, device=ring.device)
         self.beta = beta
         self.generator = torch.Generator(ring.device).manual_seed(seed)
 
@@ -134,7 +134,7 @@ class Prioritized:
     @beta.setter
     def beta(self, beta: float) -> None:
         self._beta_on_host = beta
-        self._beta.fill_(beta)
+        self._exponent.fill_(-beta)
 
     @property
     def key(self) -> Hashable:
@@ -171,17 +171,19 @@ class Prioritized:
             total = self.tree.total
             at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
             cells, probability = ring.cell_at(at), self.tree[at].double() / total
-        weight = probability**-self._beta
+        weight = probability.pow_(self._exponent)
         largest = self.communicator.all_reduce_max(weight.max())
         return cells, (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Set the priorities of cells [N] by |error| [N]. Cells that the ring has overwritten are skipped. If only some
         errors of the batch are not finite, their transitions are never drawn again."""
-        weight = error.detach().to(torch.float32).abs().add_(self.epsilon).pow_(self.alpha)
+        error = error.detach() if error.requires_grad else error
         host, tree = self.ring.compiled, self.tree.compiled
+        root = tree is not None and self.alpha == 0.5 and error.dtype == torch.float32
+        weight = error if root else (error.abs().to(torch.float32) + self.epsilon) ** self.alpha
         if host is not None and tree is not None:
-            tree.update(cell, weight, host, *self.ring.inside, self.highest.view(1))
+            tree.update(cell, weight, root, self.epsilon, host, *self.ring.inside, self.highest)
             return
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)

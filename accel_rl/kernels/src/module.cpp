@@ -8,7 +8,7 @@
 #include "nn/actions.h"
 #include "nn/conv_u8.h"
 #include "nn/frame_stacks.h"
-#include "replay_tensors.h"
+#include "replay.h"
 #include "threads.h"
 #include "nn/conv_bf16_batch.h"
 #include "nn/linear_small_batch.h"
@@ -37,11 +37,12 @@ PYBIND11_MODULE(_native, m) {
     define<&conv_bf16_amx>(m, "conv_bf16_amx");
     define<&conv_bf16_back>(m, "conv_bf16_back");
     py::class_<HostRing>(m, "HostRing")
-        .def(py::init<py::object, py::object, py::object, py::object, py::object, py::object, i64, i64, i64, float, float>())
+        .def(py::init<Input<char>, Input<std::uint8_t>, Input<char>, Input<float>, Input<std::uint8_t>, Input<std::int32_t>, i64, i64,
+                      i64, float, float>())
         .def("nth", &HostRing::nth)
         .def("gather", &HostRing::gather);
     py::class_<HostTree>(m, "HostTree")
-        .def(py::init<const std::vector<py::object>&>())
+        .def(py::init<Input<float>, std::vector<Input<double>>>())
         .def("draw", &HostTree::draw)
         .def("update", &HostTree::update);
     py::class_<CallGraph>(m, "CallGraph")
