@@ -172,6 +172,8 @@ class Prioritized:
             at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
             cells, probability = ring.cell_at(at), self.tree[at].double() / total
         weight = probability.pow_(self._exponent)
+        if tree is not None and self.communicator is SINGLE_PROCESS:
+            return cells, tree.normalise(weight)
         largest = self.communicator.all_reduce_max(weight.max())
         return cells, (weight / largest).float()
 
@@ -179,11 +181,10 @@ class Prioritized:
         """Set the priorities of cells [N] by |error| [N]. Cells that the ring has overwritten are skipped. If only some
         errors of the batch are not finite, their transitions are never drawn again."""
         error = error.detach() if error.requires_grad else error
+        weight = error.abs().to(torch.float32).add_(self.epsilon).pow_(self.alpha)
         host, tree = self.ring.compiled, self.tree.compiled
-        root = tree is not None and self.alpha == 0.5 and error.dtype == torch.float32
-        weight = error if root else (error.abs().to(torch.float32) + self.epsilon) ** self.alpha
         if host is not None and tree is not None:
-            tree.update(cell, weight, root, self.epsilon, host, *self.ring.inside, self.highest)
+            tree.update(cell, weight, host, *self.ring.inside, self.highest)
             return
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)

@@ -37,13 +37,14 @@ PYBIND11_MODULE(_native, m) {
     define<&conv_bf16_amx>(m, "conv_bf16_amx");
     define<&conv_bf16_back>(m, "conv_bf16_back");
     py::class_<HostRing>(m, "HostRing")
-        .def(py::init<Input<char>, Input<std::uint8_t>, Input<char>, Input<float>, Input<std::uint8_t>, Input<std::int32_t>, i64, i64,
-                      i64, float, float>())
+        .def(py::init<Input<char>, Input<std::uint8_t>, Input<char>, Input<float>, Input<std::uint8_t>, Input<std::int32_t>, i64,
+                      i64, i64, float, float>())
         .def("nth", &HostRing::nth)
         .def("gather", &HostRing::gather);
     py::class_<HostTree>(m, "HostTree")
         .def(py::init<Input<float>, std::vector<Input<double>>>())
         .def("draw", &HostTree::draw)
+        .def_static("normalise", &HostTree::normalise)
         .def("update", &HostTree::update);
     py::class_<CallGraph>(m, "CallGraph")
         .def(py::init<>())

@@ -44,7 +44,9 @@ struct DLManaged {
 };
 
 // Returns a function of torch, which is never freed.
-inline py::handle torch_function(const char* name) { return py::module_::import("torch._C").attr(name).cast<py::object>().release(); }
+inline py::handle torch_function(const char* name) {
+    return py::module_::import("torch._C").attr(name).cast<py::object>().release();
+}
 
 // A contiguous tensor in host memory, of at most one dimension, or, if T is char, of any shape and dtype.
 template <class T>
@@ -87,7 +89,8 @@ struct Output {
         for (size_t d = shape.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * shape[d + 1];
         strides[0] = stride;
         auto* const kept = new Kept{{}, memory, std::move(shape), std::move(strides)};
-        kept->managed.tensor = {memory.get() + offset, 1, 0, int(kept->shape.size()), type, kept->shape.data(), kept->strides.data(), 0};
+        kept->managed.tensor = {memory.get() + offset, 1, 0, int(kept->shape.size()), type, kept->shape.data(),
+                                kept->strides.data(),  0};
         kept->managed.owner = kept;
         kept->managed.deleter = [](DLManaged* managed) { delete static_cast<Kept*>(managed->owner); };
         return from_dlpack(py::capsule(&kept->managed, "dltensor"));
@@ -217,7 +220,8 @@ class HostTree {
     HostTree(const Input<float>& weight, const std::vector<Input<double>>& sums) : weight(weight), sums(sums) {
         i64 n = weight.n;
         bool fits = n && n % FANOUT == 0;
-        for (const Input<double>& level : sums) fits = fits && level.n == (n / FANOUT + FANOUT - 1) / FANOUT * FANOUT, n = level.n;
+        for (const Input<double>& level : sums)
+            fits = fits && level.n == (n / FANOUT + FANOUT - 1) / FANOUT * FANOUT, n = level.n;
         if (!fits || n != FANOUT) throw std::invalid_argument("the levels of the replay's sum tree have other sizes");
     }
 
@@ -239,20 +243,26 @@ class HostTree {
         return py::make_tuple(cell.tensor(), probability.tensor());
     }
 
-    // Sets the weights of cells [N] in the replay's cells [first, end) as Prioritized.update, and raises `highest`.
-    // With `root`, `error` has errors whose weights are (|error| + epsilon)^0.5; otherwise it has weights.
-    void update(const Input<i64>& cell, const Input<float>& error, bool root, float epsilon, const HostRing& ring, i64 first, i64 end,
+    // Returns weights [N] divided by the largest weight, as float32.
+    static py::object normalise(const Input<double>& w) {
+        const Output<float> out(w.n);
+        const double largest = w.n ? *std::max_element(w.data, w.data + w.n) : 1;
+        std::transform(w.data, w.data + w.n, out.data(), [=](double x) { return float(x / largest); });
+        return out.tensor();
+    }
+
+    // Sets the weights w [N] of cells [N], where the replay has the cells [first, end), and raises `highest`, as
+    // Prioritized.update.
+    void update(const Input<i64>& cell, const Input<float>& w, const HostRing& ring, i64 first, i64 end,
                 const Input<float>& highest) {
-        if (error.n != cell.n || ring.size > weight.n || !highest.n) throw std::invalid_argument("the replay expects other lengths");
-        std::vector<float> w(error.data, error.data + error.n);
-        for (float& x : w) x = root ? std::sqrt(std::fabs(x) + epsilon) : x;
-        const bool any = std::any_of(w.begin(), w.end(), [](float x) { return std::isfinite(x); });
+        if (w.n != cell.n || ring.size > weight.n || !highest.n) throw std::invalid_argument("the replay expects other lengths");
+        const bool any = std::any_of(w.data, w.data + w.n, [](float x) { return std::isfinite(x); });
         std::vector<i64> nodes;
         for (i64 i = 0; i < cell.n; i++) {
             const i64 place = ring.place(cell.data[i]);
             nodes.push_back(place);
             if (!any || cell.data[i] < first || cell.data[i] >= end || !ring.can_sample(place)) continue;
-            weight.data[place] = std::isfinite(w[size_t(i)]) ? w[size_t(i)] : 0;
+            weight.data[place] = std::isfinite(w.data[i]) ? w.data[i] : 0;
             *highest.data = std::max(*highest.data, weight.data[place]);
         }
         for (size_t k = 0; k < sums.size(); k++) {
