@@ -22,6 +22,7 @@ def host_ring(ring: RingArrays) -> Any:
 
 
 def host_tree(levels: list[Tensor], fanout: int) -> Any:
-    """Return the compiled HostTree of a sum tree's levels, whose memory must not be replaced, or None as `host_ring`."""
+    """Return the compiled HostTree of a sum tree's levels, whose memory must not be replaced, or None as
+    `host_ring`."""
     module = native.compiled() if levels[0].is_cpu and fanout == FANOUT else None
     return None if module is None else module.HostTree(levels[0], levels[1:])

@@ -89,8 +89,8 @@ class SumTree:
 
 
 def _sum(weight: Tensor) -> Tensor:
-    """Return the sums of weights [..., k] as [...] float64. On a CPU, weights are added in their order, so that compiled
-    kernels and all CPUs round alike."""
+    """Return the sums of weights [..., k] as [...] float64. On a CPU, weights are added in their order, so that
+    compiled kernels and all CPUs round alike."""
     if weight.is_cpu:
         return weight.cumsum(-1, dtype=torch.float64)[..., -1]
     return weight.sum(-1, dtype=torch.float64)

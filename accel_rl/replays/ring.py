@@ -291,9 +291,7 @@ class FrameRing:
         importance weights, by default 1."""
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         if (compiled := self.compiled) is not None:
-            obs_tm1, obs_t, r_t, discount_t, a_tm1 = compiled.gather(
-                self.finals.frames, cell, torch.get_num_threads()
-            )
+            obs_tm1, obs_t, r_t, discount_t, a_tm1 = compiled.gather(self.finals.frames, cell, torch.get_num_threads())
         else:
             obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
         return ReplayBatch(obs_tm1, a_tm1, r_t, discount_t, obs_t, weight, cell)

@@ -40,7 +40,9 @@ class Uniform:
         self._largest = max(N, self._largest)
         ring = self.ring
         if self.replacement and (compiled := ring.compiled) is not None:
-            cells, weight = compiled.nth(self._uniform(N), len(ring), ring.inside[0], ring.before if ring.refused else None)
+            cells, weight = compiled.nth(
+                self._uniform(N), len(ring), ring.inside[0], ring.before if ring.refused else None
+            )
             return cells, weight
         if self.replacement:
             cells = self._with(N)

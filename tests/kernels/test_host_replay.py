@@ -73,7 +73,9 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
             same_batches(batch, want)
             # Errors are finite, except for a few errors, and except for all errors of a few batches.
             error = torch.randn(len(batch.cell), generator=generator)
-            error = error[torch.unique(batch.cell, return_inverse=True)[1]]  # A cell that was drawn twice has one error.
+            error = error[
+                torch.unique(batch.cell, return_inverse=True)[1]
+            ]  # A cell that was drawn twice has one error.
             if step % 3 == 0:
                 error[torch.randn(error.shape, generator=generator) > 1.5] = float("nan")
             if step % 7 == 0:
@@ -135,7 +137,8 @@ def arrays(**changes) -> RingArrays:
         "frames": torch.zeros(size, 3, 2, dtype=torch.uint8), "finals": torch.zeros(2, 3, 2, dtype=torch.uint8),
         "age": torch.zeros(size, dtype=torch.uint8), "action": torch.zeros(size, dtype=torch.uint8),
         "reward": torch.zeros(size), "flags": torch.zeros(size, dtype=torch.uint8),
-        "final": torch.full((size,), -1, dtype=torch.int32), "B": 3, "stack": 4, "n": 1, "gamma": 0.9, "reward_clip": 1.0,
+        "final": torch.full((size,), -1, dtype=torch.int32), "B": 3, "stack": 4, "n": 1, "gamma": 0.9,
+        "reward_clip": 1.0,
     }  # fmt: skip
     return RingArrays(**(fields | changes))
 
@@ -189,11 +192,11 @@ def test_inputs_that_do_not_fit_are_refused():
 
 
 def test_damaged_values_never_lead_outside_the_arrays():
-    """Random numbers in all arrays, as from a damaged file; sanitizers see what is read or written beside the arrays."""
+    """All arrays have random numbers, as from a damaged file. Sanitizers see what is read or written beside them."""
     g = torch.Generator().manual_seed(0)
     ring = arrays(
-        age=torch.randint(0, 256, (12,), generator=g).byte(), flags=torch.randint(0, 256, (12,), generator=g).byte(), n=3,
-        reward=torch.full((12,), float("nan")),
+        age=torch.randint(0, 256, (12,), generator=g).byte(), flags=torch.randint(0, 256, (12,), generator=g).byte(),
+        n=3, reward=torch.full((12,), float("nan")),
     )  # fmt: skip
     host = host_ring(ring)
     cell = torch.randint(-(2**62), 2**62, (64,), generator=g)
