@@ -73,9 +73,8 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
             same_batches(batch, want)
             # Errors are finite, except for a few errors, and except for all errors of a few batches.
             error = torch.randn(len(batch.cell), generator=generator)
-            error = error[
-                torch.unique(batch.cell, return_inverse=True)[1]
-            ]  # A cell that was drawn twice has one error.
+            # A cell that was drawn twice has one error.
+            error = error[torch.unique(batch.cell, return_inverse=True)[1]]
             if step % 3 == 0:
                 error[torch.randn(error.shape, generator=generator) > 1.5] = float("nan")
             if step % 7 == 0:
