@@ -80,14 +80,17 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
             if step % 7 == 0:
                 error[:] = float("inf")
             compiled.update(batch, error)
-            old = batch.cell - B * rows  # These cells were overwritten.
-            if compiled.selection.has_priorities:
-                compiled.selection.update(old, error)
             with native.left_out():
                 plain.update(want, error)
-                if compiled.selection.has_priorities:
-                    plain.selection.update(old, error)
-                    same_trees(compiled, plain)
+            if not compiled.selection.has_priorities:
+                continue
+            # Some of these cells were overwritten or refused.
+            others = compiled.ring.inside[0] - B * rows // 2 + torch.arange(B * rows - 1)
+            error = torch.rand(len(others), generator=generator) + 1
+            compiled.selection.update(others, error)
+            with native.left_out():
+                plain.selection.update(others, error)
+            same_trees(compiled, plain)
     assert sims.B > 1 or compiled.ring.cursor > 2 * rows
 
 
@@ -212,6 +215,14 @@ def test_damaged_values_never_lead_outside_the_arrays():
         cells, _ = tree.compiled.draw(torch.rand(64, dtype=torch.float64, generator=g), host, 11)
         assert ((cells >= 0) & (cells < 12)).all()
         tree.compiled.update(cell, torch.rand(64, generator=g), host, -(2**62), 2**62, torch.ones(()))
+
+
+def test_a_mass_that_rounds_past_the_end_is_the_last_cell_with_a_weight():
+    ring = FrameRing(spec(), 2, 100, NStep())
+    tree = SumTree(100)
+    tree.set(torch.tensor([3, 60]), torch.tensor([0.1, 0.2]))
+    one = torch.ones(1, dtype=torch.float64)
+    assert tree.find(one * tree.total).tolist() == tree.compiled.draw(one, ring.compiled, 99)[0].tolist() == [60]
 
 
 def test_without_the_extension_torch_draws(monkeypatch):

@@ -17,6 +17,7 @@
 #include "address.h"
 #include "threads.h"
 
+#pragma GCC visibility push(hidden)  // The types of pybind11 are hidden, and so are types that contain them.
 namespace accel {
 
 namespace py = pybind11;
@@ -314,3 +315,4 @@ struct pybind11::detail::type_caster<accel::Input<T>> {
     PYBIND11_TYPE_CASTER(accel::Input<T>, const_name("Tensor"));
     bool load(handle tensor, bool) { return value = accel::Input<T>(reinterpret_borrow<object>(tensor)), true; }
 };
+#pragma GCC visibility pop
