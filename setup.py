@@ -58,7 +58,7 @@ URL = os.environ.get("REPOSITORY_URL", "").rstrip("/")
 REQUIRED = os.environ.get("ACCEL_RL_REQUIRE_EXTENSIONS", "0") != "0"
 INSTEAD = {
     "accel_rl.emulator._core": "ale-py plays",
-    "accel_rl.kernels._native": "torch gathers frames and computes convolutions and small layers",
+    "accel_rl.kernels._native": "torch gathers frames, draws from replays, and computes convolutions and small layers",
 }
 emulator = Pybind11Extension(
     "accel_rl.emulator._core",

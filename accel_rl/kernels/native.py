@@ -47,7 +47,7 @@ def compiled() -> ModuleType | None:
     except ImportError as error:
         say_once(
             f"the compiled CPU kernels are not built: {remedy('kernels/_native', error)}; until then torch computes "
-            "the convolutions, at half the speed"
+            "the convolutions, at half the speed, and draws from replays"
         )
         return None
 

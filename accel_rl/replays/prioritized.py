@@ -8,10 +8,12 @@ from torch import Tensor
 
 from accel_rl.data.generator_state import restore
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
+from accel_rl.kernels import native
+from accel_rl.kernels.host_replay import FANOUT, host_tree
 from accel_rl.replays.ring import FrameRing
 from accel_rl.system.devices import Device
 
-HOST_FANOUT, GPU_FANOUT = 32, 1024
+GPU_FANOUT = 1024
 
 
 class SumTree:
@@ -20,7 +22,7 @@ class SumTree:
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
         """Each entry of the tree sums `fanout` entries. With 0, the fan-out is the fastest for the device."""
         self.n = n
-        self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else HOST_FANOUT)
+        self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else FANOUT)
         self.levels: list[Tensor] = []
         size, dtype = n, torch.float32
         while True:
@@ -29,12 +31,18 @@ class SumTree:
             dtype = torch.float64
             if size == 1:
                 break
+        self._compiled = host_tree(self.levels, self.fanout)
         self._from_last = torch.arange(self.fanout, 0, -1, device=device)
 
     @property
     def total(self) -> Tensor:
         """Return the sum of all weights, [] float64."""
-        return self.levels[-1].sum(dtype=torch.float64)
+        return _sum(self.levels[-1])
+
+    @property
+    def compiled(self) -> Any:
+        """Return the tree's compiled kernels, or None if torch operations compute."""
+        return None if native.is_left_out() else self._compiled
 
     def __getitem__(self, i: Tensor | slice) -> Tensor:
         return self.levels[0][i]
@@ -45,7 +53,7 @@ class SumTree:
         self.levels[0][i] = weight.to(torch.float32)
         for below, level in zip(self.levels, self.levels[1:], strict=False):
             i = i // self.fanout
-            level[i] = below.view(-1, self.fanout).index_select(0, i).sum(-1, dtype=torch.float64)
+            level[i] = _sum(below.view(-1, self.fanout).index_select(0, i))
 
     def set_range(self, low: int, weight: Tensor) -> None:
         """Set the weights [k], k > 0, of the indices low, low + 1 ..."""
@@ -53,7 +61,7 @@ class SumTree:
         self.levels[0][low:high] = weight
         for below, level in zip(self.levels, self.levels[1:], strict=False):
             low, high = low // self.fanout, (high - 1) // self.fanout + 1
-            level[low:high] = below.view(-1, self.fanout)[low:high].sum(-1, dtype=torch.float64)
+            level[low:high] = _sum(below.view(-1, self.fanout)[low:high])
 
     def find(self, mass: Tensor) -> Tensor:
         """Return the indices [k] at which the cumulative sum of weights exceeds `mass` [k] in [0, total), float64.
@@ -80,6 +88,14 @@ class SumTree:
             self.set_range(0, levels[0][: self.n].to(self.levels[0].device))
 
 
+def _sum(weight: Tensor) -> Tensor:
+    """Return the sums of weights [..., k] as [...] float64. On a CPU, weights are added in their order, so that
+    compiled kernels and all CPUs round alike."""
+    if weight.is_cpu:
+        return weight.cumsum(-1, dtype=torch.float64)[..., -1]
+    return weight.sum(-1, dtype=torch.float64)
+
+
 class Prioritized:
     """In proportional prioritization (section 3.3), P(i) = p_i^alpha / sum_k p_k^alpha with p_i = |error| + epsilon.
 
@@ -104,9 +120,9 @@ class Prioritized:
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
-        # CUDA graphs read `highest` and `_beta`, which are therefore changed in place.
+        # CUDA graphs read `highest` and `_exponent`, which are therefore changed in place.
         self.highest = torch.ones((), device=ring.device)  # New transitions have the largest priority^alpha so far.
-        self._beta = torch.zeros((), dtype=torch.float64, device=ring.device)
+        self._exponent = torch.zeros((), dtype=torch.float64, device=ring.device)
         self.beta = beta
         self.generator = torch.Generator(ring.device).manual_seed(seed)
 
@@ -118,7 +134,7 @@ class Prioritized:
     @beta.setter
     def beta(self, beta: float) -> None:
         self._beta_on_host = beta
-        self._beta.fill_(beta)
+        self._exponent.fill_(-beta)
 
     @property
     def key(self) -> Hashable:
@@ -148,16 +164,28 @@ class Prioritized:
         """Draw N transitions, and return (cells [N] int64, weight [N])."""
         ring, device = self.ring, self.ring.device
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=device)
-        total = self.tree.total
-        at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
-        weight = (self.tree[at].double() / total) ** -self._beta
+        host, tree = ring.compiled, self.tree.compiled
+        if host is not None and tree is not None:
+            cells, probability = tree.draw(uniform, host, ring.cursor * ring.B - 1)
+        else:
+            total = self.tree.total
+            at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
+            cells, probability = ring.cell_at(at), self.tree[at].double() / total
+        weight = probability.pow_(self._exponent)
+        if tree is not None and self.communicator is SINGLE_PROCESS:
+            return cells, tree.normalise(weight)
         largest = self.communicator.all_reduce_max(weight.max())
-        return ring.cell_at(at), (weight / largest).float()
+        return cells, (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Set the priorities of cells [N] by |error| [N]. Cells that the ring has overwritten are skipped. If only some
         errors of the batch are not finite, their transitions are never drawn again."""
-        weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
+        error = error.detach() if error.requires_grad else error
+        weight = error.abs().to(torch.float32).add_(self.epsilon).pow_(self.alpha)
+        host, tree = self.ring.compiled, self.tree.compiled
+        if host is not None and tree is not None:
+            tree.update(cell, weight, host, *self.ring.inside, self.highest)
+            return
         at, finite = self.ring.at(cell), weight.isfinite()
         there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)
         self.highest.copy_(torch.maximum(self.highest, torch.where(there, weight, 0).max()))

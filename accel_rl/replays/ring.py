@@ -13,6 +13,7 @@ import math
 import mmap
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ from torch import Tensor
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
+from accel_rl.kernels import native
+from accel_rl.kernels.host_replay import host_ring
 from accel_rl.kernels.replay_gather import gather_batch
 from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID, RingArrays
 from accel_rl.replays.host_cells import HostCells
@@ -148,11 +151,14 @@ class FrameRing:
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
         self.refused = 0  # The number of cells with a missing step
+        self.inside = 0, 0  # The cells [first, end) with complete stacks and transitions, or a missing step
+        self._count = 0
         # Captured draws read int64 tensors [] on the ring's device.
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
-        self._before = torch.zeros(self.L + 1, dtype=torch.int64, device=self.device)
+        self.before = torch.zeros(self.L + 1, dtype=torch.int64, device=self.device)
+        self._compiled = host_ring(self._arrays())
 
     # -- contents ------------------------------------------------------------
 
@@ -168,8 +174,7 @@ class FrameRing:
 
     def __len__(self) -> int:
         """Return the number of transitions that can be drawn."""
-        low, high = self.eligible
-        return (high - low) * self.B - self.refused
+        return self._count
 
     @property
     def key(self) -> Hashable:
@@ -184,6 +189,11 @@ class FrameRing:
         """Return the cells that are now stored at positions `at` [...] of the ring's memory."""
         return self.newest - (self.newest - at) % (self.L * self.B)
 
+    @property
+    def compiled(self) -> Any:
+        """Return the ring's compiled kernels, or None if torch operations draw and gather."""
+        return None if native.is_left_out() else self._compiled
+
     def sampleable(self, cell: Tensor) -> Tensor:
         """Return whether cells [...] can be drawn, as [...] bool. A cell can be drawn if it is not overwritten and has
         all its n steps."""
@@ -194,11 +204,11 @@ class FrameRing:
         """Return the k-th cells that can be drawn, where k [N] int64 is in [0, len)."""
         if not self.refused:
             return self.first + k
-        row = torch.searchsorted(self._before, k, right=True) - 1
+        row = torch.searchsorted(self.before, k, right=True) - 1
         start = self.first + row * self.B
         flags = self.flags[self.at(start[:, None] + torch.arange(self.B, device=self.device))]
         number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # The number of each drawable cell in its row, from 1
-        return start + (number <= (k - self._before[row])[:, None]).sum(1)
+        return start + (number <= (k - self.before[row])[:, None]).sum(1)
 
     @property
     def nbytes(self) -> int:
@@ -241,12 +251,14 @@ class FrameRing:
                     self._staging.copy(getattr(self, name)[cells], getattr(self.host, name)[cells])
         low, high = self.eligible
         self.refused = self.host.count_refused(low, high)
+        self.inside = low * self.B, high * self.B
+        self._count = (high - low) * self.B - self.refused
         self.first.fill_(low * self.B)
         self.eligible_cells.fill_((high - low) * self.B)
-        self.drawable.fill_(len(self))
+        self.drawable.fill_(self._count)
         self.newest.fill_(self.cursor * self.B - 1)
         if self.refused:
-            self._staging.copy(self._before, self.host.drawable_before(low, high))
+            self._staging.copy(self.before, self.host.drawable_before(low, high))
 
     def _keep_finals(self, frames: Tensor, where: Tensor) -> Tensor:
         """Store final frames [T, B, *frame_shape] where [T, B] an episode ended, and return their slots on the host."""
@@ -278,7 +290,10 @@ class FrameRing:
         """Build the batch of transitions that begin at cells [N]; all cells must be sampleable. `weight` [N] are the
         importance weights, by default 1."""
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
-        obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
+        if (compiled := self.compiled) is not None:
+            obs_tm1, obs_t, r_t, discount_t, a_tm1 = compiled.gather(self.finals.frames, cell, torch.get_num_threads())
+        else:
+            obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
         return ReplayBatch(obs_tm1, a_tm1, r_t, discount_t, obs_t, weight, cell)
 
     def _arrays(self) -> RingArrays:

@@ -38,11 +38,17 @@ class Uniform:
         """Draw N cells, and return (cells [N] int64, weight [N]). If the replay has only n < N cells and draws without
         replacement, the batch has the shape [n] with all n cells."""
         self._largest = max(N, self._largest)
+        ring = self.ring
+        if self.replacement and (compiled := ring.compiled) is not None:
+            cells, weight = compiled.nth(
+                self._uniform(N), len(ring), ring.inside[0], ring.before if ring.refused else None
+            )
+            return cells, weight
         if self.replacement:
             cells = self._with(N)
         else:
-            cells = self._top(N) if Device(self.ring.device).queues_work else self._without(N)
-        return cells, torch.ones(len(cells), device=self.ring.device)
+            cells = self._top(N) if Device(ring.device).queues_work else self._without(N)
+        return cells, torch.ones(len(cells), device=ring.device)
 
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Do nothing, because uniform draws have no priorities."""
@@ -50,10 +56,11 @@ class Uniform:
     def anneal(self, progress: float) -> None:
         """Do nothing, because uniform draws have no schedule."""
 
+    def _uniform(self, N: int) -> Tensor:
+        return torch.rand(N, dtype=torch.float64, generator=self.generator, device=self.ring.device)
+
     def _with(self, N: int) -> Tensor:
-        ring = self.ring
-        uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=ring.device)
-        return ring.nth((uniform * ring.drawable).long())
+        return self.ring.nth((self._uniform(N) * self.ring.drawable).long())
 
     def _top(self, N: int) -> Tensor:
         """Draw without replacement on a GPU: the cells with the largest random keys are drawn."""

@@ -1,4 +1,5 @@
-// Binds the compiled CPU kernels of nn/ (convolutions, small fully connected layers, actions, frames) to Python.
+// Binds the compiled CPU kernels to Python: those of nn/ (convolutions, small fully connected layers, actions, frames), and the
+// draws from a replay.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -7,6 +8,7 @@
 #include "nn/actions.h"
 #include "nn/conv_u8.h"
 #include "nn/frame_stacks.h"
+#include "replay.h"
 #include "threads.h"
 #include "nn/conv_bf16_batch.h"
 #include "nn/linear_small_batch.h"
@@ -34,6 +36,16 @@ PYBIND11_MODULE(_native, m) {
     m.def("has_amx", &accel::has_amx);
     define<&conv_bf16_amx>(m, "conv_bf16_amx");
     define<&conv_bf16_back>(m, "conv_bf16_back");
+    py::class_<HostRing>(m, "HostRing")
+        .def(py::init<Input<char>, Input<std::uint8_t>, Input<char>, Input<float>, Input<std::uint8_t>, Input<std::int32_t>, i64,
+                      i64, i64, float, float>())
+        .def("nth", &HostRing::nth)
+        .def("gather", &HostRing::gather);
+    py::class_<HostTree>(m, "HostTree")
+        .def(py::init<Input<float>, std::vector<Input<double>>>())
+        .def("draw", &HostTree::draw)
+        .def_static("normalise", &HostTree::normalise)
+        .def("update", &HostTree::update);
     py::class_<CallGraph>(m, "CallGraph")
         .def(py::init<>())
         .def("add", &CallGraph::add)

@@ -1,0 +1,318 @@
+// Batches are drawn from a replay in host memory in one call each, instead of in many operations of torch.
+// Tensors are exchanged with torch by DLPack (https://dmlc.github.io/dlpack/latest): to allocate the outputs of a call in Python
+// and to take views of them takes longer than to copy a batch of 32.
+// Sizes are checked, and values that a damaged file could contain never lead outside the arrays.
+#pragma once
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+
+#include "address.h"
+#include "threads.h"
+
+#pragma GCC visibility push(hidden)  // The types of pybind11 are hidden, and so are types that contain them.
+namespace accel {
+
+namespace py = pybind11;
+
+constexpr int TERMINATED = 1, ENDED = 2, SAMPLEABLE = 8;  // These are the bits of kernels/ring_arrays.py.
+
+struct DLType {
+    std::uint8_t code, bits;
+    std::uint16_t lanes;
+};
+template <class T>
+constexpr DLType TYPE{std::is_floating_point_v<T> ? 2 : std::is_unsigned_v<T>, 8 * sizeof(T), 1};
+
+struct DLTensor {
+    void* data;
+    std::int32_t device_type, device_id, ndim;
+    DLType type;
+    i64 *shape, *strides;
+    std::uint64_t offset;
+};
+struct DLManaged {
+    DLTensor tensor;
+    void* owner;
+    void (*deleter)(DLManaged*);
+};
+
+// Returns a function of torch, which is never freed.
+inline py::handle torch_function(const char* name) {
+    return py::module_::import("torch._C").attr(name).cast<py::object>().release();
+}
+
+// A contiguous tensor in host memory, of at most one dimension, or, if T is char, of any shape and dtype.
+template <class T>
+struct Input {
+    Input() = default;
+    Input(const py::object& tensor) {
+        static const py::handle to_dlpack = torch_function("_to_dlpack");
+        capsule = to_dlpack(tensor);
+        t = &static_cast<DLManaged*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"))->tensor;
+        bool fits = std::is_same_v<T, char> || (t->type.code == TYPE<T>.code && t->type.bits == TYPE<T>.bits && t->ndim < 2);
+        i64 elements = 1;
+        for (int d = t->ndim; d-- > 0; elements *= t->shape[d]) fits = fits && (t->shape[d] == 1 || t->strides[d] == elements);
+        n = t->ndim ? t->shape[0] : 1;
+        if (!fits || t->device_type != 1)
+            throw std::invalid_argument("the replay expects a contiguous tensor of another dtype, shape or device");
+        each = n ? elements / n * t->type.bits / 8 : 0;
+        data = reinterpret_cast<T*>(static_cast<char*>(t->data) + t->offset);
+    }
+
+    py::object capsule;
+    const DLTensor* t = nullptr;
+    i64 n = 0, each = 0;  // The length of the first dimension, and the bytes per index of the first dimension.
+    T* data = nullptr;
+};
+
+// A new array of n elements, which becomes a tensor.
+template <class T>
+struct Output {
+    explicit Output(i64 n) : n(n), memory(static_cast<char*>(::operator new(size_t(n) * sizeof(T), LINE)), free) {}
+    T* data() const { return reinterpret_cast<T*>(memory.get()); }
+    py::object tensor() const { return tensor(0, TYPE<T>, {n}, 1); }
+    py::object tensor(i64 offset, DLType type, std::vector<i64> shape, i64 stride) const {
+        struct Kept {
+            DLManaged managed;
+            std::shared_ptr<char> memory;
+            std::vector<i64> shape, strides;
+        };
+        static const py::handle from_dlpack = torch_function("_from_dlpack");
+        std::vector<i64> strides(shape.size(), 1);
+        for (size_t d = shape.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * shape[d + 1];
+        strides[0] = stride;
+        auto* const kept = new Kept{{}, memory, std::move(shape), std::move(strides)};
+        kept->managed.tensor = {memory.get() + offset, 1, 0, int(kept->shape.size()), type, kept->shape.data(),
+                                kept->strides.data(),  0};
+        kept->managed.owner = kept;
+        kept->managed.deleter = [](DLManaged* managed) { delete static_cast<Kept*>(managed->owner); };
+        return from_dlpack(py::capsule(&kept->managed, "dltensor"));
+    }
+
+  private:
+    static constexpr std::align_val_t LINE{64};
+    static void free(char* p) { ::operator delete(p, LINE); }
+    i64 n;
+    std::shared_ptr<char> memory;
+};
+
+// The arrays of `RingArrays` in kernels/ring_arrays.py, except for `finals`.
+class HostRing {
+  public:
+    HostRing(Input<char> frames, Input<std::uint8_t> age, Input<char> action, Input<float> reward, Input<std::uint8_t> flags,
+             Input<std::int32_t> final, i64 B, i64 stack, i64 n, float gamma, float clip)
+        : size(flags.n), frames(frames), action(action), age(age), flags(flags), reward(reward), final(final), B(B), stack(stack),
+          n(n), bytes(frames.each), gamma(gamma), clip(clip) {
+        const auto [least, most] = std::minmax({size, frames.n, action.n, age.n, reward.n, final.n});
+        if (least != most || std::min({size, B, stack, n, bytes}) < 1 || size % B || action.each > 2)
+            throw std::invalid_argument("the arrays of the replay's ring have other sizes");
+    }
+
+    // Computes the position of a cell in the arrays.
+    i64 place(i64 cell) const {
+        const i64 rest = cell % size;
+        return rest < 0 ? rest + size : rest;
+    }
+
+    bool can_sample(i64 place) const { return flags.data[place] & SAMPLEABLE; }
+
+    // Returns cells [N] as FrameRing.nth for uniform [N] in [0, 1) times `drawable`, and weights of 1.
+    // `before` is needed if not every cell can be drawn.
+    py::tuple nth(const Input<double>& uniform, i64 drawable, i64 first, const std::optional<Input<i64>>& before) const {
+        const Output<i64> cell(uniform.n);
+        const Output<float> weight(uniform.n);
+        for (i64 i = 0; i < uniform.n; i++) {
+            i64 k = i64(uniform.data[i] * double(drawable)), start = first;
+            if (before) {
+                const i64* const row = std::upper_bound(before->data + 1, before->data + before->n, k) - 1;
+                k -= *row, start += (row - before->data) * B;
+                i64 b = 0;
+                while (b < B && (k -= can_sample(place(start + b))) >= 0) b++;
+                k = b;
+            }
+            cell.data()[i] = start + k, weight.data()[i] = 1;
+        }
+        return py::make_tuple(cell.tensor(), weight.tensor());
+    }
+
+    // Gathers the transitions at cells [N] as `gather` in kernels/ring_arrays.py.
+    py::tuple gather(const Input<char>& finals, const Input<i64>& cell, int threads) const {
+        if (finals.each != bytes) throw std::invalid_argument("the replay's final frames have another size");
+        const bool window = stack > 1 && n == 1;  // Both observations are parts of one array [N, stack + 1].
+        const i64 N = cell.n, stride = (stack + window) * bytes, next = window ? bytes : N * stride;
+        const Output<char> obs(N * stride * (window ? 1 : 2));
+        const Output<float> r_t(N), discount_t(N);
+        const Output<i64> a_tm1(N);
+        std::atomic<bool> is_damaged{false};
+        const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+            for (i64 i = from; i < to; i++) {
+                const i64 first = place(cell.data[i]), last = returns(first, r_t.data()[i], discount_t.data()[i]);
+                a_tm1.data()[i] = action.each == 1 ? i64(reinterpret_cast<const std::uint8_t*>(action.data)[first])
+                                                   : i64(reinterpret_cast<const std::int16_t*>(action.data)[first]);
+                char *const before = obs.data() + i * stride, *const after = before + next;
+                for (i64 lag = stack - 1; lag >= 0; lag--) put(before, lag, first, age.data[first]);
+                for (i64 lag = window ? 0 : stack - 1; lag >= 0; lag--) put(after, lag, last + B, age.data[last] + 1);
+                if (final.data[last] >= finals.n) is_damaged = true;
+                else if (final.data[last] >= 0)
+                    std::memcpy(after + (stack - 1) * bytes, finals.data + final.data[last] * bytes, size_t(bytes));
+            }
+        };
+        {
+            py::gil_scoped_release no_gil;
+            const bool is_small = size_t(2 * N * stride) < ONE_THREAD_BYTES;
+            // A thread computes one part of a small batch, and its cache then contains the same part of the next batch.
+            share(N, is_small ? 1 : threads, part, std::clamp<i64>(N / std::max(threads, 1), 4, 32));
+        }
+        if (is_damaged) throw std::out_of_range("the replay has no such slot of a final frame");
+        std::vector<i64> shape{N};
+        if (stack > 1) shape.push_back(stack);
+        shape.insert(shape.end(), frames.t->shape + 1, frames.t->shape + frames.t->ndim);
+        const DLType type = frames.t->type;
+        const i64 elements = stride * 8 / type.bits;
+        return py::make_tuple(obs.tensor(0, type, shape, elements), obs.tensor(next, type, shape, elements), r_t.tensor(),
+                              discount_t.tensor(), a_tm1.tensor());
+    }
+
+    const i64 size;
+
+  private:
+    // Computes the return and the discount of the transition at position `first`, and returns the position of its last step.
+    i64 returns(i64 first, float& r_t, float& discount_t) const {
+        i64 last = first;
+        bool goes_on = true;
+        for (i64 k = 0; k < n; k++) {
+            const i64 step = place(first + k * B);
+            const float raw = reward.data[step], more = gamma * float(!(flags.data[step] & TERMINATED));
+            // A reward of NaN stays NaN.
+            const float value = clip != 0 && !std::isnan(raw) ? std::min(std::max(raw, -clip), clip) : raw;
+            r_t = k == 0 ? value : r_t + (goes_on ? discount_t * value : 0);
+            if (goes_on) last = step, discount_t = k == 0 ? more : discount_t * more;
+            goes_on = goes_on && !(flags.data[step] & (TERMINATED | ENDED));
+        }
+        return last;
+    }
+
+    // Copies the frame `lag` steps before a cell to its place in the stack `obs`, or zeros from before the episode.
+    void put(char* obs, i64 lag, i64 cell, i64 age) const {
+        char* const to = obs + (stack - 1 - lag) * bytes;
+        if (lag <= age) std::memcpy(to, frames.data + place(cell - lag * B) * bytes, size_t(bytes));
+        else std::memset(to, 0, size_t(bytes));
+    }
+
+    const Input<char> frames, action;
+    const Input<std::uint8_t> age, flags;
+    const Input<float> reward;
+    const Input<std::int32_t> final;
+    const i64 B, stack, n, bytes;
+    const float gamma, clip;
+};
+
+// The levels of a SumTree in replays/prioritized.py, the weights' level first, with FANOUT entries per sum.
+class HostTree {
+  public:
+    HostTree(const Input<float>& weight, const std::vector<Input<double>>& sums) : weight(weight), sums(sums) {
+        i64 n = weight.n;
+        bool fits = n && n % FANOUT == 0;
+        for (const Input<double>& level : sums)
+            fits = fits && level.n == (n / FANOUT + FANOUT - 1) / FANOUT * FANOUT, n = level.n;
+        if (!fits || n != FANOUT) throw std::invalid_argument("the levels of the replay's sum tree have other sizes");
+    }
+
+    // Draws cells [N] by uniform [N] in [0, 1), and computes their probabilities, as Prioritized.draw.
+    py::tuple draw(const Input<double>& uniform, const HostRing& ring, i64 newest) const {
+        const i64 N = uniform.n;
+        const Output<i64> cell(N);
+        const Output<double> probability(N);
+        double* const mass = probability.data();
+        const double total = sums.empty() ? sum(weight.data) : sum(sums.back().data);
+        for (i64 i = 0; i < N; i++) {
+            mass[i] = (double(i) + uniform.data[i]) * (total / double(N));
+            i64 node = 0;
+            for (size_t k = sums.size(); k-- > 0;) node = child(sums[k], node, mass[i]);
+            node = child(weight, node, mass[i]);
+            mass[i] = double(weight.data[node]) / total;
+            cell.data()[i] = newest - ring.place(newest - node);
+        }
+        return py::make_tuple(cell.tensor(), probability.tensor());
+    }
+
+    // Returns weights [N] divided by the largest weight, as float32.
+    static py::object normalise(const Input<double>& w) {
+        const Output<float> out(w.n);
+        const double largest = w.n ? *std::max_element(w.data, w.data + w.n) : 1;
+        std::transform(w.data, w.data + w.n, out.data(), [=](double x) { return float(x / largest); });
+        return out.tensor();
+    }
+
+    // Sets the weights w [N] of cells [N], where the replay has the cells [first, end), and raises `highest`, as
+    // Prioritized.update.
+    void update(const Input<i64>& cell, const Input<float>& w, const HostRing& ring, i64 first, i64 end,
+                const Input<float>& highest) {
+        if (w.n != cell.n || ring.size > weight.n || !highest.n) throw std::invalid_argument("the replay expects other lengths");
+        const bool any = std::any_of(w.data, w.data + w.n, [](float x) { return std::isfinite(x); });
+        std::vector<i64> nodes;
+        for (i64 i = 0; i < cell.n; i++) {
+            const i64 place = ring.place(cell.data[i]);
+            nodes.push_back(place);
+            if (!any || cell.data[i] < first || cell.data[i] >= end || !ring.can_sample(place)) continue;
+            weight.data[place] = std::isfinite(w.data[i]) ? w.data[i] : 0;
+            *highest.data = std::max(*highest.data, weight.data[place]);
+        }
+        for (size_t k = 0; k < sums.size(); k++) {
+            i64 previous = -1;
+            for (i64& node : nodes) {
+                node /= FANOUT;
+                if (node != previous)
+                    sums[k].data[node] = k ? sum(sums[k - 1].data + node * FANOUT) : sum(weight.data + node * FANOUT);
+                previous = node;
+            }
+        }
+    }
+
+  private:
+    static constexpr i64 FANOUT = 32;
+
+    template <class T>
+    static double sum(const T* entry) {
+        double sum = 0;
+        for (i64 k = 0; k < FANOUT; k++) sum += double(entry[k]);
+        return sum;
+    }
+
+    // Returns the first child whose cumulative sum exceeds `mass`, or the last child with a weight if rounding errors leave no
+    // such child, and subtracts the sum of the children before it from `mass`.
+    template <class T>
+    static i64 child(const Input<T>& level, i64 node, double& mass) {
+        node = std::min(node, level.n / FANOUT - 1) * FANOUT;
+        double before = 0, passed = 0;
+        i64 found = 0;
+        for (i64 k = 0; k < FANOUT; k++) {
+            const double entry = double(level.data[node + k]);
+            if (entry > 0) found = k, before = passed;
+            passed += entry;
+            if (entry > 0 && passed > mass) break;
+        }
+        mass -= before;
+        return node + found;
+    }
+
+    const Input<float> weight;
+    const std::vector<Input<double>> sums;
+};
+
+}  // namespace accel
+
+template <class T>
+struct pybind11::detail::type_caster<accel::Input<T>> {
+    PYBIND11_TYPE_CASTER(accel::Input<T>, const_name("Tensor"));
+    bool load(handle tensor, bool) { return value = accel::Input<T>(reinterpret_borrow<object>(tensor)), true; }
+};
+#pragma GCC visibility pop
