@@ -150,6 +150,15 @@ def _gone(path: Path) -> str:
     return f"{path} was moved or removed while the run began: begin the run again"
 
 
+def _emulation(config: Resolved, plan: RunPlan) -> str:
+    """Return a line about how the emulator plays the game, or "" without the emulator on a CPU."""
+    if not config.env.is_emulated or config.env.translate == "off" or plan.ranks[0].sampler.on_device:
+        return ""
+    from accel_rl.emulator.translation import how_played
+
+    return how_played(config.env.game)
+
+
 def run_to_end(
     config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None = None
 ) -> Result:
@@ -163,6 +172,8 @@ def run_to_end(
         shards = counted(g.shards, "shard")
         print(f"{what}: {length} by {g.members} members and {shards} -> {run.path}", flush=True)
         return cluster_of(config).launch(config, run, state, objects or Observers.of(config))
+    if line := _emulation(config, plan):
+        print(line, flush=True)
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
         print(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}", flush=True)

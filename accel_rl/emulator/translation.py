@@ -88,6 +88,16 @@ def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Pa
     return cache_folder() / f"rom-{game}-{hashlib.sha256(content.encode()).hexdigest()[:32]}.so"
 
 
+def how_played(game: str) -> str:
+    """Return whether emulators play a game translated from their first step, or "" if games are not to be translated."""
+    if os.environ.get(VARIABLE) == "off":
+        return ""
+    file = translation_file(game)
+    if file is None:
+        return f"{game} is interpreted, because no C++ compiler is installed (g++ or clang++)"
+    return f"{game} is translated" if _content(file) is not None else f"{game} is interpreted until it is translated"
+
+
 @functools.cache
 def compiler() -> tuple[str, str] | None:
     """Return the path and the version of the C++ compiler ($CXX, or the first of `COMPILERS`), or None."""

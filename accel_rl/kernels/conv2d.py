@@ -45,8 +45,8 @@ def conv2d(
 def _conv2d_by_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     if not weight.is_cpu:
         return conv2d_on_gpu(x, weight, bias, stride, padding)
-    if x.dtype == torch.uint8:  # Training is 1.4 times as fast with channels-last memory.
-        x = x.to(_input_dtype(weight), memory_format=torch.channels_last)
+    if x.dtype == torch.uint8:  # Training is 1.4 times as fast with channels-last memory, which bytes take faster.
+        x = x.contiguous(memory_format=torch.channels_last).to(_input_dtype(weight))
     return F.conv2d(x, weight, bias, stride, padding)
 
 

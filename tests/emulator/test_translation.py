@@ -146,9 +146,21 @@ def test_a_library_of_something_else_is_not_loaded(cache):
 def test_games_are_interpreted_when_switched_off_or_without_a_compiler(cache, monkeypatch):
     monkeypatch.setenv(translation.VARIABLE, "off")
     assert translation.translation_file("pong") is None and not translation.translate("pong")
+    assert translation.how_played("pong") == ""
     monkeypatch.delenv(translation.VARIABLE)
     monkeypatch.setattr(translation, "compiler", lambda: None)
     assert translation.translation_file("pong") is None and not translation.translate("pong")
+    assert "no C++ compiler" in translation.how_played("pong")
+
+
+def test_the_start_of_a_run_says_how_the_game_is_played(cache, capfd, tmp_path, monkeypatch):
+    from accel_rl import train
+
+    monkeypatch.setattr(translation, "_run_compiler", lambda *_: None)
+    for line in ("pong is translated", "pong is interpreted until it is translated"):
+        train("ppo", game="pong", env_steps=128, envs=2, horizon=32, run_dir=str(tmp_path / line[8:14]), engine="in-process")
+        assert line in capfd.readouterr().out
+        cache.unlink(missing_ok=True)
 
 
 def test_the_file_depends_on_rom_and_compiler(cache, tmp_path, monkeypatch):
