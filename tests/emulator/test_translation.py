@@ -158,7 +158,8 @@ def test_the_start_of_a_run_says_how_the_game_is_played(cache, capfd, tmp_path, 
 
     monkeypatch.setattr(translation, "_run_compiler", lambda *_: None)
     for line in ("pong is translated", "pong is interpreted until it is translated"):
-        train("ppo", game="pong", env_steps=128, envs=2, horizon=32, run_dir=str(tmp_path / line[8:14]), engine="in-process")
+        folder = str(tmp_path / line[8:14])
+        train("ppo", game="pong", env_steps=128, envs=2, horizon=32, run_dir=folder, engine="in-process")
         assert line in capfd.readouterr().out
         cache.unlink(missing_ok=True)
 
