@@ -89,7 +89,7 @@ def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Pa
 
 
 def how_played(game: str) -> str:
-    """Return whether emulators play a game translated from their first step, or "" if games are not to be translated."""
+    """Return whether emulators play a translated game from the first step, or "" if games are not to be translated."""
     if os.environ.get(VARIABLE) == "off":
         return ""
     file = translation_file(game)
