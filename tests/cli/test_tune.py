@@ -39,6 +39,7 @@ def pong(**settings) -> Tuned:
 
 @pytest.mark.parametrize("words", [["a2c"], ["dqn", "--replay.start", "100"]])
 def test_a_search_stores_a_preset_that_trains(words, capsys):
+    others = psutil.Process().children()
     assert main(["tune", *words, "--game", "pong", "--seconds", "3", "--envs", "4", *SMALL]) == 0
     out = capsys.readouterr().out
     assert re.search(r"parts: emulation [\d,]+ env steps/s a core; updates [\d,]+ with 1 thread", out)
@@ -47,7 +48,7 @@ def test_a_search_stores_a_preset_that_trains(words, capsys):
     found = find_tuned(words[0], "pong")
     assert found is not None and found.rate > 0 and sum(found.shares.values()) == pytest.approx(1)
     assert found.settings["sampler.envs"] == 4 and found.settings["sampler.decorrelation_steps"] == 0
-    assert not psutil.Process().children()
+    assert set(psutil.Process().children()) <= set(others)
     config = parse_train([words[0], "--game", "pong", "--preset", "tuned"], "", "")
     assert (config.preset, config.sampler.envs, config.algo.network) == ("tuned", 4, "a3c")
 
