@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from accel_rl.cli.train_command import parse_train
 from accel_rl.config import tuned
+from accel_rl.config.advice import run_words
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.runners import plan_report
 from accel_rl.runners.plan import RunPlan
@@ -112,8 +113,7 @@ def _speed(config: Resolved, say: Say, wrong: list[str]) -> None:
         wrong.append(str(e))
         return
     if found is None:
-        command = f"accel-rl tune {config.algorithm} --{'game' if config.env.game else 'env'} {environment}"
-        say("speed", f"not measured: {command}")
+        say("speed", f"not measured: accel-rl tune {run_words(config.algorithm, environment)}")
     else:
         say("speed", f"{found.rate:,.0f} env steps/s with --preset tuned, {found.date}; limit: {found.limit}")
 

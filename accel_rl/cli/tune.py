@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from accel_rl.cli.train_command import parse_train
+from accel_rl.config.advice import run_words
 from accel_rl.config.arguments import parse, positionals, split, stdout
 from accel_rl.config.flags import flags_of
 from accel_rl.config.help import asked
@@ -116,8 +117,7 @@ def _tune(config: TrainConfig, options: TuneOptions) -> int:
     for line in _results(tuner, result, changes):
         stdout(line)
     file = write_tuned(result)
-    where = f"--game {environment}" if config.env.game else f"--env {environment}"
-    stdout(f"stored in {file}: accel-rl train {config.algorithm} {where} --preset {NAME}")
+    stdout(f"stored in {file}: accel-rl train {run_words(config.algorithm, environment)} --preset {NAME}")
     return stop.exit_code
 
 

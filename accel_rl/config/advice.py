@@ -8,6 +8,7 @@ from accel_rl.algos.c51 import C51Config
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.envs.atari_games import GAMES
 from accel_rl.envs.protocols import OVERRIDES
 from accel_rl.models.precision import multiplies_bfloat16
 
@@ -160,6 +161,11 @@ def warning(config: TrainConfig) -> str:
     )
 
 
+def run_words(algorithm: str, environment: str) -> str:
+    """Return the words of a command that name a run's algorithm and game or environment, such as "ppo --game pong"."""
+    return f"{algorithm} --{'game' if environment in GAMES else 'env'} {environment}"
+
+
 def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
     """Return a line with the shares of a run's time, and what may help against the largest, or "" if the shares are not
     known. `other` is the time of evaluations, checkpoints and metrics."""
@@ -168,8 +174,8 @@ def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
     largest = max(shares, key=lambda name: shares[name])
     advice = "see --evaluation.interval and --checkpoint.interval"
     if largest != "other":
-        environment = f"--game {config.env.game}" if config.env.game else f"--env {config.env.id}"
-        advice = f"accel-rl tune {config.algorithm} {environment} measures other placements"
+        words = run_words(config.algorithm, config.env.game or config.env.id)
+        advice = f"accel-rl tune {words} measures other placements"
         if config.preset == "tuned":
             advice = "the placement is tuned"
     if largest == "updates" and config.precision == "float32" and multiplies_bfloat16():

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from accel_rl.config.advice import settings_of
+from accel_rl.config.advice import run_words, settings_of
 from accel_rl.config.flags import with_setting
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.atari_games import GAMES
 from accel_rl.system import hardware
 from accel_rl.system.counts import counted
 from accel_rl.system.durable_files import write_durably
@@ -103,7 +102,7 @@ def find_tuned(algorithm: str, environment: str) -> Tuned | None:
 def with_tuned(config: TrainConfig, environment: str) -> TrainConfig:
     """Return the configuration with the tuned settings of its algorithm, an environment and this machine. Raises
     ConfigError without such settings."""
-    command = f"accel-rl tune {config.algorithm} --{'game' if environment in GAMES else 'env'} {environment}"
+    command = f"accel-rl tune {run_words(config.algorithm, environment)}"
     tuned = find_tuned(config.algorithm, environment)
     if tuned is None:
         others = [t.machine for t in read_tuned() if (t.algorithm, t.environment) == (config.algorithm, environment)]
