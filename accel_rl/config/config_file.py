@@ -53,7 +53,7 @@ _ADDED: dict[int, dict[str, Any]] = {
     },
     2: {"sampler.start_timeout_s": 120.0},
     3: {"sampler.on_error": "stop", "callback": [], "sink": [], "init": "", "init_only": "", "schedule_steps": None,
-        "env.kwargs": ""},
+        "env.kwargs": "", "env.translate": "auto"},
 }  # fmt: skip
 _ADDED_FOR_ATARI: dict[int, dict[str, Any]] = {1: {"env.backend": "ale", "env.randomness": "sequence"}, 2: {}, 3: {}}
 _Q_LEARNING = {"algo.target_unit": "env-steps", "algo.epsilon_unit": "env-steps", "algo.hidden": 0}
