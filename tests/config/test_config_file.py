@@ -59,7 +59,7 @@ def test_a_new_file_carries_the_format():
 def test_the_first_format_had_ale_py_and_a_sequence():
     values = {"algorithm": "rainbow", "env": {"game": "pong"}, "algo": {"rule": "adam"}}
     found = migrated(values)
-    later = {"noop_min": None, "fire_reset": None, "kwargs": ""}
+    later = {"noop_min": None, "fire_reset": None, "kwargs": "", "translate": "auto"}
     assert found["env"] == {"game": "pong", "backend": "ale", "randomness": "sequence", **later}
     assert found["algo"]["optimizer"] == "adam" and found["algo"]["target_unit"] == "env-steps"
     assert values == {"algorithm": "rainbow", "env": {"game": "pong"}, "algo": {"rule": "adam"}}
