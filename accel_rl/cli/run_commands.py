@@ -34,11 +34,12 @@ MAY_CHANGE = (
 def resume_command(argv: list[str]) -> int:
     """Run the command accel-rl resume RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
-    own, others = split(options, flags_of(ResumeOptions))
+    flags = flags_of(ResumeOptions)
+    own, others = split(options, flags)
     prog = "accel-rl resume RUN"
     chosen = parse(ResumeOptions, own, prog, f"Continue a run, in the same folder and files.\n\n{MAY_CHANGE}")
     run, config = RunFolder.open(Path(words[0]).expanduser(), chosen.trust)
-    settings = changed_settings(config, parse(TrainConfig, others, prog, "", config)) if others else {}
+    settings = changed_settings(config, parse(TrainConfig, others, prog, "", config, similar=flags)) if others else {}
     result = resume(run, config, chosen, settings)
     return reported(RunFolder.open(run.path, chosen.trust)[1], run, result)
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -43,8 +44,9 @@ def main(argv: list[str]) -> int:
     return launch(config, Path(config.run_dir).expanduser() if config.run_dir else None)
 
 
-def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
-    """Parse `ALGORITHM [options]` into the settings of a run, or raise ConfigError."""
+def parse_train(argv: list[str], prog: str, does: str, similar: Iterable[str] = ()) -> TrainConfig:
+    """Parse `ALGORITHM [options]` into the settings of a run, or raise ConfigError. `similar` are flags of the command
+    itself."""
     if len(argv) > 1 and not any(word.startswith("-") for word in argv[:2]):
         raise ConfigError(
             f"{prog}: unexpected argument {argv[1]!r}: a game is --game pong, an environment --env CartPole-v1"
@@ -67,6 +69,7 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
         "--learning-rate 1e-3.",
         default,
         Help(MAIN, _modes(default, options)),
+        similar,
     )
     if not config.env.game and not config.env.id:
         raise ConfigError("the environment is missing: --game pong for Atari, --env CartPole-v1 for Gymnasium")

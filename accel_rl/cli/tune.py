@@ -68,10 +68,11 @@ def parsed(argv: list[str]) -> tuple[TuneOptions, TrainConfig]:
     """Return (options of the command, settings of the run), or raise ConfigError."""
     prog = "accel-rl tune"
     words, rest = positionals(argv, [] if asked(argv) else ["the algorithm (ppo, or module:Class)"], prog, many=True)
-    own, rest = split(rest, flags_of(TuneOptions))
+    flags = flags_of(TuneOptions)
+    own, rest = split(rest, flags)
     options = parse(TuneOptions, own, f"{prog} ALGORITHM", DOES)
     options.check()
-    config = parse_train([*words, *rest], prog, "Tune a run.")
+    config = parse_train([*words, *rest], prog, "Tune a run.", flags)
     _check(config)
     return options, config
 

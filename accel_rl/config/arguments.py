@@ -6,7 +6,7 @@ import io
 import re
 import sys
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import tyro
@@ -48,10 +48,16 @@ def _hide(cls: Any) -> None:
 
 
 def parse(
-    cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None, arrangement: Help = PLAIN
+    cls: type[C],
+    argv: list[str],
+    prog: str,
+    description: str,
+    default: C | None = None,
+    arrangement: Help = PLAIN,
+    similar: Iterable[str] = (),
 ) -> C:
     """Parse command-line arguments into the dataclass of options. Raises ConfigError, with a message of one line, for
-    invalid arguments. With --help or --help-all, print the arranged help and raise SystemExit."""
+    invalid arguments; the message about an unknown flag may suggest one of the command's other flags, `similar`. With --help or --help-all, print the arranged help and raise SystemExit."""
     _hide(cls)
     if asked(argv):
         options = options_of(cls, default, _registry)
@@ -60,7 +66,7 @@ def parse(
             raise SystemExit(0)
         stdout(help_text(prog, description, options, arrangement, everything="--help-all" in argv))
         raise SystemExit(0)
-    argv = complete(argv, flags_of(cls, default))
+    argv = complete(argv, flags_of(cls, default), similar)
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):

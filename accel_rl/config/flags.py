@@ -2,6 +2,7 @@
 
 import dataclasses
 import typing
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast, get_type_hints
 
@@ -27,9 +28,10 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
     return result
 
 
-def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
+def complete(argv: list[str], flags: dict[str, str], similar: Iterable[str] = ()) -> list[str]:
     """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name. Raises ConfigError
-    for an unknown flag. The error message suggests similar names, or this project's flag for another library's flag."""
+    for an unknown flag. The error message suggests similar names, also of the flags `similar`, or this project's flag for
+    another library's flag."""
     by_name: dict[str, list[str]] = {}  # Names include those of nested settings, such as replay.size.
     for flag in flags:
         parts = flag[2:].split(".")
@@ -65,7 +67,7 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
         else:
             is_here = any(name.replace(".", "-") == positive for name in allowed)
             others = _algorithms_with(positive[2:]) if "--sampler.envs" in flags and not is_here else ""
-            raise ConfigError(f"unknown option {flag}{others or nearest(flag, allowed) or '; see --help'}")
+            raise ConfigError(f"unknown option {flag}{others or nearest(flag, [*allowed, *similar]) or '; see --help'}")
     return done
 
 

@@ -204,3 +204,8 @@ def test_a_file_elsewhere(monkeypatch):
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", "/somewhere")
     assert tuned_file() == Path("/somewhere/.config/accel_rl/tuned.json")
+
+
+def test_a_mistyped_flag_of_the_command_itself_is_suggested(capsys):
+    assert main(["tune", "ppo", "--game", "pong", "--second", "5"]) == 2
+    assert "unknown option --second; nearest: --seconds," in capsys.readouterr().err
