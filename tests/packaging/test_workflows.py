@@ -42,7 +42,7 @@ def test_a_workflow_calls_scripts_that_exist(path: Path) -> None:
             for script in re.findall(r"\.ci/\w+(?:\.py)?", step.get("run", "")):
                 assert (ROOT / script).is_file(), script
             if "uses" in step:
-                assert re.fullmatch(r"[\w-]+/[\w-]+@v[\d.]+", step["uses"]), step
+                assert re.fullmatch(r"[\w-]+(/[\w-]+){1,2}@v[\d.]+", step["uses"]), step
         needs = job.get("needs", [])
         assert {*([needs] if isinstance(needs, str) else needs)} <= jobs(path).keys()
 
