@@ -1,12 +1,16 @@
-"""Environments for tests: by settings, with child processes, and with factories that fail."""
+"""Environments for tests: by settings, with child processes, slow, and failing. The module does not import torch, which
+would take each worker process two seconds."""
 
 import os
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from accel_rl.envs.make import EnvConfig, ResolvedEnv, resolve_env
 
@@ -54,3 +58,88 @@ class BlocksAtClose(gymnasium.Wrapper):
 def blocks_at_close() -> gymnasium.Env:
     print("made")
     return BlocksAtClose(gymnasium.make("CartPole-v1"))
+
+
+class AtStep(gymnasium.Wrapper):
+    """CartPole that calls `event` before step `at`, or before each step without `at`."""
+
+    def __init__(self, event: Callable[[], Any], at: int | None = None) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
+        self.event, self.at, self.steps = event, at, 0
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        if self.at in (None, self.steps):
+            self.event()
+        return super().step(action)
+
+
+def failing() -> gymnasium.Env:
+    def fault() -> None:
+        raise ValueError("this environment fails at step 3")
+
+    return AtStep(fault, 3)
+
+
+def interrupting() -> gymnasium.Env:
+    def fault() -> None:
+        raise KeyboardInterrupt("of the environment")
+
+    return AtStep(fault, 3)
+
+
+def forking() -> gymnasium.Env:
+    def fault() -> None:
+        if not os.fork():
+            time.sleep(600)
+        os._exit(9)
+
+    return AtStep(fault, 3)
+
+
+def dying() -> gymnasium.Env:
+    return AtStep(lambda: os._exit(7), 3)
+
+
+def slow() -> gymnasium.Env:
+    return AtStep(lambda: time.sleep(0.1))
+
+
+def slow_on_one_core() -> gymnasium.Env:
+    """CartPole whose steps take long on the core SLOW_CORE."""
+    core = int(os.environ["SLOW_CORE"])
+    return AtStep(lambda: time.sleep(0.15) if os.sched_getaffinity(0) == {core} else None)
+
+
+def blocks_at_reset() -> gymnasium.Env:
+    env = gymnasium.make("CartPole-v1")
+    env.reset = lambda **_: time.sleep(600)  # type: ignore[method-assign]
+    return env
+
+
+def blocks_at_close_in_a_worker() -> gymnasium.Env:
+    env = gymnasium.make("CartPole-v1")
+    if "worker" in sys.argv[0]:
+        env.close = lambda: time.sleep(600)  # type: ignore[method-assign]
+    return env
+
+
+class Numbered(gymnasium.Env):
+    """Observes its number in the run, whether it is for training, and its level."""
+
+    observation_space = gymnasium.spaces.Box(-1, 99, (3,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, index: int, training: bool, level: int) -> None:
+        self._seen = np.array([index, training, level], np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self._seen, {}
+
+    def step(self, action: Any) -> Any:
+        return self._seen, 1.0, False, False, {}
+
+
+def numbered(index: int, training: bool, level: int = 3) -> gymnasium.Env:
+    return Numbered(index, training, level)

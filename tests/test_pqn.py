@@ -81,14 +81,14 @@ def test_a_gpu_captures_it_and_waits_for_actions_alone(simulated_gpu, tmp_path, 
         (PQN, "all-reduce"),
         pytest.param("pqn", "all-reduce", marks=pytest.mark.slow),
         pytest.param(PQN, "async", marks=pytest.mark.slow),
-        ("pqn", "async"),
+        pytest.param("pqn", "async", marks=pytest.mark.slow),
     ],
 )
 def test_two_ranks(tmp_path, algorithm, mode):
     more = ("--schedule", "lockstep", "--update", mode, "--engine", "in-process", "--torch-threads", 1)
     done = run(
         "train", algorithm, "--env", "CartPole-v1", "--ranks", 2, *more, "--envs", 8, "--horizon", 16,
-        "--minibatch", 64, "--env-steps", 1_500, "--evaluation.interval", 0, "--run-dir", "run", cwd=tmp_path,
+        "--minibatch", 64, "--env-steps", 1_024, "--evaluation.interval", 0, "--run-dir", "run", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     with open(tmp_path / "run/metrics.csv", newline="") as f:

@@ -450,7 +450,7 @@ def test_every_value_equals_the_equations(option):
     assert len(outcomes) == len(option.values), "a value that changes nothing is not tested"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 8))])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_values_together_equal_the_equations(algorithm, seed):
     """Each option of an algorithm at a random value."""

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import accel_rl
+from accel_rl.algos.ppo import PPO
 from accel_rl.runners.learner import Learner
 from accel_rl.system.errors import ConfigError
-from tests.api.small_envs import Clash, Norm, Number
 
 HERE = "tests.api.small_envs:"
 SMALL: dict[str, Any] = {
@@ -22,6 +23,27 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 Q: dict[str, Any] = {"envs": 4, "env_steps": 600, "decorrelation_steps": 0, "engine": "in-process",
                      "evaluation__interval": 0, "replay__start": 100, "replay__size": 1000}  # fmt: skip
+
+
+class Clash(PPO):
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.metrics["env_steps"] = torch.tensor(-7.0)
+        return loss
+
+
+class Number(PPO):
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.metrics["mine"] = 0.5
+        return loss
+
+
+class Norm(PPO):
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.metrics["grad_norm"] = 0.5
+        return loss
 
 
 def train(tmp_path: Path, what: Any = "ppo", env: str = "CartPole-v1", **values: Any) -> accel_rl.Run:
@@ -144,7 +166,9 @@ for seed in range(3):
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGINT, -signal.SIGINT, marks=pytest.mark.slow), (signal.SIGTERM, 143)]
+)
 def test_a_signal_ends_the_callers_loop_after_a_checkpoint(tmp_path, number, code):
     script = textwrap.dedent(SCRIPT).format(signal=number.name, small=SMALL)
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120)

@@ -24,6 +24,7 @@ def main(*argv):
     return program("benchmarks.chaos", "", chaos.Options, list(argv), chaos.run_trials, chaos.report)
 
 
+@pytest.mark.slow  # a trial of test_each_fault_is_survived, beside the fast tests of each fault
 def test_a_damaged_file_is_survived(capsys, monkeypatch):
     forks = SimpleNamespace(
         Popen=lambda command, **options: Forked(command[2], command[3:], **options),

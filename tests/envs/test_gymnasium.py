@@ -11,7 +11,7 @@ from accel_rl.envs.episode_info import SCORE, unpacked
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.envs.make import make_batch, make_spec
 from accel_rl.system.errors import ConfigError
-from tests.environments import env_of
+from tests.environments import env_of, numbered
 
 
 class Toy(gymnasium.Env):
@@ -71,21 +71,6 @@ def drifting() -> gymnasium.Env:
 
 def nothing() -> None:
     return None
-
-
-class Numbered(Toy):
-    """Observes its number in the run, whether it is for training, and its level."""
-
-    def __init__(self, index: int, training: bool, level: int) -> None:
-        super().__init__(spaces.Box(-1, 99, (3,)))
-        self._seen = np.array([index, training, level], np.float32)
-
-    def _look(self):
-        return self._seen
-
-
-def numbered(index: int, training: bool, level: int = 3) -> gymnasium.Env:
-    return Numbered(index, training, level)
 
 
 class Wrong(Toy):
@@ -316,7 +301,7 @@ def test_keyword_arguments_are_given_to_gymnasium() -> None:
     ("settings", "says"),
     [
         (
-            {"id": HERE + "numbered", "kwargs": '{"a": 2}'},
+            {"id": "tests.environments:numbered", "kwargs": '{"a": 2}'},
             "has no parameter 'a'; it has index, training, level",
         ),
         ({"id": "CartPole-v1", "kwargs": '{"no_such": 2}'}, "no_such"),

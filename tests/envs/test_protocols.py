@@ -223,8 +223,15 @@ class Ours:
         return self.env.step(action, self.frame)
 
 
-@pytest.mark.parametrize("game", IDS)
-@pytest.mark.parametrize("name", PROTOCOLS)
+# Each protocol with two games, each game with several protocols; all pairs are slow.
+PAIRS = [
+    pytest.param(name, game, marks=() if j in (0, 1 + i % 3) else pytest.mark.slow)
+    for i, name in enumerate(PROTOCOLS)
+    for j, game in enumerate(IDS)
+]
+
+
+@pytest.mark.parametrize(("name", "game"), PAIRS)
 def test_a_protocol_is_its_sources(name, game):
     ours = {backend: Ours(name, game, backend) for backend in backends()}
     (n_actions,) = {x.env.spec.n_actions for x in ours.values()}

@@ -8,7 +8,6 @@ import threading
 import time
 from dataclasses import replace
 
-import gymnasium
 import psutil
 import pytest
 
@@ -66,7 +65,7 @@ GROUP = {
 }
 
 
-@pytest.mark.parametrize("name", GROUP)
+@pytest.mark.parametrize("name", ["dqn", pytest.param("ppo", marks=pytest.mark.slow)])
 def test_a_run_equals_one_whose_process_group_was_stopped(name, tmp_path):
     """As `timeout`, systemd and batch systems send SIGTERM."""
     args = (
@@ -92,15 +91,8 @@ def test_a_starting_worker_outlives_a_signal_to_its_process_group():
     assert worker.process.wait(10) == 0  # The worker ends because its socket is closed.
 
 
-def blocking_reset():
-    """CartPole whose reset never returns, in a worker process."""
-    env = gymnasium.make("CartPole-v1")
-    env.reset = lambda **_: time.sleep(600)
-    return env
-
-
 def test_a_signal_while_workers_start_ends_the_run(open_trainer, capsys):
-    config = replace(default_config("a2c"), env=EnvConfig(id="tests.integration.test_faults:blocking_reset"))
+    config = replace(default_config("a2c"), env=EnvConfig(id="tests.environments:blocks_at_reset"))
     trainer = open_trainer(config, opens=False)
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM))
     timer.start()

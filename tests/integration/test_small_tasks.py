@@ -59,6 +59,7 @@ def test_noise_finds_the_end_of_a_chain(train):
     assert any(greedy_actions(run, 7) == SOLUTION for run in runs)
 
 
+@pytest.mark.slow
 def test_epsilon_greedy_actions_miss_it(train):
     run = train("dqn", tables.chain, epsilon_steps=0, epsilon_final=0.02, **EXPLORING)
     assert greedy_actions(run, 7) != SOLUTION
@@ -246,5 +247,6 @@ def test_v_trace_learns_values_of_the_current_policy(train):
     assert greedy_actions(train(Stale, tables.second_choice, **STALE), 2) == [RIGHT, RIGHT]
 
 
+@pytest.mark.slow
 def test_without_importance_weights_it_learns_values_of_the_acting_policy(train):
     assert greedy_actions(train(Unweighted, tables.second_choice, **STALE), 2) == [LEFT, RIGHT]

@@ -1,10 +1,7 @@
 """The alternating sampler over processes equals the serial one, bit for bit."""
 
-import os
-import time
 from itertools import islice
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -47,7 +44,7 @@ def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
     for workers in (0, 1, 2) if groups == 2 else (0, 3):
         sampler = make_sampler(env, 12, groups, workers, reset=reset, decorrelation_steps=10)
         try:
-            got[workers], ended = digest(sampler, agent, 40)  # 200 steps
+            got[workers], ended = digest(sampler, agent, 20)  # 100 steps
         finally:
             sampler.close()
         assert ended > 10
@@ -63,7 +60,7 @@ def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
             GAMES[0], 12, 3, workers, dedicated_workers=workers > 0, reset=reset, decorrelation_steps=10
         )
         try:
-            got[workers], ended = digest(sampler, agent, 40)
+            got[workers], ended = digest(sampler, agent, 20)
             state = sampler.state_dict()
         finally:
             sampler.close()
@@ -95,7 +92,7 @@ def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made
             GAMES[0], 16, 2, workers, threaded_inference=workers > 0, reset=reset, decorrelation_steps=10
         )
         try:
-            got[workers], ended = digest(sampler, agent, 40)
+            got[workers], ended = digest(sampler, agent, 20)
             sampler.idle = np.arange(16) % 3 == 0
             got[workers] += digest(sampler, agent, 4)[0]
             sampler.idle = None
@@ -145,14 +142,14 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
             sampler, other = (make_sampler(GAMES[0], 12, 1, workers, reset=reset) for _ in range(2))
             try:
                 stream = sampler.rollouts(agent)
-                got[workers], ended = digest_of(islice(stream, 20))
+                got[workers], ended = digest_of(islice(stream, 12))
                 if agent is agents[0] and reset != "wait":
                     for between in (lambda sampler=sampler: sampler.collect(agents[0]), sampler.state_dict):
                         with pytest.raises(RuntimeError, match="in flight"):
                             between()
                 stream.close()
                 begun = agent is agents[0] and reset != "wait"
-                assert digest(other, agent, 20)[0] == got[workers] and ended > 10
+                assert digest(other, agent, 12)[0] == got[workers] and ended > 10
                 if begun:
                     other.collect(agent)
                 assert list(sampler.episodes.recent) == list(other.episodes.recent)
@@ -173,11 +170,11 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
     try:
         for _ in range(2):
             stream = sampler.rollouts(agent, fixed=True)
-            got, ended = digest_of(islice(stream, 21))
+            got, ended = digest_of(islice(stream, 12))
             begun = reset == "immediate"
             assert (sampler.phase is Phase.RUNNING) == begun
             stream.close()
-            assert digest(other, agent, 21)[0] == got and ended > 10
+            assert digest(other, agent, 12)[0] == got and ended > 10
             if begun:
                 other.collect(agent)
             assert list(sampler.episodes.recent) == list(other.episodes.recent)
@@ -210,21 +207,10 @@ def test_rollouts_of_an_agent_that_begins_to_look(threaded, fixed):
         other.close()
 
 
-class SlowOnOneCore(gymnasium.Wrapper):
-    def step(self, action):
-        if os.sched_getaffinity(0) == {int(os.environ["SLOW_CORE"])}:
-            time.sleep(0.15)
-        return super().step(action)
-
-
-def slow_on_one_core():
-    return SlowOnOneCore(gymnasium.make("CartPole-v1"))
-
-
 @pytest.mark.skipif(len(allowed_cores()) < 2, reason="the cores tell the workers apart")
 def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     monkeypatch.setenv("SLOW_CORE", str(allowed_cores()[0]))
-    env = env_of(id="tests.samplers.test_sampler:slow_on_one_core")
+    env = env_of(id="tests.environments:slow_on_one_core")
     sampler, order = make_sampler(env, 2, 2, 2, T=8, dedicated_workers=True), []
     agent, serve = make_agent(env), sampler.server.serve
 
@@ -306,10 +292,10 @@ def test_a_state_goes_on_bit_for_bit(reset):
         try:
             digest(sampler, agent, 7)
             state = sampler.state_dict()
-            want = digest(sampler, agent, 20)
+            want = digest(sampler, agent, 10)
             scores = list(sampler.episodes.recent)
             other.load_state_dict(state)
-            assert digest(other, agent, 20) == want
+            assert digest(other, agent, 10) == want
             assert list(other.episodes.recent) == scores
         finally:
             sampler.close()

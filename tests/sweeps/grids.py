@@ -49,7 +49,7 @@ def mixed() -> Grid:
 
 def long() -> Grid:
     """Two runs that are still running when a test interferes, and one that waits."""
-    base = replace(cartpole(), env_steps=4_000)
+    base = replace(cartpole(), env_steps=2_400)
     return grid(base, {"envs": (4,)}, seeds=(0, 1)) + grid(base, {"envs": (8,)}, seeds=(0,))
 
 

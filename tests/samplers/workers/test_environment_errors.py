@@ -1,21 +1,20 @@
 """Errors of environments in worker processes: they are shown in a line, or the worker is replaced on demand."""
 
-import os
-import sys
 import time
 
-import gymnasium
 import numpy as np
 import pytest
 
 from accel_rl.samplers.workers import pool
 from accel_rl.system.errors import RunError
-from tests.environments import env_of
+from tests.environments import AtStep, env_of
 from tests.samplers.conftest import make_agent, make_sampler
+
+HERE = "tests.environments:"
 
 
 def test_an_environments_own_error_is_shown_and_ends_the_run():
-    env = env_of(id="tests.samplers.workers.test_environment_errors:failing")
+    env = env_of(id=HERE + "failing")
     sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
     try:
         with pytest.raises(RunError, match=r"environment 0: .* failed at step 3 of episode 1: ValueError: this") as e:
@@ -35,15 +34,15 @@ def test_an_environments_own_error_is_shown_and_ends_the_run():
     ],
 )
 def test_a_wrong_result_names_the_environment_and_the_step(result, says, monkeypatch):
-    monkeypatch.setattr(FaultAtStep3, "step", lambda self, action: result)
-    env = env_of(id="tests.samplers.workers.test_environment_errors:failing")
+    monkeypatch.setattr(AtStep, "step", lambda self, action: result)
+    env = env_of(id=HERE + "failing")
     sampler = make_sampler(env, 2, 1, 0)  # In this process.
     with pytest.raises(RunError, match=f"environment 0: .* failed at step 1 of episode 1: .*{says}"):
         sampler.collect(make_agent(env))
 
 
 def test_a_worker_whose_environment_fails_is_replaced_on_demand(warned):
-    env = env_of(id="tests.samplers.workers.test_environment_errors:failing")
+    env = env_of(id=HERE + "failing")
     sampler, agent = make_sampler(env, 2, 1, 1, on_error="restart"), make_agent(env)
     try:
         assert not sampler.collect(agent).valid.all()
@@ -52,34 +51,8 @@ def test_a_worker_whose_environment_fails_is_replaced_on_demand(warned):
         sampler.close()
 
 
-class FaultAtStep3(gymnasium.Wrapper):
-    def __init__(self, fault):
-        super().__init__(gymnasium.make("CartPole-v1"))
-        self.fault, self.steps = fault, 0
-
-    def step(self, action):
-        self.steps += 1
-        if self.steps == 3:
-            self.fault()
-        return super().step(action)
-
-
-def failing():
-    def fault():
-        raise ValueError("this environment fails at step 3")
-
-    return FaultAtStep3(fault)
-
-
-def interrupting():
-    def fault():
-        raise KeyboardInterrupt("of the environment")
-
-    return FaultAtStep3(fault)
-
-
 def test_a_keyboard_interrupt_of_an_environment_ends_the_run_in_a_line(capfd):
-    env = env_of(id="tests.samplers.workers.test_environment_errors:interrupting")
+    env = env_of(id=HERE + "interrupting")
     sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
     try:
         with pytest.raises(RunError, match=r"^worker 0 \(pid \d+\): KeyboardInterrupt: of the environment"):
@@ -89,17 +62,8 @@ def test_a_keyboard_interrupt_of_an_environment_ends_the_run_in_a_line(capfd):
         sampler.close()
 
 
-def forking():
-    def fault():
-        if not os.fork():
-            time.sleep(600)
-        os._exit(9)
-
-    return FaultAtStep3(fault)
-
-
 def test_a_dead_worker_is_noticed_while_a_process_that_it_forked_lives(warned):
-    env = env_of(id="tests.samplers.workers.test_environment_errors:forking")
+    env = env_of(id=HERE + "forking")
     sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
     try:
         sampler.start()
@@ -110,17 +74,8 @@ def test_a_dead_worker_is_noticed_while_a_process_that_it_forked_lives(warned):
         sampler.close()
 
 
-def blocking_close():
-    env = gymnasium.make("CartPole-v1")
-    if "worker" in sys.argv[0]:
-        env.close = lambda: time.sleep(600)
-    return env
-
-
 def test_an_environment_that_does_not_close_is_killed(warned):
-    sampler = make_sampler(
-        env_of(id="tests.samplers.workers.test_environment_errors:blocking_close"), 2, 1, 1, timeout_s=0.5
-    )
+    sampler = make_sampler(env_of(id=HERE + "blocks_at_close_in_a_worker"), 2, 1, 1, timeout_s=0.5)
     sampler.start()
     sampler.close()
     assert "has not closed its environments within 0.5 s" in warned[0]
@@ -128,7 +83,7 @@ def test_an_environment_that_does_not_close_is_killed(warned):
 
 def test_a_worker_that_dies_in_every_rollout_ends_the_run(monkeypatch):
     monkeypatch.setattr(pool, "MAX_DEATHS_IN_A_ROW", 3)
-    env = env_of(id="tests.samplers.workers.test_environment_errors:dying")
+    env = env_of(id=HERE + "dying")
     sampler, agent = make_sampler(env, 2, 1, 1, T=5), make_agent(env)
     line = r"exited with code 7, 3 times in a row: it steps .*:dying, without a whole rollout in between"
     try:
@@ -137,7 +92,3 @@ def test_a_worker_that_dies_in_every_rollout_ends_the_run(monkeypatch):
                 sampler.collect(agent)
     finally:
         sampler.close()
-
-
-def dying():
-    return FaultAtStep3(lambda: os._exit(7))

@@ -7,7 +7,6 @@ import threading
 import time
 from dataclasses import replace
 
-import gymnasium
 import numpy as np
 import psutil
 import pytest
@@ -237,7 +236,7 @@ def test_a_worker_that_hangs_while_it_starts_is_replaced(warned, monkeypatch):
 
 
 def test_a_worker_that_never_starts_ends_the_run_in_a_line():
-    env = env_of(id="tests.samplers.workers.test_pool:blocking_reset")
+    env = env_of(id="tests.environments:blocks_at_reset")
     sampler = make_sampler(env, 1, 1, 1, start_timeout_s=0.4)
     line = r"was killed after --sampler.start-timeout-s 0.4 before it was ready, 3 times in a row: it steps tests"
     try:
@@ -247,27 +246,9 @@ def test_a_worker_that_never_starts_ends_the_run_in_a_line():
         sampler.close()
 
 
-def blocking_reset():
-    class Blocking(gymnasium.Wrapper):
-        def reset(self, **options):
-            while True:
-                time.sleep(1)
-
-    return Blocking(gymnasium.make("CartPole-v1"))
-
-
-def slow_cartpole():
-    class Slow(gymnasium.Wrapper):
-        def step(self, action):
-            time.sleep(0.1)
-            return super().step(action)
-
-    return Slow(gymnasium.make("CartPole-v1"))
-
-
 def test_a_hung_worker_is_given_up_on_while_another_gets_on():
     """Who answers does not lengthen the patience with who does not: 20 steps of 0.1 s beside a stopped worker."""
-    env, seen = env_of(id="tests.samplers.workers.test_pool:slow_cartpole"), []
+    env, seen = env_of(id="tests.environments:slow"), []
     sampler = make_sampler(env, 2, 1, 2, T=20, timeout_s=0.5)
     try:
         sampler.start()
@@ -287,7 +268,7 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
 )
 def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault, warned):
     """10 steps of 0.1 s with a timeout of half a second: a worker that gets on is no hung one."""
-    env = env_of(id="tests.samplers.workers.test_pool:slow_cartpole")
+    env = env_of(id="tests.environments:slow")
     sampler = make_sampler(env, 2, 1, 2, T=10, timeout_s=0.5)
     agent = RandomAgent(sampler.spec.n_actions)
     try:
