@@ -65,7 +65,8 @@ def test_epsilon_greedy_actions_miss_it(train):
     assert greedy_actions(run, 7) != SOLUTION
 
 
-@pytest.mark.parametrize("draws", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("draws", [0, 1])
 def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
     """Without a draw, the noise is zero."""
     resample = NoisyLinear.resample
