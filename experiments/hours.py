@@ -94,10 +94,10 @@ def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
     return hours
 
 
-def rows(own: Mapping[str, float]) -> Iterator[list[str]]:
-    """Yield a row for each experiment: name, runs, hours on two cores (or at the rates `own`), on one and eight
+def rows(given: Mapping[str, float]) -> Iterator[list[str]]:
+    """Yield a row for each experiment: name, runs, hours on two cores (or at the rates `given`), on one and eight
     GPUs."""
-    rates = own or measured()["two cores"]["env_steps_per_s"]
+    rates = given or measured()["two cores"]["env_steps_per_s"]
     for name in EXPERIMENTS:
         members = find_grid(f"experiments.{name}").members
         cells = [by_rates(members, rates), on_the_papers(members, 1), on_the_papers(members, GPUS)]
@@ -127,10 +127,10 @@ def rates_of(words: tuple[str, ...]) -> dict[str, float]:
 def main(argv: list[str]) -> int:
     try:
         o = parse(Options, argv, "python -m experiments.hours", __doc__ or "")
-        own = rates_of(o.rate)
-        stdout(f"| sweep | runs | hours {'at your rates' if own else 'on two cores'} | one P100 | eight P100 |")
+        rates = rates_of(o.rate)
+        stdout(f"| sweep | runs | hours {'at your rates' if rates else 'on two cores'} | one P100 | eight P100 |")
         stdout("|---|---|---|---|---|")
-        for row in rows(own):
+        for row in rows(rates):
             stdout(f"| {' | '.join(row)} |")
     except ConfigError as e:
         print(f"experiments.hours: {e}", file=sys.stderr)

@@ -287,3 +287,19 @@ def test_an_algorithm_is_small() -> None:
     methods = [n.name for n in body["Algorithm"].body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]
     assert len(methods) <= 10, methods
     assert (body["PPO"].end_lineno or 0) - body["PPO"].lineno < 60
+
+
+VAGUE = {"at", "there", "here", "own", "whole", "found", "made"}
+
+
+def test_names_say_what_they_name() -> None:
+    """No variable, parameter, attribute, function or class has a name such as `found`."""
+    vague = []
+    for file in [*PACKAGE.rglob("*.py"), *(ROOT / "experiments").glob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text())):
+            stored = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)
+            name = (node.id if isinstance(node, ast.Name) else node.attr) if stored else getattr(node, "name", None)
+            name = node.arg if isinstance(node, ast.arg) else name
+            if str(name).strip("_") in VAGUE:
+                vague.append(f"{file.relative_to(ROOT)}:{node.lineno}: {name}")
+    assert not vague, vague

@@ -152,15 +152,15 @@ def _check_state(
 ) -> str:
     """Raise ConfigError if the checkpoint belongs to another run. Return the Atari backend that the run has used.
     `changes` are the changes of the settings by this resume, which are not recorded yet."""
-    saved, own = (dict(flat(x)) for x in (state["config"], rank_config(config, 0).identity()))
+    saved, of_rank = (dict(flat(x)) for x in (state["config"], rank_config(config, 0).identity()))
     played: str = saved.pop("env.backend", config.env.backend)
     for name in saved:
-        if name in own and saved[name] != own[name]:  # Another version may have other settings.
+        if name in of_rank and saved[name] != of_rank[name]:  # Another version may have other settings.
             earlier = launches.earlier_values(run, name)
             if name in CHANGEABLE and (earlier is None or saved[name] in (*earlier, changes.get(name, (None,))[0])):
                 continue
             raise ConfigError(
-                f"the checkpoint is of another run ({flag(name)} {saved[name]}, this run has {own[name]})"
+                f"the checkpoint is of another run ({flag(name)} {saved[name]}, this run has {of_rank[name]})"
             )
     if played != config.env.backend:
         check_switch(config.env, config.sampler.reset, state["sampler"]["envs"])

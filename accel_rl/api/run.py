@@ -127,12 +127,12 @@ class Run:
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
         backend, engine, trust, and settings that a resumed run may change, such as learning_rate. `callbacks` and
         `sinks` replace those that config.json names. Raises ConfigError or RunError."""
-        own = keywords_of(ResumeOptions)
+        flags = keywords_of(ResumeOptions)
         chosen = from_keywords(
-            ResumeOptions, {"env_steps": env_steps, **{k: v for k, v in options.items() if k in own}}
+            ResumeOptions, {"env_steps": env_steps, **{k: v for k, v in options.items() if k in flags}}
         )
         run, begun = self._open(chosen.trust)
-        changes = changed_settings(begun, with_values(begun, {k: v for k, v in options.items() if k not in own}))
+        changes = changed_settings(begun, with_values(begun, {k: v for k, v in options.items() if k not in flags}))
         begun = replace(
             begun,
             callback=begun.callback if callbacks is None else (),

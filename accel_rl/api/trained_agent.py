@@ -86,12 +86,12 @@ def evaluate(run: RunFolder, config: TrainConfig, o: EvaluateOptions) -> tuple[E
     o.check()
     config = _with_options(config, o)
     result, of_agent = _random(config, o) if o.random else _trained(run, config, o)
-    found = {**of_agent, **result.to_dict()}
+    outcome = {**of_agent, **result.to_dict()}
     if o.save:
         name = ("random-" if o.random else "") + config.evaluation.starts
-        run.write_json(f"final/{name}.json", found)
+        run.write_json(f"final/{name}.json", outcome)
     if o.json:
-        Path(o.json).write_text(json.dumps(found, indent=1) + "\n")
+        Path(o.json).write_text(json.dumps(outcome, indent=1) + "\n")
     return result, of_agent
 
 

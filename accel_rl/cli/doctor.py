@@ -108,14 +108,14 @@ def _speed(config: Resolved, say: Say, wrong: list[str]) -> None:
     """Report what limits the run, if `accel-rl tune` has measured it on this machine."""
     environment = config.env.game or config.env.id
     try:
-        found = tuned.find_tuned(config.algorithm, environment)
+        stored = tuned.find_tuned(config.algorithm, environment)
     except ConfigError as e:
         wrong.append(str(e))
         return
-    if found is None:
+    if stored is None:
         say("speed", f"not measured: accel-rl tune {run_words(config.algorithm, environment)}")
     else:
-        say("speed", f"{found.rate:,.0f} env steps/s with --preset tuned, {found.date}; limit: {found.limit}")
+        say("speed", f"{stored.rate:,.0f} env steps/s with --preset tuned, {stored.date}; limit: {stored.limit}")
 
 
 def _emulator(say: Say, wrong: list[str]) -> None:
@@ -132,8 +132,8 @@ def _emulator(say: Say, wrong: list[str]) -> None:
         wrong.append(str(e))
         return
     say("emulator", f"built: plays {len(games())} of {len(GAMES)} games (--env.backend)")
-    found = compiler()
-    say("", f"games are translated by {found[1]} (--env.translate)" if found else "games are interpreted: no compiler")
+    cxx = compiler()
+    say("", f"games are translated by {cxx[1]} (--env.translate)" if cxx else "games are interpreted: no compiler")
     say("", f"VectorEnv has {len(hardware.usable_cores())} threads by default (num_threads=0), as --sampler.workers")
     try:
         say("", f"on a GPU (--sampler.engine device): compiled by NVRTC {nvrtc.version()} at the first use")

@@ -243,9 +243,9 @@ def runs_command(argv: list[str]) -> int:
         "runs [FOLDER ...]",
         "List the runs in folders, by default in runs, and the settings in which they differ.",
     )
-    found = {path: folder for folder in folders or [Path("runs")] for path in find_runs([folder])}
+    folder_of = {path: folder for folder in folders or [Path("runs")] for path in find_runs([folder])}
     runs = _ordered(
-        selected([ListedRun.read(path, folder) for path, folder in found.items()], chosen.where), chosen.sort
+        selected([ListedRun.read(path, folder) for path, folder in folder_of.items()], chosen.where), chosen.sort
     )
     listed = runs[: chosen.most]
     stdout("\n".join(_listing([run.cells() for run in listed])))

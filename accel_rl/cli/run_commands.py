@@ -35,9 +35,9 @@ def resume_command(argv: list[str]) -> int:
     """Run the command accel-rl resume RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
     flags = flags_of(ResumeOptions)
-    own, others = split(options, flags)
+    of_command, others = split(options, flags)
     prog = "accel-rl resume RUN"
-    chosen = parse(ResumeOptions, own, prog, f"Continue a run, in the same folder and files.\n\n{MAY_CHANGE}")
+    chosen = parse(ResumeOptions, of_command, prog, f"Continue a run, in the same folder and files.\n\n{MAY_CHANGE}")
     run, config = RunFolder.open(Path(words[0]).expanduser(), chosen.trust)
     settings = changed_settings(config, parse(TrainConfig, others, prog, "", config, similar=flags)) if others else {}
     result = resume(run, config, chosen, settings)

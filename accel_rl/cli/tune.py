@@ -69,8 +69,8 @@ def parsed(argv: list[str]) -> tuple[TuneOptions, TrainConfig]:
     prog = "accel-rl tune"
     words, rest = positionals(argv, [] if asked(argv) else ["the algorithm (ppo, or module:Class)"], prog, many=True)
     flags = flags_of(TuneOptions)
-    own, rest = split(rest, flags)
-    options = parse(TuneOptions, own, f"{prog} ALGORITHM", DOES)
+    of_command, rest = split(rest, flags)
+    options = parse(TuneOptions, of_command, f"{prog} ALGORITHM", DOES)
     options.check()
     config = parse_train([*words, *rest], prog, "Tune a run.", flags)
     _check(config)
@@ -105,15 +105,15 @@ def _tune(config: TrainConfig, options: TuneOptions) -> int:
             config, options.seconds, stop, lambda line: stdout(f"  {time.monotonic() - began:5.1f} s  {line}")
         )
         tuner.run()
-    found = tuner.found
-    changes = found.changes if found.is_faster else {}
+    outcome = tuner.outcome
+    changes = outcome.changes if outcome.is_faster else {}
     if stop and not changes:
         stdout("stopped before a placement was measured to be faster than the defaults: nothing is stored")
         return stop.exit_code
-    gain = _spread(found.ratios) if changes else (1.0, 1.0, 1.0)
+    gain = _spread(outcome.ratios) if changes else (1.0, 1.0, 1.0)
     result = Tuned(
         machine_name(), config.algorithm, environment, {**given_settings(config), **changes},
-        round(found.rate if changes else found.default_rate, 1), gain, found.shares, time.strftime("%Y-%m-%d"),
+        round(outcome.rate if changes else outcome.default_rate, 1), gain, outcome.shares, time.strftime("%Y-%m-%d"),
     )  # fmt: skip
     for line in _results(tuner, result, changes):
         stdout(line)
@@ -125,18 +125,18 @@ def _tune(config: TrainConfig, options: TuneOptions) -> int:
 def _results(tuner: Any, result: Tuned, changes: dict[str, Any]) -> list[str]:
     from accel_rl.tuning.candidates import options_text
 
-    found, lines = tuner.found, []
+    outcome, lines = tuner.outcome, []
     if changes:
         lines.append(
-            f"fastest: {options_text(changes)}: {result.rate:,.0f} env steps/s, {_ratio(found.ratios)} the defaults"
+            f"fastest: {options_text(changes)}: {result.rate:,.0f} env steps/s, {_ratio(outcome.ratios)} the defaults"
         )
     else:
-        tried = f" (the best other: {_ratio(found.ratios)} the defaults)" if found.ratios else ""
+        tried = f" (the best other: {_ratio(outcome.ratios)} the defaults)" if outcome.ratios else ""
         lines.append(f"fastest: the defaults, {result.rate:,.0f} env steps/s{tried}")
-    if found.shares:
-        listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in found.shares.items())
+    if outcome.shares:
+        listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in outcome.shares.items())
         lines.append(f"limit: {result.limit} ({listed})")
-    for option, ratios in found.proposals.items():
+    for option, ratios in outcome.proposals.items():
         if min(ratios) > 1:
             lines.append(f"not changed: {option}: {_ratio(ratios)} this rate, but changes what is learned")
     return lines

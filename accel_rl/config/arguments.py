@@ -57,7 +57,8 @@ def parse(
     similar: Iterable[str] = (),
 ) -> C:
     """Parse command-line arguments into the dataclass of options. Raises ConfigError, with a message of one line, for
-    invalid arguments; the message about an unknown flag may suggest one of the command's other flags, `similar`. With --help or --help-all, print the arranged help and raise SystemExit."""
+    invalid arguments. The message about an unknown flag may suggest one of the command's other flags, `similar`. With
+    --help or --help-all, print the arranged help and raise SystemExit."""
     _hide(cls)
     if asked(argv):
         options = options_of(cls, default, _registry)
@@ -140,14 +141,14 @@ def split(argv: list[str], flags: Mapping[str, str]) -> tuple[list[str], list[st
     """Split options into those whose flag is one of `flags` (`flags_of`), in full or short, and all others, each with
     its values."""
     names = {*flags, *(f"--{name}" for name in flags.values()), "-h", "--help", "--help-all"}
-    own: list[str] = []
+    known: list[str] = []
     others: list[str] = []
-    chosen = own
+    chosen = known
     for arg in argv:
         if arg.startswith("--") or arg == "-h":
-            chosen = own if arg.partition("=")[0].replace("_", "-") in names else others
+            chosen = known if arg.partition("=")[0].replace("_", "-") in names else others
         chosen.append(arg)
-    return own, others
+    return known, others
 
 
 def value_of(argv: list[str], flag: str) -> str | None:

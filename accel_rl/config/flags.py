@@ -30,8 +30,8 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
 
 def complete(argv: list[str], flags: dict[str, str], similar: Iterable[str] = ()) -> list[str]:
     """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name. Raises ConfigError
-    for an unknown flag. The error message suggests similar names, also of the flags `similar`, or this project's flag for
-    another library's flag."""
+    for an unknown flag. The error message suggests similar names, also of the flags `similar`, or this project's flag
+    for another library's flag."""
     by_name: dict[str, list[str]] = {}  # Names include those of nested settings, such as replay.size.
     for flag in flags:
         parts = flag[2:].split(".")

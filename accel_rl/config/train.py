@@ -148,10 +148,10 @@ class TrainConfig:
     def evaluation_limit(self) -> int:
         """Return the time limit of an evaluation episode, in agent steps. The protocol's time limit (5 minutes for
         mnih2015) does not apply to episodes from saved start points (Nair et al. 2015, section 5.2)."""
-        own = self.env.max_evaluation_steps
-        if own is None and self.env.game and self.evaluation.starts == "noop":
-            own = self.env.rules().max_evaluation_steps
-        return min(own or self.evaluation.max_episode_steps, self.evaluation.max_episode_steps)
+        of_env = self.env.max_evaluation_steps
+        if of_env is None and self.env.game and self.evaluation.starts == "noop":
+            of_env = self.env.rules().max_evaluation_steps
+        return min(of_env or self.evaluation.max_episode_steps, self.evaluation.max_episode_steps)
 
     @property
     def period(self) -> int:

@@ -94,9 +94,9 @@ def write_tuned(result: Tuned) -> Path:
 
 def find_tuned(algorithm: str, environment: str) -> Tuned | None:
     """Return the tuned settings of an algorithm and an environment on this machine, or None."""
-    found = [t for t in read_tuned() if (t.algorithm, t.environment) == (algorithm, environment)]
-    here = machine_name() if found else ""
-    return next((t for t in found if t.machine == here), None)
+    matching = [t for t in read_tuned() if (t.algorithm, t.environment) == (algorithm, environment)]
+    this_machine = machine_name() if matching else ""
+    return next((t for t in matching if t.machine == this_machine), None)
 
 
 def with_tuned(config: TrainConfig, environment: str) -> TrainConfig:

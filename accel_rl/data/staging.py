@@ -47,19 +47,19 @@ class Staging:
         """Return a copy of a host tensor [...] on the device, or the tensor itself if the device is the CPU."""
         if not Device(self.device).queues_work:
             return host
-        there = torch.empty(host.shape, dtype=host.dtype, device=self.device)
-        self.copy(there, host)
-        return there
+        copy = torch.empty(host.shape, dtype=host.dtype, device=self.device)
+        self.copy(copy, host)
+        return copy
 
-    def copy(self, there: Tensor, host: Tensor) -> None:
+    def copy(self, target: Tensor, host: Tensor) -> None:
         """Copy a host tensor [...] to a contiguous tensor [...] on the device, which may have another dtype."""
         if not Device(self.device).queues_work or not host.numel():
-            there.copy_(host)
+            target.copy_(host)
             return
-        slot = self._slot(host.numel() * there.element_size())
-        staged = slot.memory[: host.numel() * there.element_size()].view(there.dtype).view(host.shape)
+        slot = self._slot(host.numel() * target.element_size())
+        staged = slot.memory[: host.numel() * target.element_size()].view(target.dtype).view(host.shape)
         staged.copy_(host)
-        there.copy_(staged, non_blocking=True)
+        target.copy_(staged, non_blocking=True)
         slot.event.record(self._runtime.current_stream(self.device))
 
     def _slot(self, size: int) -> _Slot:

@@ -33,10 +33,10 @@ class ChunkTransfer:
         self._optimizers = optimizers
         self._device = data.device
         self._runtime = runtime(data.device)
-        self._here: list[dict[str, Tensor]] = []
+        self._local: list[dict[str, Tensor]] = []
         for part, optimizer in zip(parts, optimizers, strict=True):
             state = {name: x for name, x in optimizer.state_dict().items() if isinstance(x, Tensor)}
-            self._here.append({PARAMETERS: data[part], **state})
+            self._local.append({PARAMETERS: data[part], **state})
         self._stream, self._written = self._runtime.Stream(self._device), self._runtime.Event()
         self._staging = Staging(self._device)
         self._is_finite = page_locked_zeros((1,), torch.bool, self._runtime)
@@ -50,8 +50,8 @@ class ChunkTransfer:
         With `is_held`, the caller holds the lock until `push` returns, and the GPU reads the central parameters
         directly. Without `is_held`, the host first copies the chunk, because other ranks may overwrite the chunk.
         """
-        there, values = self._central.read(k)
-        here, sources = self._here[k], {PARAMETERS: there} if parameters else {}
+        central, values = self._central.read(k)
+        local, sources = self._local[k], {PARAMETERS: central} if parameters else {}
         if state:
             sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
         now = self._runtime.current_stream(self._device)
@@ -60,9 +60,9 @@ class ChunkTransfer:
         with self._runtime.stream(self._stream):
             for name, source in sources.items():
                 if is_held:
-                    here[name].copy_(source, non_blocking=True)
+                    local[name].copy_(source, non_blocking=True)
                 else:
-                    self._staging.copy(here[name], source)
+                    self._staging.copy(local[name], source)
         now.wait_stream(self._stream)
         for name, x in values.items() if state else ():
             if not isinstance(x, Tensor):
@@ -78,7 +78,7 @@ class ChunkTransfer:
         spare = self._central.spare(k)
         self._stream.wait_stream(self._runtime.current_stream(self._device))
         with self._runtime.stream(self._stream):
-            for name, x in self._here[k].items():
+            for name, x in self._local[k].items():
                 spare[name].copy_(x, non_blocking=True)
             if is_finite is not None:
                 self._is_finite.copy_(is_finite.view(1), non_blocking=True)

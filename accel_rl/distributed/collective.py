@@ -101,9 +101,9 @@ class Collective:
         numbers[self.rank] = n
         return self.all_reduce_sum(numbers).tolist()
 
-    def updates(self, own: int) -> int:
+    def updates(self, of_rank: int) -> int:
         """Return `own`, because synchronous ranks make every update together."""
-        return own
+        return of_rank
 
     def gather(self, x: Any) -> list[Any]:
         """Return the values x (lists, numbers and strings) of all ranks, in the order of ranks. The values are sent as

@@ -38,7 +38,7 @@ class Communicator(Protocol):
     def all_gather(self, n: int) -> list[int]:
         """Return the numbers n of all ranks, in the order of ranks, without waiting for a GPU."""
 
-    def updates(self, own: int) -> int:
+    def updates(self, of_rank: int) -> int:
         """Return the number of parameter updates that schedules count. The argument `own` is the number of updates that
         this rank's learner has made."""
 
@@ -63,8 +63,8 @@ class SingleProcess:
     def all_gather(self, n: int) -> list[int]:
         return [n]
 
-    def updates(self, own: int) -> int:
-        return own
+    def updates(self, of_rank: int) -> int:
+        return of_rank
 
 
 SINGLE_PROCESS = SingleProcess()

@@ -68,11 +68,11 @@ def _interface_to(host: str) -> str | None:
         kind, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as s:
             s.connect(address)  # Connecting a UDP socket finds a route without sending data.
-            own = s.getsockname()[0]
+            interface = s.getsockname()[0]
     except OSError:
         return None
     result = psutil.net_if_addrs().items()
-    return next((name for name, addresses in result if own in (a.address.split("%")[0] for a in addresses)), None)
+    return next((name for name, addresses in result if interface in (a.address.split("%")[0] for a in addresses)), None)
 
 
 def _is_loopback(name: str) -> bool:

@@ -34,14 +34,14 @@ class RobustLocks:
         assert memory.dtype == np.uint8 and memory.shape[1:] == (LOCK_BYTES,)
         self._memory, self._libc = memory, ctypes.CDLL(None)
         base = memory.ctypes.data
-        self._at = [ctypes.c_void_p(base + i * LOCK_BYTES) for i in range(len(memory))]
+        self._addresses = [ctypes.c_void_p(base + i * LOCK_BYTES) for i in range(len(memory))]
         if create:
             attributes = ctypes.create_string_buffer(_ATTRIBUTES_BYTES)
             self._call("pthread_mutexattr_init", attributes)
             self._call("pthread_mutexattr_setpshared", attributes, _SHARED)
             self._call("pthread_mutexattr_setrobust", attributes, _ROBUST)
-            for at in self._at:
-                self._call("pthread_mutex_init", at, attributes)
+            for address in self._addresses:
+                self._call("pthread_mutex_init", address, attributes)
 
     def _call(self, name: str, *args: object) -> None:
         if code := getattr(self._libc, name)(*args):
@@ -49,7 +49,7 @@ class RobustLocks:
 
     def try_acquire(self, i: int) -> bool:
         """Try to acquire lock i, and return whether the lock was acquired. A lock whose owner died can be acquired."""
-        return self._taken(i, self._libc.pthread_mutex_trylock(self._at[i]))
+        return self._taken(i, self._libc.pthread_mutex_trylock(self._addresses[i]))
 
     def acquire(self, i: int, timeout_s: float) -> None:
         """Acquire lock i. Raises RunError if a living owner holds the lock for longer than timeout_s."""
@@ -58,7 +58,7 @@ class RobustLocks:
             wait = min(1.0, left)  # A lock is waited for in short intervals, because the realtime clock may jump.
             until = time.time_ns() + int(wait * 1e9)
             limit = _Timespec(until // 10**9, until % 10**9)
-            if self._taken(i, self._libc.pthread_mutex_timedlock(self._at[i], ctypes.byref(limit))):
+            if self._taken(i, self._libc.pthread_mutex_timedlock(self._addresses[i], ctypes.byref(limit))):
                 return
             left -= wait
             if left <= 0:
@@ -68,11 +68,11 @@ class RobustLocks:
         if code == 0:
             return True
         if code == errno.EOWNERDEAD:  # Chunks are consistent even after the death of a lock's owner.
-            self._call("pthread_mutex_consistent", self._at[i])
+            self._call("pthread_mutex_consistent", self._addresses[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):
             return False
         raise OSError(code, f"lock {i}")
 
     def release(self, i: int) -> None:
-        self._call("pthread_mutex_unlock", self._at[i])
+        self._call("pthread_mutex_unlock", self._addresses[i])

@@ -83,23 +83,24 @@ class CounterState(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """Return the state as the bytes of an `Env`."""
-        at = core().device.words
-        words = np.zeros(at["env"], np.uint32)
+        index = core().device.words
+        words = np.zeros(index["env"], np.uint32)
         play = np.frombuffer(self.play, np.uint32)
         words[: len(play)] = play
-        words[at["steps"] : at["steps"] + 3] = np.array([self.steps, self.held, self.lives_before]).astype(np.uint32)
+        first = index["steps"]
+        words[first : first + 3] = np.array([self.steps, self.held, self.lives_before]).astype(np.uint32)
         for name, value in (("seed", self.seed), ("number", self.number), ("age", self.age)):
-            words[at[name]] = value % 2**32
+            words[index[name]] = value % 2**32
         return words.tobytes()
 
     @classmethod
     def from_bytes(cls, state: bytes) -> "CounterState":
         """Build the state from the bytes of `to_bytes`. Raises ValueError for a wrong number of bytes."""
-        at, sizes = core().device.words, core().device.sizes
+        index, sizes = core().device.words, core().device.sizes
         if len(state) != sizes["env"]:
             raise ValueError(f"the state of an environment has {len(state)} bytes; expected {sizes['env']}")
         words = np.frombuffer(state, np.uint32)
-        steps, held = words[at["steps"] : at["steps"] + 2].tolist()
-        lives = int(words[at["steps"] + 2 : at["steps"] + 3].view(np.int32)[0])
-        seed, number, age = (int(words[at[name]]) for name in ("seed", "number", "age"))
+        steps, held = words[index["steps"] : index["steps"] + 2].tolist()
+        lives = int(words[index["steps"] + 2 : index["steps"] + 3].view(np.int32)[0])
+        seed, number, age = (int(words[index[name]]) for name in ("seed", "number", "age"))
         return cls(state[: sizes["play"]], steps, held, lives, seed, number, age)

@@ -173,12 +173,12 @@ def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
         if "menu" in rule:
             chosen += _menu(rule["menu"], mode)
         else:
-            at = (
+            positions = (
                 rule["until"][str(mode)]
                 if "until" in rule
                 else [[rule["at"], [[mode + n] * 2 for n in rule["values"]]]]
             )
-            chosen += [(0, SELECT, rule["select"], 1, False, _clause(at), 0)]
+            chosen += [(0, SELECT, rule["select"], 1, False, _clause(positions), 0)]
         chosen += [reset, *((*press, [], 0) for press in rule.get("after", []))]
     chosen += [reset]
     return chosen + [
@@ -262,7 +262,7 @@ def read_rom(game: str, path: str | os.PathLike[str] | None = None) -> bytes:
     """Return the bytes of ale-py's ROM of a game, or of the file `path`, which has the same number of bytes. A ROM of
     ale-py that differs from the compared one is reported once. Raises ConfigError."""
     installed = rom_path(game)
-    return _checked_rom(game, installed) if path is None else _own(path, installed.stat().st_size, game)
+    return _checked_rom(game, installed) if path is None else _users_rom(path, installed.stat().st_size, game)
 
 
 @functools.cache
@@ -273,7 +273,7 @@ def _checked_rom(game: str, installed: Path) -> bytes:
     return rom
 
 
-def _own(path: str | os.PathLike[str], size: int, game: str) -> bytes:
+def _users_rom(path: str | os.PathLike[str], size: int, game: str) -> bytes:
     file = Path(path).expanduser()
     try:
         got = file.stat().st_size

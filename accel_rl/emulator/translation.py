@@ -82,9 +82,9 @@ def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
 def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the file of a game's translation in the cache folder, which may not exist yet, or None if games are not
     translated, because of ACCEL_RL_TRANSLATE or without a compiler."""
-    if os.environ.get(VARIABLE) == "off" or (found := compiler()) is None:
+    if os.environ.get(VARIABLE) == "off" or (cxx := compiler()) is None:
         return None
-    content = repr((read_rom(game, rom), cartridge(game), _sources(), found, FLAGS, FRAMES))
+    content = repr((read_rom(game, rom), cartridge(game), _sources(), cxx, FLAGS, FRAMES))
     return cache_folder() / f"rom-{game}-{hashlib.sha256(content.encode()).hexdigest()[:32]}.so"
 
 
@@ -180,8 +180,8 @@ def _content(file: Path) -> bytes | None:
 def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
     """Translate the ROM of an emulator, which plays some frames, and store the compiled translation atomically. Raises
     OSError or CalledProcessError."""
-    found = compiler()
-    assert found is not None, "no compiler"
+    cxx = compiler()
+    assert cxx is not None, "no compiler"
     file.parent.mkdir(parents=True, exist_ok=True)
     for earlier in file.parent.glob(f"{file.stem}-*"):  # of a process that was killed
         shutil.rmtree(earlier, ignore_errors=True)
@@ -189,7 +189,7 @@ def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
         source, program, library = (Path(folder) / name for name in ("rom.inc", "rom.cpp", "rom.so"))
         source.write_text(emulator.translated(FRAMES))
         program.write_text(_PROGRAM.format(source=source))
-        arguments = [found[0], *FLAGS, f"-I{Path(__file__).parent}", str(program), "-o", str(library)]
+        arguments = [cxx[0], *FLAGS, f"-I{Path(__file__).parent}", str(program), "-o", str(library)]
         subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, capture_output=True)
         content = library.read_bytes()
         library.write_bytes(content + hashlib.sha256(content).digest())

@@ -204,7 +204,7 @@ class VectorEnv(GymnasiumVectorEnv):
         for thread_core in _cores(num_envs, num_threads, thread_affinity_offset):
             with _running_on(thread_core):
                 self._core.add_thread()
-        self._whole = self.batch_size == num_envs
+        self._has_all = self.batch_size == num_envs
         shape = (self.batch_size, *seen)
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
@@ -226,7 +226,7 @@ class VectorEnv(GymnasiumVectorEnv):
         seeds = _seeds(seed, which, self._new)
         self._core.drain()
         self._begin()
-        self._core.reset(which, seeds, self._obs if self._whole else None)
+        self._core.reset(which, seeds, self._obs if self._has_all else None)
         self._new[which] = False
         self._pending = True
         obs, _, _, _, info = self.recv()
@@ -265,7 +265,7 @@ class VectorEnv(GymnasiumVectorEnv):
                         f"environments {waiting} have ended: reset(options={{'reset_mask': ...}}) first"
                     )
             self._begin()
-            self._core.send(ids, self._codes[actions], self._obs if self._whole else None)
+            self._core.send(ids, self._codes[actions], self._obs if self._has_all else None)
         except BaseException:
             self._pending = False
             raise
@@ -278,7 +278,7 @@ class VectorEnv(GymnasiumVectorEnv):
         assert obs is not None
         reward, numbers = np.empty(n, np.int32), np.empty((len(INFO), n), np.int32)
         terminated, truncated = np.empty(n, bool), np.empty(n, bool)
-        finished = self._core.recv(None if self._whole else obs, reward, terminated, truncated, numbers)
+        finished = self._core.recv(None if self._has_all else obs, reward, terminated, truncated, numbers)
         self._pending = False  # After Ctrl-C, recv() can be called again.
         self._last = numbers[0].copy()
         info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
@@ -313,7 +313,7 @@ class VectorEnv(GymnasiumVectorEnv):
         which = self._checked_indices(indices)
         if len(states) != len(which):
             raise ValueError(f"{len(states)} states for {len(which)} environments")
-        if not self._whole:
+        if not self._has_all:
             raise ValueError(f"restore_state with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
         if self._last is None and len(np.unique(which)) < self.num_envs:
             raise error.ResetNeeded("restore_state of some environments before the first reset of all")
@@ -347,7 +347,7 @@ class VectorEnv(GymnasiumVectorEnv):
         """A copy, by the module copy or by pickle, continues exactly as this VectorEnv does, on threads of its own."""
         if self.closed:
             raise error.ClosedEnvironmentError("a copy of a closed VectorEnv: copy it before close()")
-        if not self._whole:
+        if not self._has_all:
             raise ValueError(f"a copy with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
         states = None if self._last is None else self.clone_state()
         return _copy, (type(self), *self._arguments, states, {"spec": self.spec, "metadata": self.metadata})
@@ -373,7 +373,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return which.astype(np.int32)
 
     def _some(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
-        if not self._whole:
+        if not self._has_all:
             raise ValueError(f"indices with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
         which = self._checked_indices(indices)
         if not len(which) or len(np.unique(which)) < len(which):
@@ -383,7 +383,7 @@ class VectorEnv(GymnasiumVectorEnv):
     def _checked_mask(self, mask: Any) -> np.ndarray:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             raise ValueError(f"reset_mask={mask!r}: must be an array of bool [{self.num_envs}]")
-        if not self._whole:
+        if not self._has_all:
             raise ValueError(f"reset_mask with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
         if not mask.all() and self._last is None:
             raise error.ResetNeeded("reset_mask before the first reset of all environments")

@@ -173,7 +173,7 @@ class GymnasiumEnv:
         """Play one step, and warn of what Gymnasium's checker finds in it. Errors of the environment are left to the
         run, which names their step."""
         checker = gymnasium.wrappers.PassiveEnvChecker(self._env)
-        with warnings.catch_warnings(record=True) as found:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 checker.reset(seed=0)
@@ -182,7 +182,7 @@ class GymnasiumEnv:
                 warnings.warn(str(e), stacklevel=2)
             except Exception:
                 pass
-        for warning in found:
+        for warning in caught:
             text = re.sub(r"\x1b\[[0-9]*m|WARN: ", "", str(warning.message))
             warnings.warn(f"{self.id}: Gymnasium's checker: {_line(text)}", stacklevel=2)
 
@@ -202,8 +202,8 @@ class GymnasiumEnv:
 
     def _failed(self, act: str, error: Exception) -> str:
         """Describe an error of the environment in one line. `act` is step or reset."""
-        at = f"step {len(self._actions):,}" if act == "step" else "the reset"
-        return f"{self.id} failed at {at} of episode {self._episode:,}: {type(error).__name__}: {_line(error)}"
+        call = f"step {len(self._actions):,}" if act == "step" else "the reset"
+        return f"{self.id} failed at {call} of episode {self._episode:,}: {type(error).__name__}: {_line(error)}"
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         if self._picture is not None:
@@ -254,8 +254,8 @@ def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: 
 def renderer_install(id: str) -> str:
     """Return the command that installs the renderer of an environment of Gymnasium's own, or "" for other ids."""
     spec = gymnasium.registry.get(id)
-    own = re.match(r"gymnasium\.envs\.(classic_control|toy_text|box2d)\.", str(spec and spec.entry_point))
-    return f"pip install 'gymnasium[{own[1].replace('_', '-')}]'" if own else ""
+    packaged = re.match(r"gymnasium\.envs\.(classic_control|toy_text|box2d)\.", str(spec and spec.entry_point))
+    return f"pip install 'gymnasium[{packaged[1].replace('_', '-')}]'" if packaged else ""
 
 
 def _made_by_id(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:

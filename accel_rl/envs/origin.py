@@ -85,18 +85,18 @@ class Replayable(Protocol):
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]: ...
 
 
-def pack_origin(header: dict[str, Any], own: bytes, env: Replayable, codes: bytes) -> bytes:
+def pack_origin(header: dict[str, Any], env_state: bytes, env: Replayable, codes: bytes) -> bytes:
     """Return the bytes of an environment's state. `codes` are the episode's joystick actions."""
     origin = env.origin
     if origin.resets is None:
-        return pack_state(header, own)
+        return pack_state(header, env_state)
     header["origin"] = {
-        "own": len(own),
+        "own": len(env_state),
         "resets": origin.resets,
         "before": origin.before,
         "ram": zlib.crc32(env.ram()),
     }
-    return pack_state(header, own + origin.ram.ljust(RAM, b"\0") + codes)
+    return pack_state(header, env_state + origin.ram.ljust(RAM, b"\0") + codes)
 
 
 def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[str, Any], bytes, bytes]:
@@ -107,9 +107,9 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
     if result is None:
         env.origin = Origin(None)
         return header, blob, b""
-    own, ram, codes = _parts(result, blob)
+    env_state, ram, codes = _parts(result, blob)
     env.origin = Origin(result["resets"], result["before"], ram)
-    return header, own, codes
+    return header, env_state, codes
 
 
 def replay(env: Replayable, state: bytes) -> None:
@@ -170,6 +170,6 @@ def is_foreign(state: bytes, backend: str) -> bool:
     return unpack_state(state)[0].get("kind") in {kind for name, kind in KINDS.items() if name != backend}
 
 
-def _parts(found: dict[str, Any], blob: bytes) -> tuple[bytes, bytes, bytes]:
-    own = found["own"]
-    return blob[:own], blob[own : own + RAM], blob[own + RAM :]
+def _parts(header: dict[str, Any], blob: bytes) -> tuple[bytes, bytes, bytes]:
+    size = header["own"]
+    return blob[:size], blob[size : size + RAM], blob[size + RAM :]

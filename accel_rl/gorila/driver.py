@@ -58,9 +58,9 @@ class Driver:
         self.config = config
         self.run_folder = run
         g = config.gorila
-        self.at = Counters()
+        self.counters = Counters()
         self.reporter = Reporter(config, run, SINGLE_RANK, [UserSink(sink) for sink in observers.sinks])
-        self.callbacks = Callbacks(observers.callbacks, Training(config, None, run, self.at, self._counts))
+        self.callbacks = Callbacks(observers.callbacks, Training(config, None, run, self.counters, self._counts))
         self.setup = Setup(config.to_dict(), str(run.path.absolute()), f"run-{secrets.token_hex(4)}")
         reader = Reader("driver", g, saves_shards=True)
         spec = config.spec
@@ -76,7 +76,7 @@ class Driver:
         if state is not None:
             counts, rows = self._restore(state), state["rows"]
         self.shards = RayShards(ray, self.sync.build_shards(), self.setup.name)
-        self.reporter.open(self.at.env_steps, rows, self.updates if g.updates else None)
+        self.reporter.open(self.counters.env_steps, rows, self.updates if g.updates else None)
         self.board = BoardKeeper(ray, self.setup.board, counts, config.log.window)
         self.replay = None
         if g.replay == "global":
@@ -92,9 +92,9 @@ class Driver:
         self._short_s = max(g.timeout_s, START_S)
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
-        at = self.at
-        at.env_steps = at.saved_at = state["env_steps"]
-        at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
+        counters = self.counters
+        counters.env_steps = counters.saved_at = state["env_steps"]
+        counters.evaluated_at, counters.logged_at = state["evaluated_at"], state["logged_at"]
         self.learner.algo.agent.load_state_dict(state["learner"]["algo"]["agent"])
         self.learner.load_trained(state["learner"])
         counts = [MemberCount.from_dict(d) for d in state["members"]]
@@ -115,7 +115,7 @@ class Driver:
         """Train until the run ends or receives SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
         try:
             with StopRequest() as stop, output.written(self.reporter.record, self.reporter.event):
-                self.reporter.begin(self.at.env_steps)
+                self.reporter.begin(self.counters.env_steps)
                 self.callbacks("on_start")
                 while not (stop or self.callbacks.stopped or self._done() or self.members.ended):
                     self._turn(ending=False)
@@ -130,10 +130,10 @@ class Driver:
                     self._finish_evaluation()
                 self._row(None)
                 self.save()
-                self.run_folder.raise_if_moved(self.at.env_steps)
+                self.run_folder.raise_if_moved(self.counters.env_steps)
                 self.callbacks("on_end")
                 score = episode_metrics(self.board.recent)["score"]
-                return Result(self.at.env_steps, score, self.evaluation, stop.exit_code, self.reporter.wall_s)
+                return Result(self.counters.env_steps, score, self.evaluation, stop.exit_code, self.reporter.wall_s)
         except RunError as error:
             raise self.run_folder.logged(error) from error
         finally:
@@ -141,14 +141,14 @@ class Driver:
 
     def _done(self) -> bool:
         limit = self.config.gorila.updates
-        return self.updates >= limit if limit else self.at.env_steps >= self.config.env_steps
+        return self.updates >= limit if limit else self.counters.env_steps >= self.config.env_steps
 
     def _turn(self, ending: bool) -> None:
         """Check all processes once, and raise RunError if the run cannot continue."""
         g = self.config.gorila
         time.sleep(LOOK_S)
         self.board.read(ending, ANSWER_S)
-        self.at.env_steps = max(self.at.env_steps, self.board.total.env_steps)
+        self.counters.env_steps = max(self.counters.env_steps, self.board.total.env_steps)
         for i in self.shards.look(g.timeout_s / 3):
             self._shards_replaced += 1
             logger.warning(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
@@ -158,7 +158,7 @@ class Driver:
         self.nodes.look()
         if not ending:
             self._require_members()
-        self.reporter.progress(self.updates if g.updates else self.at.env_steps, self.board.recent)
+        self.reporter.progress(self.updates if g.updates else self.counters.env_steps, self.board.recent)
 
     def _require_members(self) -> None:
         """Raise RunError if fewer than --gorila.min-bundles members run for --gorila.timeout-s seconds, or for START_S
@@ -172,34 +172,36 @@ class Driver:
             self.save()
             raise RunError(
                 f"{self.members.running} bundles have been running for {self._short_s:g} s, and --gorila.min-bundles "
-                f"{g.min_bundles} are needed; saved at {self.at.env_steps:,} env steps"
+                f"{g.min_bundles} are needed; saved at {self.counters.env_steps:,} env steps"
             )
 
     def _housekeeping(self) -> None:
         """Take a snapshot of the shards, evaluate, report and save a checkpoint, each if it is due."""
-        at, config = self.at, self.config
+        counters, config = self.counters, self.config
         if self.updates // config.gorila.snapshot_updates > self._snapshot_at // config.gorila.snapshot_updates:
             self._snapshot()
         evaluated = self.evaluator.look()
-        due = bool(config.evaluation.interval) and at.due(at.evaluated_at, config.evaluation.interval, done=False)
+        due = bool(config.evaluation.interval) and counters.due(
+            counters.evaluated_at, config.evaluation.interval, done=False
+        )
         if due and not self.evaluator.busy and evaluated is None:
             self._begin_evaluation()
-        if evaluated is not None or at.due(at.logged_at, config.log_interval(), done=False):
+        if evaluated is not None or counters.due(counters.logged_at, config.log_interval(), done=False):
             self._row(evaluated)
-        if at.due(at.saved_at, config.checkpoint_interval(), done=False):
+        if counters.due(counters.saved_at, config.checkpoint_interval(), done=False):
             self.save()
 
     def _begin_evaluation(self) -> None:
-        at = self.at
-        length = at.env_steps if self.config.gorila.updates else self.config.env_steps
-        self.evaluator.begin(at.env_steps, self.config.evaluation.size(length))
-        at.evaluated_at = at.env_steps
+        counters = self.counters
+        length = counters.env_steps if self.config.gorila.updates else self.config.env_steps
+        self.evaluator.begin(counters.env_steps, self.config.evaluation.size(length))
+        counters.evaluated_at = counters.env_steps
 
     def _finish_evaluation(self) -> None:
         """At the run's end, wait for the running evaluation, and evaluate the final parameters."""
         self.reporter.pause("evaluating")
         self._await_evaluation()
-        if self.at.env_steps != self.at.evaluated_at:
+        if self.counters.env_steps != self.counters.evaluated_at:
             self._begin_evaluation()
             self._await_evaluation()
 
@@ -211,7 +213,7 @@ class Driver:
 
     def _row(self, evaluated: Evaluated | None) -> None:
         """Write a row with the metrics since the last row."""
-        if evaluated is None and self.at.logged_at == self.at.env_steps:
+        if evaluated is None and self.counters.logged_at == self.counters.env_steps:
             return
         evaluations = []
         if evaluated is not None:
@@ -240,8 +242,8 @@ class Driver:
         if line := self.pushes.stale(self.config.gorila.delay_limit):
             logger.warning(line)
         values |= self.callbacks.row(list(values))
-        self.reporter.write(self.at, values, evaluations, {})
-        self.at.logged_at = self.at.env_steps
+        self.reporter.write(self.counters, values, evaluations, {})
+        self.counters.logged_at = self.counters.env_steps
 
     def _end_members(self) -> None:
         """Request that the members end, and wait until their processes have ended. If a member does not end, a
@@ -259,11 +261,11 @@ class Driver:
 
     def save(self) -> None:
         """Write a checkpoint of the shards' state and of all counts."""
-        at = self.at
-        at.saved_at = at.env_steps
+        counters = self.counters
+        counters.saved_at = counters.env_steps
         checkpoints = Checkpoints(self.run_folder.path / "checkpoints", self.config.checkpoint.keep)
-        checkpoints.save(at.env_steps, self.state_dict(self._snapshot()))
-        self.callbacks("on_checkpoint", checkpoints.path(at.env_steps))
+        checkpoints.save(counters.env_steps, self.state_dict(self._snapshot()))
+        self.callbacks("on_checkpoint", checkpoints.path(counters.env_steps))
 
     def _snapshot(self) -> list[Snapshot]:
         """Return a snapshot of each shard, or the previous snapshot of a shard that does not answer."""
@@ -273,9 +275,9 @@ class Driver:
     def state_dict(self, snapshots: list[Snapshot]) -> dict[str, Any]:
         return {
             "config": {"algorithm": self.config.algorithm, "env": self.config.env.to_dict()},
-            "env_steps": self.at.env_steps,
-            "evaluated_at": self.at.evaluated_at,
-            "logged_at": self.at.logged_at,
+            "env_steps": self.counters.env_steps,
+            "evaluated_at": self.counters.evaluated_at,
+            "logged_at": self.counters.logged_at,
             "rows": self.reporter.rows,
             "learner": {
                 "algo": {"agent": self.learner.algo.agent.state_dict()},
@@ -306,7 +308,7 @@ class PushReport:
     """A `PushReport` computes metrics of gradient pushes since the last row, from the counts of shards and members."""
 
     def __init__(self) -> None:
-        self._at = time.monotonic()
+        self._last_time = time.monotonic()
         self._last = ShardCounts()
         self._moved = 0
         self._said = False
@@ -319,8 +321,8 @@ class PushReport:
         that learners discarded as outliers.
         """
         now = ShardCounts(*(sum(getattr(s, name) for s in shards) for name in ShardCounts.__slots__))
-        at, last = time.monotonic(), self._last
-        seconds = max(at - self._at, 1e-9)
+        time_now, last = time.monotonic(), self._last
+        seconds = max(time_now - self._last_time, 1e-9)
         accepted = max(0, now.accepted - last.accepted)
         row: Row = {
             "pushes_accepted": now.accepted,
@@ -335,7 +337,7 @@ class PushReport:
             "pushes_per_s": round(accepted / seconds, 1),
             "bytes_per_s": round(max(0, work.moved - self._moved) / seconds),
         }
-        self._at = at
+        self._last_time = time_now
         self._last = now
         self._moved = work.moved
         return row

@@ -52,7 +52,7 @@ class Member:
 
     def place(self) -> Place:
         """Return the Ray node and the machine on which this process runs."""
-        return Place.here(load_ray())
+        return Place.of_process(load_ray())
 
     def run(self, slot: int, slots: int) -> bool:
         """Train until the run ends, and return whether it has ended. Without an answer of the driver for LOST_S
@@ -125,7 +125,7 @@ class ServerUpdates(SingleProcess):
 
     sync: ShardedSync | None = None
 
-    def updates(self, own: int) -> int:
+    def updates(self, of_rank: int) -> int:
         return self.sync.server_updates if self.sync is not None else 0
 
 

@@ -144,11 +144,13 @@ class Members:
 
     def _begin(self, placed: list[Seat]) -> None:
         for machine in {seat.place.machine for seat in placed if seat.place}:
-            here = [seat for seat in self.seats if seat.place and seat.place.machine == machine and not seat.ended]
-            self._slots[machine] = max(self._slots.get(machine, 0), len(here))
-            taken = {seat.slot for seat in here if seat.running is not None}
-            free = (s for s in range(self._slots[machine] + len(here)) if s not in taken)
-            for seat in here:
+            on_machine = [
+                seat for seat in self.seats if seat.place and seat.place.machine == machine and not seat.ended
+            ]
+            self._slots[machine] = max(self._slots.get(machine, 0), len(on_machine))
+            taken = {seat.slot for seat in on_machine if seat.running is not None}
+            free = (s for s in range(self._slots[machine] + len(on_machine)) if s not in taken)
+            for seat in on_machine:
                 if seat.running is None:
                     seat.slot = next(free)
                     seat.running = seat.actor.run.remote(seat.slot, max(self._slots[machine], seat.slot + 1))
@@ -247,10 +249,10 @@ def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, wha
         return fitting_share(nodes, members)
     fit = sum(int(n // wanted) if wanted >= 1 else int(int(n) / wanted) for n in nodes)
     if fit < members:
-        there = ", ".join(f"{n:g}" for n in nodes) or "none"
+        available = ", ".join(f"{n:g}" for n in nodes) or "none"
         raise ConfigError(
             f"--gorila.{flag} {wanted:g}: {members} members of {wanted:g} {what} do not fit the cluster's nodes, which "
-            f"have {there}; at most {fitting_share(nodes, members):g}"
+            f"have {available}; at most {fitting_share(nodes, members):g}"
         )
     return wanted
 

@@ -166,10 +166,10 @@ class RankActor:
         os.set_blocking(self._output, False)
         listening = None if self._socket is None else self._socket.fileno()
         # Ray sets one OpenMP thread per CPU of an actor, but a rank plans its own threads.
-        own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+        variables = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         fds = () if listening is None else (listening,)
         try:
-            self._rank = local_ranks.launch({**setup, "listening": listening}, fds, {**own, **environment}, write)
+            self._rank = local_ranks.launch({**setup, "listening": listening}, fds, {**variables, **environment}, write)
         finally:
             os.close(write)
         return self._rank.pid

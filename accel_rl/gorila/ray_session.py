@@ -160,27 +160,27 @@ def _find(ray: Any, address: str) -> str:
         raise _no(address, "no Ray cluster runs on this machine; `ray start --head` starts one") from e
 
 
-def _check_host(address: str, found: str) -> None:
+def _check_host(address: str, source: str) -> None:
     """Raise ConfigError if no server listens at the Ray cluster's address. Ray itself would try to connect for
     minutes."""
-    host, _, port = found.rpartition(":")
+    host, _, port = source.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except (OSError, OverflowError) as e:
-        raise _no(address, f"no Ray cluster answers at {found}: {e}") from e
+        raise _no(address, f"no Ray cluster answers at {source}: {e}") from e
 
 
-def _check_token(ray: Any, address: str, found: str) -> None:
+def _check_token(ray: Any, address: str, source: str) -> None:
     """Raise ConfigError if the Ray cluster refuses this process's token, or does not answer."""
     try:
         with _without_stderr():  # Suppress the output of Ray's C++ library on stderr.
-            ray._raylet.GcsClient(address=found)
+            ray._raylet.GcsClient(address=source)
     except ray.exceptions.AuthenticationError as e:
         given = "RAY_AUTH_TOKEN is not the cluster's" if os.environ.get("RAY_AUTH_MODE") == "token" else "none is given"
         wanted = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to the cluster's"
-        raise _no(address, f"the cluster at {found} needs a token, and {given}; {wanted}") from e
+        raise _no(address, f"the cluster at {source} needs a token, and {given}; {wanted}") from e
     except ray.exceptions.RaySystemError as e:
-        raise _no(address, f"{found} does not answer as a Ray cluster: {e}") from e
+        raise _no(address, f"{source} does not answer as a Ray cluster: {e}") from e
 
 
 @contextmanager

@@ -72,7 +72,7 @@ class Place:
     pid: int
 
     @classmethod
-    def here(cls, ray: Any) -> "Place":
+    def of_process(cls, ray: Any) -> "Place":
         boot = Path("/proc/sys/kernel/random/boot_id")
         machine = boot.read_text().strip() if boot.exists() else os.uname().nodename
         return cls(ray.get_runtime_context().get_node_id(), machine, os.getpid())

@@ -27,7 +27,7 @@ class _Piece(NamedTuple):
 
     chunk: int
     shard: int
-    whole: slice  # The slice of the parameter vector
+    span: slice  # The slice of the parameter vector
     in_chunk: slice
 
 
@@ -40,14 +40,14 @@ class _State:
         self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # The scalars of the optimizer's state
 
     def point(self, i: int, piece: _Piece) -> Point:
-        state: dict[str, Any] = {name: x[piece.whole] for name, x in self.vectors.items()}
+        state: dict[str, Any] = {name: x[piece.span] for name, x in self.vectors.items()}
         return Point(state.pop("parameters"), {**state, **self.numbers[i]})
 
     def set(self, i: int, piece: _Piece, point: Point) -> None:
         """Copy parameters and optimizer state, `point`, into piece number i."""
         for name, x in {"parameters": point.parameters, **point.optimizer}.items():
             if isinstance(x, Tensor):
-                self.vectors[name][piece.whole].copy_(x)
+                self.vectors[name][piece.span].copy_(x)
             else:
                 self.numbers[i][name] = x
 
@@ -168,7 +168,7 @@ class Uplink:
         for i, piece in enumerate(self._pieces):
             answer, begin = pulled[piece.shard], self._slices[piece.shard].start
             assert answer.parameters is not None and answer.optimizer is not None
-            part = slice(piece.whole.start - begin, piece.whole.stop - begin)
+            part = slice(piece.span.start - begin, piece.span.stop - begin)
             self._pulled.set(i, piece, Point(answer.parameters, answer.optimizer).part(part))
         self.bytes_moved += self._bytes_of(self._slices[-1].stop)
 

@@ -35,7 +35,7 @@ class RingArrays(NamedTuple):
     gamma: float
     reward_clip: float
 
-    def at(self, cell: Tensor) -> Tensor:
+    def position_of(self, cell: Tensor) -> Tensor:
         """Return the positions of cells [...] in the arrays."""
         return cell % len(self.flags)
 
@@ -54,13 +54,13 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
         discount = torch.where(goes_on, discount * more, discount)
         goes_on = goes_on & then_goes_on
     obs_tm1, obs_t = _observations(ring, cell, last, may_overlap)
-    return obs_tm1, obs_t, r_t, discount, ring.action[ring.at(cell)].long()
+    return obs_tm1, obs_t, r_t, discount, ring.action[ring.position_of(cell)].long()
 
 
 def _step(ring: RingArrays, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return (clipped reward, discount, whether the episode continues) of the steps in cells [N]."""
-    at = ring.at(cell)
-    reward, flags = ring.reward[at], ring.flags[at]
+    position = ring.position_of(cell)
+    reward, flags = ring.reward[position], ring.flags[position]
     if ring.reward_clip:
         reward = reward.clamp(-ring.reward_clip, ring.reward_clip)
     discount = ring.gamma * ((flags & TERMINATED) == 0).float()
@@ -70,12 +70,12 @@ def _step(ring: RingArrays, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: bool) -> tuple[Tensor, Tensor]:
     """Return the observations before the steps `cell` [N] and after the steps `last` [N]."""
     S, B = ring.stack, ring.B
-    final = ring.final[ring.at(last)]
+    final = ring.final[ring.position_of(last)]
     if S == 1:
         obs_tm1, obs_t = _take(ring, cell), _take(ring, last + B)
         _show_finals(ring, obs_t, final)
         return obs_tm1, obs_t
-    age = ring.age[ring.at(cell)]
+    age = ring.age[ring.position_of(cell)]
     lags = torch.arange(S - 1, -1, -1, device=cell.device)  # The oldest frame of a stack comes first.
     back = lags * B
     if may_overlap and ring.n == 1:  # obs_tm1 and obs_t are parts of one window of S + 1 frames.
@@ -85,7 +85,7 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
     else:
         obs_tm1, obs_t = _take(ring, cell[:, None] - back), _take(ring, (last + B)[:, None] - back)
         _forget(obs_tm1, lags, age)
-        _forget(obs_t, lags, ring.age[ring.at(last)].long() + 1)
+        _forget(obs_t, lags, ring.age[ring.position_of(last)].long() + 1)
     _show_finals(ring, obs_t[:, -1], final)
     return obs_tm1, obs_t
 
@@ -93,7 +93,7 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
 def _take(ring: RingArrays, cell: Tensor) -> Tensor:
     """Return the frames [..., *frame_shape] of cells [...]."""
     # index_select copies whole frames, while indexing copies single bytes.
-    return ring.frames.index_select(0, ring.at(cell).flatten()).view(*cell.shape, *ring.frames.shape[1:])
+    return ring.frames.index_select(0, ring.position_of(cell).flatten()).view(*cell.shape, *ring.frames.shape[1:])
 
 
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:

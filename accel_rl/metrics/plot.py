@@ -177,8 +177,8 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
     colours = {kind: f"C{i}" for i, kind in enumerate(dict.fromkeys(c.kind for c in curves))}
     lines: dict[str, Any] = {}
     for panel, game in zip(axes.flat, games, strict=False):
-        here = [c for c in curves if c.game == game]
-        for curve in here:
+        of_game = [c for c in curves if c.game == game]
+        for curve in of_game:
             grid, mean, low, high = curve.band()
             colour = colours[curve.kind]
             (line,) = panel.plot(grid, mean, color=colour, linewidth=1.5, marker="o" if len(grid) == 1 else None)

@@ -53,8 +53,8 @@ def check_parameters(model: nn.Module) -> None:
 def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
     """Copy a state into a network, name by name, in place. `source` describes the state for the error message. Raises
     ConfigError, with a message of one line, and copies no tensor, if names, shapes or dtypes differ."""
-    here = network_state(model)
-    check_names({name: _kind(x) for name, x in state.items()}, {n: _kind(x) for n, x in here.items()}, source)
+    expected = network_state(model)
+    check_names({name: _kind(x) for name, x in state.items()}, {n: _kind(x) for n, x in expected.items()}, source)
     model.load_state_dict(dict(state))
 
 

@@ -30,12 +30,12 @@ class FlatParameters:
         all_names = model.named_parameters(remove_duplicate=False)
         first = {p: name for name, p in self.named}
         self._names = {name: first[p] for name, p in all_names if p in first}  # A shared parameter has several names.
-        at = 0
+        offset = 0
         for name, p in self.named:
             n = p.numel()
-            p.data = self.data[at : at + n].view_as(p)
-            self.slices[name] = slice(at, at + n)
-            at += n
+            p.data = self.data[offset : offset + n].view_as(p)
+            self.slices[name] = slice(offset, offset + n)
+            offset += n
         self._show()
 
     def place_gradient(self, message: Tensor) -> None:

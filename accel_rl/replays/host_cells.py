@@ -32,14 +32,14 @@ class HostCells:
         goes_on = torch.ones_like(good)
         size = self.L * self.B
         for k in range(self.n):
-            at, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
-            flags = self.flags[at]
+            position, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
+            flags = self.flags[position]
             # An episode that begins although none has ended follows the replacement of a worker process.
             complete = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
             good &= ~goes_on | complete
             goes_on &= (flags & (TERMINATED | ENDED)) == 0
-        at = cells % size
-        self.flags[at] = (self.flags[at] & ~SAMPLEABLE) | (good * SAMPLEABLE).to(torch.uint8)
+        position = cells % size
+        self.flags[position] = (self.flags[position] & ~SAMPLEABLE) | (good * SAMPLEABLE).to(torch.uint8)
         self.refused[row % self.L] = (~good).sum(1)
 
     def count_refused(self, low: int, high: int) -> int:
@@ -56,5 +56,5 @@ class HostCells:
         return before
 
     def _parts(self, low: int, high: int) -> tuple[slice, slice]:
-        at, end = low % self.L, low % self.L + high - low
-        return slice(at, min(end, self.L)), slice(0, max(0, end - self.L))
+        begin, end = low % self.L, low % self.L + high - low
+        return slice(begin, min(end, self.L)), slice(0, max(0, end - self.L))

@@ -169,8 +169,8 @@ class Prioritized:
             cells, probability = tree.draw(uniform, host, ring.cursor * ring.B - 1)
         else:
             total = self.tree.total
-            at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
-            cells, probability = ring.cell_at(at), self.tree[at].double() / total
+            position = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
+            cells, probability = ring.cell_at(position), self.tree[position].double() / total
         weight = probability.pow_(self._exponent)
         if tree is not None and self.communicator is SINGLE_PROCESS:
             return cells, tree.normalise(weight)
@@ -186,11 +186,11 @@ class Prioritized:
         if host is not None and tree is not None:
             tree.update(cell, weight, host, *self.ring.inside, self.highest)
             return
-        at, finite = self.ring.at(cell), weight.isfinite()
-        there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)
-        self.highest.copy_(torch.maximum(self.highest, torch.where(there, weight, 0).max()))
+        position, finite = self.ring.position_of(cell), weight.isfinite()
+        sampleable, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)
+        self.highest.copy_(torch.maximum(self.highest, torch.where(sampleable, weight, 0).max()))
         # If no error of the batch is finite, priorities do not change.
-        self.tree.set(at, torch.where(there & finite.any(), weight, self.tree[at]))
+        self.tree.set(position, torch.where(sampleable & finite.any(), weight, self.tree[position]))
 
     def anneal(self, progress: float) -> None:
         """Set the exponent beta, where `progress` is the completed fraction of the run."""

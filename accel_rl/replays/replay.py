@@ -26,20 +26,20 @@ class History:
     def __init__(self, ring: FrameRing):
         self.ring = ring
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
-        # `_whole` lists (low, high, complete segment of the rows [low, high)).
-        self._whole: list[tuple[int, int, Segment]] = []
+        # `_full_segments` lists (low, high, complete segment of the rows [low, high)).
+        self._full_segments: list[tuple[int, int, Segment]] = []
 
     def state_dict(self) -> dict[str, Any]:
         ring = self.ring
-        self._whole = [s for s in self._whole if s[1] > ring.oldest]
-        low = max(self._whole[-1][1] if self._whole else 0, ring.oldest)
-        segments = list(self._whole)
+        self._full_segments = [s for s in self._full_segments if s[1] > ring.oldest]
+        low = max(self._full_segments[-1][1] if self._full_segments else 0, ring.oldest)
+        segments = list(self._full_segments)
         while low < ring.cursor:
             boundary = (low // self.rows + 1) * self.rows
             high = min(boundary, ring.cursor)
             segments.append((low, high, self._segment(low, high)))
             if high == boundary:
-                self._whole.append(segments[-1])
+                self._full_segments.append(segments[-1])
             low = high
         return {
             "cursor": ring.cursor,
@@ -54,12 +54,12 @@ class History:
         ring = self.ring
         assert low >= ring.oldest, "a segment is saved with the checkpoint that first holds it"
         row = torch.arange(low, high) % ring.L
-        at = (row[:, None] * ring.B + torch.arange(ring.B)).flatten()
-        there = at.to(ring.device)
-        tensors = {name: getattr(ring, name).index_select(0, there).cpu() for name in _CELLS}
+        position = (row[:, None] * ring.B + torch.arange(ring.B)).flatten()
+        on_device = position.to(ring.device)
+        tensors = {name: getattr(ring, name).index_select(0, on_device).cpu() for name in _CELLS}
         # The bit SAMPLEABLE depends on later steps and is recomputed.
         tensors["flags"] &= ~SAMPLEABLE & 0xFF
-        final = ring.host.final[at]
+        final = ring.host.final[position]
         tensors["ended"] = ended = (final >= 0).nonzero().squeeze(-1)
         tensors["final_frames"] = ring.finals.frames[final[ended].long().to(ring.device)].cpu()
         return tensors
@@ -71,7 +71,7 @@ class History:
         ring.cursor = state["cursor"]
         ring.host.final.fill_(NONE)
         ring.finals.clear()
-        self._whole = []
+        self._full_segments = []
         for (low, high), segment in zip(state["rows"], state["segments"], strict=True):
             tensors = segment.load()
             n = len(tensors["age"]) // B
@@ -79,17 +79,17 @@ class History:
                 raise ValueError(f"the replay's {segment.name} holds {n} rows of another environment or size")
             skip = max(0, ring.oldest - low)
             row = torch.arange(low + skip, high) % ring.L
-            at = (row[:, None] * B + torch.arange(B)).flatten()
+            position = (row[:, None] * B + torch.arange(B)).flatten()
             for name in _CELLS:
                 array = getattr(ring.host if name in _KNOWN_TO_HOST else ring, name)
-                array[at.to(array.device)] = tensors[name][skip * B :].to(array.device)
+                array[position.to(array.device)] = tensors[name][skip * B :].to(array.device)
             ended = tensors["ended"]
             kept = ended >= skip * B
             if kept.any():
                 slots = ring.finals.put(tensors["final_frames"][kept])
-                ring.host.final[at[ended[kept] - skip * B]] = slots
+                ring.host.final[position[ended[kept] - skip * B]] = slots
             if high % self.rows == 0:
-                self._whole.append((low, high, segment))
+                self._full_segments.append((low, high, segment))
         ring.show(ring.oldest)
 
 
@@ -125,10 +125,10 @@ class Replay:
     ):
         """`device` is the device of the batches, by default the ring's device."""
         self.ring, self.selection = ring, selection
-        here = ring.frames.device
+        ring_device = ring.frames.device
         # The device's name has its index, such as cuda:0.
-        self.device = here if device is None else torch.empty(0, device=device).device
-        self._is_moving = self.device != here
+        self.device = ring_device if device is None else torch.empty(0, device=device).device
+        self._is_moving = self.device != ring_device
         self._history = History(ring) if owner else None
         self._seen = ring.eligible
         self._staging = Staging(self.device)

@@ -181,13 +181,13 @@ class FrameRing:
         """Return a key for captured batches, which become invalid when the key changes."""
         return len(self.finals.frames)
 
-    def at(self, cell: Tensor) -> Tensor:
+    def position_of(self, cell: Tensor) -> Tensor:
         """Return the positions of cells [...] in the ring's memory."""
         return cell % (self.L * self.B)
 
-    def cell_at(self, at: Tensor) -> Tensor:
-        """Return the cells that are now stored at positions `at` [...] of the ring's memory."""
-        return self.newest - (self.newest - at) % (self.L * self.B)
+    def cell_at(self, position: Tensor) -> Tensor:
+        """Return the cells that are now stored at positions `position` [...] of the ring's memory."""
+        return self.newest - (self.newest - position) % (self.L * self.B)
 
     @property
     def compiled(self) -> Any:
@@ -198,7 +198,7 @@ class FrameRing:
         """Return whether cells [...] can be drawn, as [...] bool. A cell can be drawn if it is not overwritten and has
         all its n steps."""
         inside = (cell >= self.first) & (cell < self.first + self.eligible_cells)
-        return inside & ((self.flags[self.at(cell)] & SAMPLEABLE) > 0)
+        return inside & ((self.flags[self.position_of(cell)] & SAMPLEABLE) > 0)
 
     def nth(self, k: Tensor) -> Tensor:
         """Return the k-th cells that can be drawn, where k [N] int64 is in [0, len)."""
@@ -206,7 +206,7 @@ class FrameRing:
             return self.first + k
         row = torch.searchsorted(self.before, k, right=True) - 1
         start = self.first + row * self.B
-        flags = self.flags[self.at(start[:, None] + torch.arange(self.B, device=self.device))]
+        flags = self.flags[self.position_of(start[:, None] + torch.arange(self.B, device=self.device))]
         number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # The number of each drawable cell in its row, from 1
         return start + (number <= (k - self.before[row])[:, None]).sum(1)
 
@@ -263,10 +263,10 @@ class FrameRing:
     def _keep_finals(self, frames: Tensor, where: Tensor) -> Tensor:
         """Store final frames [T, B, *frame_shape] where [T, B] an episode ended, and return their slots on the host."""
         final = torch.full(where.shape, NONE, dtype=torch.int32)
-        at = torch.nonzero(where)
-        if len(at):
-            t, b = at.T if frames.device.type == "cpu" else self._staging.put(at).to(frames.device).unbind(1)
-            final[at[:, 0], at[:, 1]] = self.finals.put(frames[t, b])
+        ends = torch.nonzero(where)
+        if len(ends):
+            t, b = ends.T if frames.device.type == "cpu" else self._staging.put(ends).to(frames.device).unbind(1)
+            final[ends[:, 0], ends[:, 1]] = self.finals.put(frames[t, b])
         return final
 
     def _write(self, cells: Tensor, values: Tensor) -> None:
@@ -279,10 +279,10 @@ class FrameRing:
     def _parts(self, low: int, high: int) -> list[tuple[slice, slice]]:
         """For each block of the rows [low, high), return (positions of the block's cells in memory, the block's rows
         counted from low)."""
-        at = low % self.L
-        first = min(high - low, self.L - at)
-        parts = [(at, slice(0, first))] + ([(0, slice(first, high - low))] if first < high - low else [])
-        return [(slice(at * self.B, (at + rows.stop - rows.start) * self.B), rows) for at, rows in parts]
+        begin = low % self.L
+        first = min(high - low, self.L - begin)
+        parts = [(begin, slice(0, first))] + ([(0, slice(first, high - low))] if first < high - low else [])
+        return [(slice(begin * self.B, (begin + rows.stop - rows.start) * self.B), rows) for begin, rows in parts]
 
     # -- reading ------------------------------------------------------------
 

@@ -115,9 +115,9 @@ def normalised(settings: BySetting, which: str) -> Matrices:
     return matrices
 
 
-def aggregates_table(matrices: Matrices, found: Mapping[str, Summary]) -> Table:
+def aggregates_table(matrices: Matrices, summaries: Mapping[str, Summary]) -> Table:
     rows = []
-    for label, s in found.items():
+    for label, s in summaries.items():
         games, scores = matrices[label]
         cells = [number(100 * x, 1) for v in (s.median, s.iqm) for x in (v.value, v.low, v.high)]
         rows.append([label, str(len(games)), str(len(scores)), *cells])
@@ -131,10 +131,10 @@ def aggregates_table(matrices: Matrices, found: Mapping[str, Summary]) -> Table:
     return Table("aggregates", "Aggregates over games", columns, rows, note)
 
 
-def profiles_table(found: Mapping[str, Summary]) -> Table:
+def profiles_table(summaries: Mapping[str, Summary]) -> Table:
     rows = [
         [label, number(100 * t, 0), number(share, 4), number(low, 4), number(high, 4)]
-        for label, s in found.items()
+        for label, s in summaries.items()
         for t, share, low, high in zip(TAUS, s.share, s.share_low, s.share_high, strict=True)
     ]
     return Table("profiles", "Performance profiles", ["setting", "t %", "share above", "low", "high"], rows)
@@ -156,12 +156,12 @@ def improvements_table(matrices: Matrices, settings: Sequence[str]) -> Table:
     return Table("improvements", "Probability of improvement", columns, rows, note)
 
 
-def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
+def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Draw median and interquartile mean of each setting with their intervals, in percent, as a PNG."""
     figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
-        1, 2, figsize=(10, 0.32 * len(found) + 1.2), dpi=100, sharey=True, layout="constrained"
+        1, 2, figsize=(10, 0.32 * len(summaries) + 1.2), dpi=100, sharey=True, layout="constrained"
     )
-    for i, (setting, summary) in enumerate(found.items()):
+    for i, (setting, summary) in enumerate(summaries.items()):
         for panel, v in zip(axes, (summary.median, summary.iqm), strict=True):
             c = colour.get(setting, "0.4")
             if np.isfinite(v.low):
@@ -171,19 +171,19 @@ def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> byt
         panel.set_title(f"{title}, % between random and human", fontsize=10)
         panel.grid(alpha=0.3, axis="x")
         panel.tick_params(labelsize=8)
-    axes[0].set_yticks(range(len(found)), list(found), fontsize=8)
-    axes[0].set_ylim(len(found) - 0.5, -0.5)
+    axes[0].set_yticks(range(len(summaries)), list(summaries), fontsize=8)
+    axes[0].set_ylim(len(summaries) - 0.5, -0.5)
     return picture(figure)
 
 
-def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
+def profiles(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Draw performance profiles, the share of runs above a human-normalised score, as a PNG."""
-    columns = 2 if max(map(len, found), default=0) > 30 else 3
+    columns = 2 if max(map(len, summaries), default=0) > 30 else 3
     # A line of the legend has a height of 0.19 inches.
-    height = 4.0 + 0.19 * -(-len(found) // columns)
+    height = 4.0 + 0.19 * -(-len(summaries) // columns)
     figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]
     greys = iter(("--", ":", "-."))
-    for setting, s in found.items():
+    for setting, s in summaries.items():
         ours = setting in colour
         c, style = (colour[setting], "-") if ours else ("0.4", next(greys))
         panel.plot(100 * TAUS, s.share, color=c, label=setting, linestyle=style, linewidth=1.4)

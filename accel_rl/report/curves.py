@@ -33,21 +33,21 @@ class Band:
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
     """Compute the learning curve of a column of metrics.csv over several runs, to the end of the longest run. Return
     None if no run has values."""
-    there = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
-    if not there:
+    drawable = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
+    if not drawable:
         return None
-    xs = [(x if over == "env steps" else run.minutes(x), y) for run, (x, y) in there]
+    xs = [(x if over == "env steps" else run.minutes(x), y) for run, (x, y) in drawable]
     grid, mean, low, high = spread(xs, min(POINTS, len(np.unique(np.concatenate([x for x, _ in xs])))))
     if over == "env steps":
         # The minutes are a mean over the runs that have reached the env steps.
         reached = [
-            np.where(grid <= run.clock[0][-1], run.minutes(grid), np.nan) for run, _ in there if run.clock[0].size
+            np.where(grid <= run.clock[0][-1], run.minutes(grid), np.nan) for run, _ in drawable if run.clock[0].size
         ]
         minutes = np.ma.masked_invalid(reached).mean(0).filled(np.nan) if reached else np.full(len(grid), np.nan)
         steps = grid
     else:
-        steps, minutes = np.mean([np.interp(grid, *run.clock[::-1]) for run, _ in there], 0), grid
-    return Band(steps, minutes, mean, low, high, len(there), what)
+        steps, minutes = np.mean([np.interp(grid, *run.clock[::-1]) for run, _ in drawable], 0), grid
+    return Band(steps, minutes, mean, low, high, len(drawable), what)
 
 
 def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:

@@ -65,7 +65,7 @@ def panels(runs: Sequence[Run]) -> list[Panel]:
     """Build the panels of one game: a panel for each measured quantity, with a curve for each setting and learner."""
     names = short_names(runs)
     lines: dict[str, dict[str, Band]] = {}
-    for setting, games in sorted(by_setting(runs).items(), key=lambda found: names[found[0]].partition(",")[0]):
+    for setting, games in sorted(by_setting(runs).items(), key=lambda item: names[item[0]].partition(",")[0]):
         for same in games.values():
             for learner, bands in learner_bands(same, titles()).items():
                 for title, b in bands.items():
@@ -79,10 +79,10 @@ def panels(runs: Sequence[Run]) -> list[Panel]:
     ]
 
 
-def drawn(found: Sequence[Panel], kind: str = "png") -> bytes:
+def drawn(panels: Sequence[Panel], kind: str = "png") -> bytes:
     """Draw the panels of one game as one picture, in rows of four as in Figure 9."""
-    lines = list(dict.fromkeys(line for panel in found for line in panel.lines))
-    return wrapped(found, colours(lines), columns=4, kind=kind)[0]
+    lines = list(dict.fromkeys(line for panel in panels for line in panel.lines))
+    return wrapped(panels, colours(lines), columns=4, kind=kind)[0]
 
 
 QUANTITIES = {"evaluation score": "eval_score", "norm of the parameters": "param_norm"}
@@ -100,7 +100,7 @@ def secondary_panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
         for game, same in games.items():
             names = learners(same[0])
             bands = learner_bands(same, QUANTITIES)
-            for quantity, there in result.items():
+            for quantity, panels in result.items():
                 lines = {
                     short: bands[names[prefix]][quantity]
                     for prefix, short in SHORT.items()
@@ -109,7 +109,7 @@ def secondary_panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
                 if lines:
                     sampler, other = same[0].settings.get("algo.batch_size"), same[0].settings.get("secondary.batch")
                     title = f"{game}: sampler {sampler}, secondary {other}"
-                    there.append(
+                    panels.append(
                         Panel(title, lines, game=game if quantity == "evaluation score" else "", quantity=quantity)
                     )
-    return {quantity: there for quantity, there in result.items() if there}
+    return {quantity: panels for quantity, panels in result.items() if panels}

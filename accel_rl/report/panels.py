@@ -185,13 +185,13 @@ def bands_of(rows: dict[str, BySetting], curve: str, over: Over) -> dict[str, di
 
 def left_out(bands: dict[str, dict[str, dict[str, Band]]], settings: BySetting, over: Over) -> list[str]:
     """Return a line for each setting and game that has scores but no curve."""
-    there = {(setting, game) for games in bands.values() for game, lines in games.items() for setting in lines}
+    in_bands = {(setting, game) for games in bands.values() for game, lines in games.items() for setting in lines}
     why = "no wall clock" if over == "minutes" else "no score in metrics.csv"
     return [
         f"no curve of {setting} in {game}: its runs have {why}"
         for setting, games in settings.items()
         for game, runs in games.items()
-        if (setting, game) not in there and any(r.online[0].size or r.evaluated for r in runs)
+        if (setting, game) not in in_bands and any(r.online[0].size or r.evaluated for r in runs)
     ]
 
 

@@ -74,11 +74,11 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     ):
         drawn += sections
         hidden += tables
-    own = paper_tables(runs, learnt)
+    of_papers = paper_tables(runs, learnt)
     aggregated, profiles, matrices = aggregated_sections(learnt, o.score, o.reps)
     scores, throughput = scores_table(learnt, o.score), throughput_table(settings)
     costs = costs_table(settings, o.core_hour_price)
-    have = {table.name for section in own for table in section.tables}
+    have = {table.name for section in of_papers for table in section.tables}
     published_only = [
         t
         for t in (table_of_49(), *daley_tables.published_tables(), *stooke_tables.published_tables())
@@ -88,7 +88,7 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     sections = [
         *searches(runs),
         *equal_steps_sections(learnt),
-        *(own + drawn if of_tables else drawn + own),
+        *(of_papers + drawn if of_tables else drawn + of_papers),
         Section(scores.title, tables=[scores]),
         *aggregated,
         Section(throughput.title, tables=[throughput]),
@@ -167,19 +167,19 @@ def learning_curves(settings: BySetting, curve: str) -> Shown:
 def secondary_learners(runs: Sequence[Run]) -> Shown:
     """Build the section of Figures 6 to 8."""
     sections, hidden = [], []
-    here = [r for r in runs if layer_norms.has_secondary(r)]
-    named = [n for n in shown_figures(here) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
-    result = layer_norms.secondary_panels(here)
+    with_secondary = [r for r in runs if layer_norms.has_secondary(r)]
+    named = [n for n in shown_figures(with_secondary) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
+    result = layer_norms.secondary_panels(with_secondary)
     colour = colours(list(layer_norms.SHORT.values()))
     pictures = [
         Picture(png, f"{quantity}: {MEAN} (norms.csv)")
         for quantity, panels in result.items()
         for png in wrapped(panels, colour)
     ]
-    if here:
+    if with_secondary:
         missing = [f"no run has values of this yet: {q}" for q in layer_norms.QUANTITIES if q not in result]
         sections.append(Section(title(named), pictures, notes=claims(named) + missing))
-        panels = [p for there in result.values() for p in there]
+        panels = [p for of_quantity in result.values() for p in of_quantity]
         hidden.append(panels_table("secondary", "Secondary learners", panels))
     return sections, hidden
 
@@ -187,12 +187,12 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
 def norms_of_layers(runs: Sequence[Run]) -> Shown:
     """Build the section of Figure 9, with a picture for each game."""
     sections, hidden = [], []
-    here = [r for r in runs if layer_norms.has_norms(r) and not layer_norms.has_secondary(r)]
-    by_game = {game: [r for r in here if r.game == game] for game in sorted({r.game for r in here})}
+    with_norms = [r for r in runs if layer_norms.has_norms(r) and not layer_norms.has_secondary(r)]
+    by_game = {game: [r for r in with_norms if r.game == game] for game in sorted({r.game for r in with_norms})}
     result = {game: panels for game, same in by_game.items() if (panels := layer_norms.panels(same))}
     pictures = [Picture(layer_norms.drawn(p), f"{game}: {MEAN} (norms.csv)") for game, p in result.items()]
-    if here:
-        said = claims(NORM_FIGURES) if set(shown_figures(here)) & set(NORM_FIGURES) else []
+    if with_norms:
+        said = claims(NORM_FIGURES) if set(shown_figures(with_norms)) & set(NORM_FIGURES) else []
         said += [f"no norms of {game} yet" for game in by_game if game not in result]
         sections.append(Section(title(NORM_FIGURES), pictures, notes=said))
         hidden.append(panels_table("norms", "Norms of the layers", [p for panels in result.values() for p in panels]))

@@ -41,12 +41,12 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
     result: dict[Path, None] = {}
     for folder in folders:
         configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
-        here = [p for p in configured if not (p / MODEL).exists()]
-        if not here and configured:
+        folders_of_runs = [p for p in configured if not (p / MODEL).exists()]
+        if not folders_of_runs and configured:
             raise ConfigError(f"{folder} holds no run: {configured[0]} is an exported model ({MODEL})")
-        if not here:
+        if not folders_of_runs:
             raise ConfigError(f"{folder} holds no run (no config.json in it, nor {DEPTH} folders below)")
-        result.update(dict.fromkeys(here))
+        result.update(dict.fromkeys(folders_of_runs))
     return list(result)
 
 

@@ -36,13 +36,13 @@ class Search:
         for axis in axes.flat[len(self.settings) :]:
             axis.axis("off")
         for axis, setting in zip(axes.flat, self.settings, strict=False):
-            there = [(t[setting], float(t["score"])) for t in complete if t[setting]]
-            numbers = [_number(value) for value, _ in there]
+            points = [(t[setting], float(t["score"])) for t in complete if t[setting]]
+            numbers = [_number(value) for value, _ in points]
             if None in numbers:
-                axis.plot([value for value, _ in there], [s for _, s in there], "o", markersize=4, alpha=0.7)
+                axis.plot([value for value, _ in points], [s for _, s in points], "o", markersize=4, alpha=0.7)
             else:
                 x = [n for n in numbers if n is not None]
-                axis.plot(x, [s for _, s in there], "o", markersize=4, alpha=0.7)
+                axis.plot(x, [s for _, s in points], "o", markersize=4, alpha=0.7)
                 if x and min(x) > 0 and max(x) >= 10 * min(x):
                     axis.set_xscale("log")
                     axis.minorticks_off()

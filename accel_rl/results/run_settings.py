@@ -78,11 +78,11 @@ def name(settings: Settings) -> str:
 def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
     """Return a text such as `intensity=1 (paper: 8)` for each setting in which a run differs from the published
     settings."""
-    own = complete(settings)
+    completed = complete(settings)
     result = []
     for name, value in published.items():
         allowed = value if isinstance(value, list) else [value]
-        if (got := own.get(name)) not in allowed:
+        if (got := completed.get(name)) not in allowed:
             result.append(f"{name.rpartition('.')[2]}={_text(got)} (paper: {_text(allowed[0])})")
     return result
 

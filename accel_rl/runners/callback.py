@@ -53,7 +53,7 @@ class Training:
         config: Resolved,
         plan: RankPlan | None,
         run: RunFolder,
-        at: Counters,
+        counters: Counters,
         counts: Callable[[], tuple[Sequence[tuple[float, int]], int, int]],
         learner: Learner | None = None,
     ):
@@ -63,7 +63,7 @@ class Training:
         self.plan = plan
         self.metrics = Recorder()
         self._run = run
-        self._at = at
+        self._counters = counters
         self._counts = counts
         self._learner = learner
 
@@ -75,7 +75,7 @@ class Training:
     @property
     def env_steps(self) -> int:
         """Return the env steps of all ranks, without the current cycle."""
-        return self._at.env_steps
+        return self._counters.env_steps
 
     @property
     def updates(self) -> int:

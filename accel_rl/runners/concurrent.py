@@ -90,7 +90,7 @@ class Concurrent:
         # `_owed` has, for each learner, the period's env steps for which updates are due.
         self._owed = [0 for _ in self.learners]
         self._staged: list[Rollout] = []
-        self._found: list[tuple[str, UpdateMetrics]] = []  # `_found` has the metrics of the current period's updates.
+        self._metrics_of_period: list[tuple[str, UpdateMetrics]] = []
         self._pause = threading.Event()
         self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
         self._device = Device(self.algo.device)
@@ -165,8 +165,8 @@ class Concurrent:
         self._stream.wait_stream(self._device.default_stream())
         with self._device.on(self._stream):
             for prefix, learner in self.learners:
-                while made := learner.learn(pause=self._is_to_pause):
-                    self._found += [(prefix, metrics) for metrics in made]
+                while metrics_of_updates := learner.learn(pause=self._is_to_pause):
+                    self._metrics_of_period += [(prefix, metrics) for metrics in metrics_of_updates]
                     if self._is_to_pause():
                         break
 
@@ -187,10 +187,10 @@ class Concurrent:
                 algo.owe(taken - owed)
             algo.target_network.update()
         copy_network(self.algo.target, self.behaviour.model)
-        metrics = [result.prefixed(prefix) for prefix, result in self._found]
+        metrics = [result.prefixed(prefix) for prefix, result in self._metrics_of_period]
         self._rollouts = 0
         self._staged = []
-        self._found = []
+        self._metrics_of_period = []
         return env_steps, metrics
 
     # -- checkpoints ------------------------------------------------------------
@@ -201,7 +201,7 @@ class Concurrent:
             "rollouts": self._rollouts,
             "owed": self._owed,
             "staged": [r.state_dict() for r in self._staged],
-            "found": [_stacked([f for p, f in self._found if p == prefix]) for prefix, _ in self.learners],
+            "found": [_stacked([f for p, f in self._metrics_of_period if p == prefix]) for prefix, _ in self.learners],
             "behaviour": network_state(self.behaviour.model),
         }
 
@@ -211,7 +211,7 @@ class Concurrent:
             raise ValueError("the run was begun with --schedule lockstep, so its checkpoint has no period to continue")
         self._rollouts, self._owed = state["rollouts"], list(state.get("owed", self._owed))
         self._staged = [Rollout.from_state(s, self.algo.device) for s in state["staged"]]
-        self._found = [
+        self._metrics_of_period = [
             (prefix, metrics)
             for (prefix, _), result in zip(self.learners, state["found"], strict=True)
             for metrics in _unstacked(result, self.algo.device)
@@ -232,16 +232,16 @@ def _failed(training: Future[None]) -> bool:
     return training.done() and training.exception() is not None
 
 
-def _stacked(found: list[UpdateMetrics]) -> dict[str, Any]:
+def _stacked(metrics: list[UpdateMetrics]) -> dict[str, Any]:
     """Return the metrics of k updates, or groups of updates, as arrays: sums [k, M] and numbers of updates."""
-    if not found:
+    if not metrics:
         return {}
-    sums = torch.stack([m.sums for m in found])
-    return {"names": list(found[0].names), "sums": sums, "updates": [m.updates for m in found]}
+    sums = torch.stack([m.sums for m in metrics])
+    return {"names": list(metrics[0].names), "sums": sums, "updates": [m.updates for m in metrics]}
 
 
-def _unstacked(found: dict[str, Any], device: torch.device) -> list[UpdateMetrics]:
-    if not found:
+def _unstacked(stacked: dict[str, Any], device: torch.device) -> list[UpdateMetrics]:
+    if not stacked:
         return []
-    names, sums = tuple(found["names"]), found["sums"].to(device)
-    return [UpdateMetrics(names, x, n) for x, n in zip(sums, found["updates"], strict=True)]
+    names, sums = tuple(stacked["names"]), stacked["sums"].to(device)
+    return [UpdateMetrics(names, x, n) for x, n in zip(sums, stacked["updates"], strict=True)]

@@ -92,9 +92,9 @@ class Evaluator:
         """Log once if evaluation episodes of a Gymnasium environment are shorter than the environment's own time
         limit."""
         limit = self.config.evaluation_limit
-        own = self.config.spec.protocol["max_episode_steps"] if not spec.is_atari else 0
-        if own is None or own > limit:
-            has = "no time limit" if own is None else f"a time limit of {own:,} steps"
+        of_env = self.config.spec.protocol["max_episode_steps"] if not spec.is_atari else 0
+        if of_env is None or of_env > limit:
+            has = "no time limit" if of_env is None else f"a time limit of {of_env:,} steps"
             hardware.say_once(
                 f"{spec.name} has {has}: evaluation episodes end after {limit:,} (--evaluation.max-episode-steps)"
             )

@@ -92,11 +92,11 @@ def _layer(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _unfit(here: Tensor, there: Tensor | None) -> str:
+def _unfit(expected: Tensor, given: Tensor | None) -> str:
     """Return the reason for which a tensor of another network cannot replace the tensor `here`, or ""."""
-    if there is None:
+    if given is None:
         return "not in the other network"
-    return "" if _kind(there) == _kind(here) else f"{_kind(there)} in the other network"
+    return "" if _kind(given) == _kind(expected) else f"{_kind(given)} in the other network"
 
 
 def _kind(x: Tensor) -> str:

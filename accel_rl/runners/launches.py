@@ -26,13 +26,13 @@ def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]
     """Append the current launch to launches.json. `env_steps` is the run's number of env steps at the launch. `changes`
     maps the settings that the launch changes to (old value, new value)."""
     launches = read(run)
-    number, here = len(launches) + 1, Path.cwd()
+    number, folder = len(launches) + 1, Path.cwd()
     launch: dict[str, Any] = {
         "time": time.strftime("%Y-%m-%d %H:%M:%S%z"),
         "env_steps": env_steps,
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "folder": str(here),
-        "git": git_revision(here),
+        "folder": str(folder),
+        "git": git_revision(folder),
         "host": platform.node(),
         "cpu": hardware.cpu_name(),
         "cores": len(hardware.usable_cores()),
@@ -42,7 +42,7 @@ def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]
     }
     if changes:
         launch["settings"] = {name: {"from": old, "to": new} for name, (old, new) in changes.items()}
-    if diff := git("diff", "HEAD", folder=here):
+    if diff := git("diff", "HEAD", folder=folder):
         launch["changes"] = f"changes-{number}.diff"
         (run.path / launch["changes"]).write_text(diff[:MOST])
     run.write_json(FILE, [*launches, launch])

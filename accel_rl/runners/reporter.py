@@ -156,7 +156,7 @@ class Reporter:
 
     def row(
         self,
-        at: Counters,
+        counters: Counters,
         learner: Learner,
         episodes: EpisodeTracker,
         evaluations: list[Evaluation],
@@ -177,7 +177,7 @@ class Reporter:
         }
         row |= further(list(row))
         self._episodes = episodes_of_all
-        self.write(at, row, evaluations, learner.gradient_sync.times)
+        self.write(counters, row, evaluations, learner.gradient_sync.times)
 
     def _new_score(self, recent: list[tuple[float, int]], episodes: int) -> float:
         """Return the mean score of the episodes that ended since the last row, or NaN if no episode ended. With several
@@ -188,12 +188,12 @@ class Reporter:
             return float("nan")
         return episode_metrics(recent[-new:])["score"]
 
-    def write(self, at: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
+    def write(self, counters: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
         """Write a row with `values`, the evaluations, the wall time, and the seconds `times` spent in each activity."""
         evaluation = evaluations[0] if evaluations else None
         now, wall = time.monotonic(), self.wall_s
         row: Row = {
-            "env_steps": at.env_steps,
+            "env_steps": counters.env_steps,
             **values,
             "eval_score": evaluation.mean if evaluation else float("nan"),
             "eval_score_std": evaluation.std if evaluation else float("nan"),
@@ -201,7 +201,7 @@ class Reporter:
             "eval_steps": sum(evaluation.lengths) if evaluation else "",
             "wall_s": round(wall, 3),
             **self._usage(),
-            "steps_per_s": round((at.env_steps - at.logged_at) / max(now - self._row_at, 1e-9), 1),
+            "steps_per_s": round((counters.env_steps - counters.logged_at) / max(now - self._row_at, 1e-9), 1),
         }
         row |= {name: round(s, 3) for name, s in times.items()}
         if len(evaluations) > 1:
@@ -212,8 +212,8 @@ class Reporter:
         for sink in self._sinks:
             sink.write(row)
         if evaluation:
-            file = f"evaluations/{at.env_steps:012d}.json"
-            self.run_folder.write_json(file, {"env_steps": at.env_steps, **evaluation.to_dict()})
+            file = f"evaluations/{counters.env_steps:012d}.json"
+            self.run_folder.write_json(file, {"env_steps": counters.env_steps, **evaluation.to_dict()})
 
     def close(self) -> None:
         with ExitStack() as closing:  # All parts are closed, even if a user's sink raises an error.

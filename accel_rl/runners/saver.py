@@ -25,7 +25,7 @@ class Saver:
         config: Resolved,
         run: RunFolder,
         context: RankContext,
-        at: Counters,
+        counters: Counters,
         learner: Learner,
         secondary: Learner | None,
         sampler: RolloutSampler,
@@ -36,7 +36,7 @@ class Saver:
         self.config = config
         self.run_folder = run
         self.context = context
-        self.at = at
+        self.counters = counters
         self.learner = learner
         self.secondary = secondary
         self.sampler = sampler
@@ -56,11 +56,11 @@ class Saver:
         self.run_folder.follow()
         if self.run_folder.moved:
             self.checkpoints = self._checkpoints()
-        self.at.saved_at = self.at.env_steps
+        self.counters.saved_at = self.counters.env_steps
         self.reporter.sync()
         with self.context.barrier.saving():
-            self.checkpoints.save(self.at.env_steps, self.state_dict())
-        self.callbacks("on_checkpoint", self.checkpoints.path(self.at.env_steps))
+            self.checkpoints.save(self.counters.env_steps, self.state_dict())
+        self.callbacks("on_checkpoint", self.checkpoints.path(self.counters.env_steps))
 
     @property
     def last(self) -> int | None:
@@ -69,12 +69,12 @@ class Saver:
         return steps[-1] if steps else None
 
     def state_dict(self) -> dict[str, Any]:
-        at, device = self.at, self.learner.algo.device
+        counters, device = self.counters, self.learner.algo.device
         return {
             "config": self.config.identity(),
-            "env_steps": at.env_steps,
-            "evaluated_at": at.evaluated_at,
-            "logged_at": at.logged_at,
+            "env_steps": counters.env_steps,
+            "evaluated_at": counters.evaluated_at,
+            "logged_at": counters.logged_at,
             "rows": self.reporter.rows,
             "recorder": self.reporter.recorder.state_dict(),
             "callbacks": self.callbacks.training.metrics.state_dict(),
@@ -88,9 +88,9 @@ class Saver:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Load the state of a checkpoint into the rank's parts."""
-        at, device = self.at, self.learner.algo.device
-        at.env_steps = at.saved_at = state["env_steps"]
-        at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
+        counters, device = self.counters, self.learner.algo.device
+        counters.env_steps = counters.saved_at = state["env_steps"]
+        counters.evaluated_at, counters.logged_at = state["evaluated_at"], state["logged_at"]
         self.reporter.recorder.load_state_dict(state["recorder"], device)
         self.callbacks.training.metrics.load_state_dict(state.get("callbacks", {"groups": []}), device)
         self.learner.load_state_dict(state["learner"])

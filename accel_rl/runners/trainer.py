@@ -65,7 +65,7 @@ class Trainer:
             hardware.pin(plan.placement.server_cores)
         self.spec = config.spec
         run.write_json("protocol.json", self.spec.protocol)
-        self.at = Counters()
+        self.counters = Counters()
         self.reporter = Reporter(config, run, context, [UserSink(sink) for sink in observers.sinks])
         self.learner = Learner(
             config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
@@ -77,15 +77,15 @@ class Trainer:
         context.exchange.begin(self.learner.algo)
         self.secondary = self._build_secondary()
         self.callbacks = Callbacks(
-            observers.callbacks, Training(config, plan, run, self.at, self._counts, self.learner)
+            observers.callbacks, Training(config, plan, run, self.counters, self._counts, self.learner)
         )  # fmt: skip
         self.sampler: RolloutSampler = NoSampler(self.spec)
         if context.samples:
             self.sampler = self.callbacks.observed(self._build_sampler())
         self.schedule = self._build_schedule()
         self.saver = Saver(
-            config, run, context, self.at, self.learner, self.secondary, self.sampler, self.schedule, self.reporter,
-            self.callbacks,
+            config, run, context, self.counters, self.learner, self.secondary, self.sampler, self.schedule,
+            self.reporter, self.callbacks,
         )  # fmt: skip
         self.evaluator = Evaluator(config, plan)
         self.best = BestAgent(run)
@@ -179,12 +179,13 @@ class Trainer:
                     stops = self.context.clock.stops(
                         bool(stop or self.run_folder.moved or self.callbacks.stopped)
                     )  # fmt: skip
-                    if stops or self.at.env_steps >= self.config.env_steps:
+                    if stops or self.counters.env_steps >= self.config.env_steps:
                         break
                     self._cycle()
-                if self.at.saved_at != self.at.env_steps or self.schedule.pending or self.saver.last is None:
+                is_saved = self.counters.saved_at == self.counters.env_steps and self.saver.last is not None
+                if not is_saved or self.schedule.pending:
                     self.saver.save()
-                self.run_folder.raise_if_moved(self.at.env_steps)
+                self.run_folder.raise_if_moved(self.counters.env_steps)
                 self.callbacks("on_end")
                 return self._result(stop)
         except RunError as error:
@@ -197,26 +198,26 @@ class Trainer:
         if self._state is not None:
             self.saver.restore(self._state)
         self.saver.checkpoints.clean()
-        self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
+        self.reporter.open(self.counters.env_steps, self._state["rows"] if self._state is not None else 0)
         self._state = None
         with starting:
             self.sampler.start()
-        self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
-        self.reporter.begin(self.at.env_steps)
+        self.context.exchange.open(self.learner.gradient_sync, self.counters.env_steps)
+        self.reporter.begin(self.counters.env_steps)
         self._began = time.monotonic()
         self.callbacks("on_start")
 
     def _cycle(self) -> None:
         """Run one cycle of the schedule."""
         for learner in self.learners:
-            learner.algo.now.progress = self.context.clock.progress(self.config.progress(self.at.env_steps))
+            learner.algo.now.progress = self.context.clock.progress(self.config.progress(self.counters.env_steps))
         began = time.monotonic()
-        env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
+        env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.counters.env_steps)
         self._cycles_s += time.monotonic() - began
         for m in metrics:
             self.reporter.recorder.add(m)
-        self.at.env_steps = self.context.clock.count(
-            self.at.env_steps, env_steps, self.sampler.episodes, self.learner.updates
+        self.counters.env_steps = self.context.clock.count(
+            self.counters.env_steps, env_steps, self.sampler.episodes, self.learner.updates
         )
         for learner in self.learners:
             if learner.gradient_sync.skips.seen_in_a_row >= self.config.max_skipped_updates:
@@ -227,7 +228,7 @@ class Trainer:
 
     def _show_progress(self, ahead: int = 0) -> None:
         """Display the progress of the run. `ahead` is the number of env steps in the unfinished cycle."""
-        self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
+        self.reporter.progress(self.counters.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
         """Log that training has diverged, and return an error. No checkpoint is saved, because the diverged parameters
@@ -238,7 +239,7 @@ class Trainer:
         )
         line = (
             f"{learner.gradient_sync.skips.in_a_row} updates in a row had a loss or gradient that is not finite, at "
-            f"{self.at.env_steps:,} env steps; {saved}. Try a lower --algo.learning-rate, or look for NaN in the "
+            f"{self.counters.env_steps:,} env steps; {saved}. Try a lower --algo.learning-rate, or look for NaN in the "
             "environment's rewards and observations"
         )
         self.run_folder.event(line)
@@ -246,25 +247,25 @@ class Trainer:
 
     def _housekeeping(self, stop: StopRequest) -> None:
         """Evaluate, report and save a checkpoint, each if it is due. `_housekeeping` is called before every cycle."""
-        at, config = self.at, self.config
+        counters, config = self.counters, self.config
         self.run_folder.follow()
-        done = at.env_steps >= config.env_steps
+        done = counters.env_steps >= config.env_steps
         evaluations: list[Evaluation] = []
         evaluated = False
-        if config.evaluation.interval and at.due(at.evaluated_at, config.evaluation.interval, done):
+        if config.evaluation.interval and counters.due(counters.evaluated_at, config.evaluation.interval, done):
             if self.context.rank == 0:
                 evaluations = self._evaluate(stop)
             evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
                 return  # A run that is stopping plays the interrupted evaluation after a resume.
-            self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
+            self.evaluation, counters.evaluated_at = next(iter(evaluations), None), counters.env_steps
             if self.evaluation is not None:
                 self.callbacks("on_evaluation", self.evaluation)
-        if evaluated or at.due(at.logged_at, config.log_interval(), done):
+        if evaluated or counters.due(counters.logged_at, config.log_interval(), done):
             self._verify()
-            self.reporter.row(at, self.learner, self.sampler.episodes, evaluations, self.callbacks.row)
-            at.logged_at = at.env_steps
-        if at.due(at.saved_at, config.checkpoint_interval(), done):
+            self.reporter.row(counters, self.learner, self.sampler.episodes, evaluations, self.callbacks.row)
+            counters.logged_at = counters.env_steps
+        if counters.due(counters.saved_at, config.checkpoint_interval(), done):
             self.saver.save()
 
     def _verify(self) -> None:
@@ -277,7 +278,7 @@ class Trainer:
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
         """Evaluate the agent of each learner on the same episode starts. Returns [] if the run was asked to stop during
         the evaluation."""
-        config, at = self.config, self.at
+        config, counters = self.config, self.counters
         steps = config.evaluation.size(config.env_steps)
 
         def stopped() -> bool:
@@ -290,24 +291,24 @@ class Trainer:
         for learner in self.learners:
             learner.gradient_sync.pull()
             agent = learner.algo.agent.evaluating(config.evaluation.greedy)
-            seed = derived_seed(config.seed, Stream.EVALUATION, at.env_steps)
+            seed = derived_seed(config.seed, Stream.EVALUATION, counters.env_steps)
             evaluation = self.evaluator.evaluate(agent, steps=steps, seed=seed, stop=stopped)
             if evaluation is None:
                 break
             evaluations.append(evaluation)
         multiply_in(config.precision, self.plan.device)
-        self.reporter.resume(at.env_steps)
+        self.reporter.resume(counters.env_steps)
         if len(evaluations) < len(self.learners):
             return []
-        self.reporter.evaluated(at.env_steps, evaluations)
-        self.best.note(at.env_steps, evaluations[0], self.learner.agent_state())
+        self.reporter.evaluated(counters.env_steps, evaluations)
+        self.best.note(counters.env_steps, evaluations[0], self.learner.agent_state())
         return evaluations
 
     def _result(self, stop: StopRequest) -> Result:
         wall = self.reporter.wall_s
         recent, _, _ = self.context.clock.report(self.sampler.episodes, self.learner.updates)
         score = episode_metrics(recent)["score"]
-        return Result(self.at.env_steps, score, self.evaluation, stop.exit_code, wall, self._shares())
+        return Result(self.counters.env_steps, score, self.evaluation, stop.exit_code, wall, self._shares())
 
     def _shares(self) -> dict[str, float]:
         """Return each activity's share of this process's time, or {} if activities overlap, as with the concurrent

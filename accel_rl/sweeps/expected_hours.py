@@ -17,7 +17,7 @@ DEPTH = 3  # A folder of sweeps has runs in up to three levels of subfolders.
 
 def measured_rates(folder: Path) -> dict[str, float]:
     """Return the median env steps/s, {algorithm: rate}, of the runs in a folder, at each run's last row."""
-    found: dict[str, list[float]] = {}
+    rates_of: dict[str, list[float]] = {}
     for depth in range(DEPTH):
         for file in folder.glob("*/" * depth + "config.json"):
             rate = read_progress(file.parent).steps_per_s
@@ -26,8 +26,8 @@ def measured_rates(folder: Path) -> dict[str, float]:
             except (OSError, ValueError, KeyError, TypeError):
                 continue
             if math.isfinite(rate) and rate > 0:
-                found.setdefault(algorithm, []).append(rate)
-    return {algorithm: statistics.median(rates) for algorithm, rates in found.items()}
+                rates_of.setdefault(algorithm, []).append(rate)
+    return {algorithm: statistics.median(rates) for algorithm, rates in rates_of.items()}
 
 
 def given_rates(words: Iterable[str]) -> dict[str, float]:

@@ -144,13 +144,13 @@ class Grid:
         value."""
         members = list(self.members)
         for key, values in chosen.items():
-            there = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
-            if not there:
+            labels = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
+            if not labels:
                 keys = list(dict.fromkeys(k for m in self.members for k in m.labels))
                 raise ConfigError(f"the grid has no level {key!r}; it has: {', '.join(keys)}{nearest(key, keys)}")
             for value in values:
-                if value not in there:
-                    raise ConfigError(f"level {key} has no value {value!r}; it has: {', '.join(there)}")
+                if value not in labels:
+                    raise ConfigError(f"level {key} has no value {value!r}; it has: {', '.join(labels)}")
             members = [m for m in members if m.labels.get(key) in values]
         return Grid(tuple(members))
 
@@ -244,10 +244,10 @@ def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
 
     def change(config: TrainConfig) -> TrainConfig:
         for key, text in changes.items():
-            at = (type(config.algo), key)
-            if at not in result:
-                result[at] = parsed(config, key, text)
-            config = with_setting(config, *result[at])
+            changed_key = (type(config.algo), key)
+            if changed_key not in result:
+                result[changed_key] = parsed(config, key, text)
+            config = with_setting(config, *result[changed_key])
         return config
 
     return grid.changed(change)

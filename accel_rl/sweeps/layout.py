@@ -28,9 +28,9 @@ class Needs:
     cores: int
     shared: int = field(default=0, compare=False)
 
-    def gpus_of(self, there: int) -> int:
+    def gpus_of(self, available: int) -> int:
         """Return the largest number of GPUs that the run can use, of the `there` GPUs of a machine."""
-        n = min(self.gpus, there)
+        n = min(self.gpus, available)
         while n and self.shared % n:
             n -= 1
         return n
@@ -168,11 +168,11 @@ class Layout:
         """Describe the machine and the sweep's slots as lines of text."""
         lines = [self.machine.describe()]
         for size in sorted(self.slots, reverse=True):
-            here = self.slots[size]
+            slots = self.slots[size]
             count = sum(s == size for s in self.sizes.values())
             per_run = f"{size}, {counted(self.cores(size), 'core')}" if size.gpus else str(size)
-            lines.append(f"{counted(count, 'run')} of {per_run}, {len(here)} at the same time:")
-            lines += describe_slots(here)
+            lines.append(f"{counted(count, 'run')} of {per_run}, {len(slots)} at the same time:")
+            lines += describe_slots(slots)
         return lines + describe_unused(self.machine, [s for result in self.slots.values() for s in result])
 
 

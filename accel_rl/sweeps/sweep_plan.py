@@ -129,7 +129,7 @@ class ClusterNeeds:
     shared: float
     is_local: bool
 
-    def here(self, machine: Machine) -> int:
+    def runs_on(self, machine: Machine) -> int:
         """Return the number of a Gorila run's members for which one machine has enough cores and memory."""
         memory = None if machine.memory is None else SHARE_OF_MEMORY * machine.memory
         by_cores = self.members if self.is_local else min(self.members, math.floor(machine.cores / self.cores))
@@ -153,7 +153,7 @@ class ClusterNeeds:
             kind += f" and {machine.memory / GIB:.1f} GiB"
             if self.shared > SHARE_OF_MEMORY * machine.memory:
                 return f"it does not fit: the replay needs {self.shared / GIB:.2f} GiB, and a machine has {kind}"
-        held = self.here(machine)
+        held = self.runs_on(machine)
         if not held:
             return f"it does not fit: a machine of {kind} holds no member"
         needed = -(-self.members // held)
@@ -209,7 +209,7 @@ def describe_clusters(configs: Iterable[TrainConfig], machine: Machine, at_once:
     lines = []
     for needs, runs in result.items():
         lines += needs.describe(runs, machine)
-        held = 0 if needs.is_local or machine.machines == 1 else needs.here(machine)
+        held = 0 if needs.is_local or machine.machines == 1 else needs.runs_on(machine)
         most = machine.machines // -(-needs.members // held) if held else 0
         if 0 < most < min(runs, at_once):
             lines.append(

@@ -155,10 +155,10 @@ def slots_of(
 def chosen_gpus(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
     """Return the GPUs to use, where None means all GPUs. Raises ConfigError for a GPU that the machine does not
     have."""
-    there = machine.gpus
-    use = list(there if gpus is None else gpus)
-    if outside := [g for g in use if g not in there]:
-        has = f"GPUs {ranges(there)}" if there else "no GPU"
+    available = machine.gpus
+    use = list(available if gpus is None else gpus)
+    if outside := [g for g in use if g not in available]:
+        has = f"GPUs {ranges(available)}" if available else "no GPU"
         raise ConfigError(f"--gpus {ranges(use)}: GPU {ranges(outside)} is not there; the machine has {has}")
     return use
 

@@ -35,7 +35,7 @@ class Timing:
 
     seconds: Mapping[int, float]
 
-    def at(self, threads: int) -> float:
+    def with_threads(self, threads: int) -> float:
         if threads in self.seconds:
             return self.seconds[threads]
         few, many = min(self.seconds), max(self.seconds)
@@ -60,7 +60,7 @@ class Parts:
 
     def acting(self, n: int, threads: int) -> float:
         """Return the seconds of inference for one of `n` observations in a batch."""
-        return self.inference[n].at(threads) / n if n in self.inference else 0.0
+        return self.inference[n].with_threads(threads) / n if n in self.inference else 0.0
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def predict(plan: RankPlan, parts: Parts) -> Prediction:
     """Predict the seconds of an env step of a run as planned."""
     s, threads = plan.sampler, plan.placement.torch_threads
     groups, n = s.grouping.groups, s.grouping.B // s.grouping.groups
-    updates = parts.updates.at(threads) if parts.updates else 0.0
+    updates = parts.updates.with_threads(threads) if parts.updates else 0.0
     if s.on_device:  # Emulation on a GPU is not measured apart, so such a run is always measured.
         return Prediction(0.0, 0.0, updates, 0.0)
     shared = max(Counter(s.worker_cores).values()) if s.has_workers and None not in s.worker_cores else 1
@@ -155,10 +155,12 @@ def _placements(B: int, cores: int, on_gpu: bool) -> Iterator[Changes]:
         yield {"sampler.workers": workers, "sampler.inference_per_worker": True}
 
 
-def best_of_each_kind(found: list[tuple[Changes, RankPlan, Prediction]]) -> list[tuple[Changes, RankPlan, Prediction]]:
+def best_of_each_kind(
+    predicted: list[tuple[Changes, RankPlan, Prediction]],
+) -> list[tuple[Changes, RankPlan, Prediction]]:
     """Return the fastest predicted candidate of each kind of sampler, the fastest kind first."""
     best: dict[Any, tuple[Changes, RankPlan, Prediction]] = {}
-    for candidate in sorted(found, key=lambda c: -c[2].rate):
+    for candidate in sorted(predicted, key=lambda c: -c[2].rate):
         s = candidate[1].sampler
         kind = (s.engine, s.grouping.groups, s.threaded_inference, s.grouping.workers > 1)
         best.setdefault(kind, candidate)

@@ -33,9 +33,9 @@ def estimate(config: TrainConfig, machine: Machine, rates: Rates, seconds: float
         batches = {(p.sampler.grouping.B // p.sampler.grouping.groups, p.sampler.act_threads) for _, p in plans}
         threads = {1, len(local)} if same_device else set()
         pairs = {(n, t) for n, a in batches for t in {1, min(a, len(local))}} if same_device else set()
-        here = measurable(replace(config, device="auto" if machine.gpus and same_device else "cpu"))
+        measured_config = measurable(replace(config, device="auto" if machine.gpus and same_device else "cpu"))
         with suppress(Stopped), TemporaryDirectory(prefix="accel_rl-tune-") as folder, stop.ends_wait():
-            run = MeasuredTraining(here, Path(folder) / "run")
+            run = MeasuredTraining(measured_config, Path(folder) / "run")
             try:
                 parts = measure_parts(run, sorted(pairs), sorted(threads), min(seconds, 15.0))
             finally:

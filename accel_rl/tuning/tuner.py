@@ -55,8 +55,8 @@ REPLAY_START, REPLAY_SIZE, HORIZON = 1_000, 50_000, 32
 
 
 @dataclass
-class Found:
-    """`Found` is what a tuner has found so far. `ratios` are rates of the placement `changes` over those of the
+class Outcome:
+    """`Outcome` is what a tuner has found so far. `ratios` are rates of the placement `changes` over those of the
     defaults, by turn. `proposals` maps options to such ratios, over the recommended placement."""
 
     changes: Changes = field(default_factory=dict)
@@ -147,12 +147,12 @@ def acting_s(run: MeasuredTraining, n: int, threads: int, seconds: float) -> flo
 
 
 class Tuner:
-    """A `Tuner` measures for about `seconds` seconds, and keeps its result in `found`. A stop request ends it."""
+    """A `Tuner` measures for about `seconds` seconds, and keeps its result in `outcome`. A stop request ends it."""
 
     def __init__(self, config: TrainConfig, seconds: float, stop: StopRequest, say: Callable[[str], None]):
         self.config, self.T, self.given = measurable(config), config.T, given_settings(config)
         self.seconds, self.stop, self.say = seconds, stop, say
-        self.found = Found()
+        self.outcome = Outcome()
         self._began = time.monotonic()
         self._runs = 0
 
@@ -186,7 +186,7 @@ class Tuner:
         threads = sorted({p.placement.torch_threads for _, p in plans})
         parts = measure_parts(default, batches, threads, self.left(0.25))
         assert parts.updates is not None
-        updates = ", ".join(f"{1 / parts.updates.at(n):,.0f} with {counted(n, 'thread')}" for n in threads)
+        updates = ", ".join(f"{1 / parts.updates.with_threads(n):,.0f} with {counted(n, 'thread')}" for n in threads)
         self.say(f"parts: emulation {1 / parts.emulation:,.0f} env steps/s a core; updates {updates}")
         self.parts = parts
         others = [(changes, plan) for changes, plan in plans if plan != default.plan]
@@ -205,9 +205,9 @@ class Tuner:
         steps_s: dict[int, float] = {}
         for i, (changes, plan, _) in enumerate(measured):
             sampling = statistics.median(rates[i])
-            steps_s[i] = 1 / sampling + parts.updates.at(plan.placement.torch_threads)
-            whole = f"{1 / steps_s[i]:,.0f} with updates"
-            self.say(f"sampling: {sampling:,.0f} env steps/s, {whole}: {options_text(changes)}")
+            steps_s[i] = 1 / sampling + parts.updates.with_threads(plan.placement.torch_threads)
+            rate_text = f"{1 / steps_s[i]:,.0f} with updates"
+            self.say(f"sampling: {sampling:,.0f} env steps/s, {rate_text}: {options_text(changes)}")
         return measured[min(steps_s, key=lambda i: steps_s[i])][0]
 
     def _sampling(self, stack: ExitStack, changes: Changes, plan: RankPlan, agent: Any) -> Callable[[float], float]:
@@ -230,23 +230,23 @@ class Tuner:
     def _confirm(self, stack: ExitStack, default: MeasuredTraining, changes: Changes) -> None:
         """Measure whole training with the changes against the defaults, in turns. A recommendation rests on these
         turns alone, because the fastest of several measurements is partly chosen by chance."""
-        found, best = self.found, self._build(stack, with_changes(self.config, changes))
-        found.changes = changes
+        outcome, best = self.outcome, self._build(stack, with_changes(self.config, changes))
+        outcome.changes = changes
         rates: tuple[list[float], list[float]] = ([], [])
         each = max(0.1, self.left(0.8) / (2 * LEAST_TURNS + 2))
         for turn in range(MOST_TURNS):
             order = [(0, default), (1, best)]
             for i, run in order if turn % 2 else order[::-1]:
                 rates[i].append(run.training(each))
-            found.ratios.append(rates[1][-1] / rates[0][-1])
-            found.default_rate, found.rate = (statistics.median(r) for r in rates)
+            outcome.ratios.append(rates[1][-1] / rates[0][-1])
+            outcome.default_rate, outcome.rate = (statistics.median(r) for r in rates)
             self.say(f"training: {rates[0][-1]:,.0f} env steps/s, the best other {rates[1][-1]:,.0f}")
             if self.left(0.8 if turn + 1 >= LEAST_TURNS else 1.25) < 2 * each:
                 break
-        self._shares(best if found.is_faster else default)
+        self._shares(best if outcome.is_faster else default)
 
     def _measure_default(self, default: MeasuredTraining) -> None:
-        self.found.default_rate = self.found.rate = default.training(max(0.1, self.left(0.65)))
+        self.outcome.default_rate = self.outcome.rate = default.training(max(0.1, self.left(0.65)))
         self._shares(default)
 
     def _shares(self, run: MeasuredTraining) -> None:
@@ -257,20 +257,20 @@ class Tuner:
         p = predict(run.plan, self.parts)
         if run.device.queues_work:
             seconds = {"emulation": p.emulation, "inference": p.inference, "updates": p.updates}
-            self.found.shares = {name: s / sum(seconds.values()) for name, s in seconds.items()}
+            self.outcome.shares = {name: s / sum(seconds.values()) for name, s in seconds.items()}
             return
         before, began = schedule.sampling_s, time.monotonic()
         run.training(0.5)
         sampling = (schedule.sampling_s - before) / (time.monotonic() - began)
         if p.emulation + p.inference > 0:
             emulation = sampling * p.emulation / (p.emulation + p.inference)
-            self.found.shares = {"emulation": emulation, "inference": sampling - emulation, "updates": 1 - sampling}
+            self.outcome.shares = {"emulation": emulation, "inference": sampling - emulation, "updates": 1 - sampling}
         else:
-            self.found.shares = {"sampling": sampling, "updates": 1 - sampling}
+            self.outcome.shares = {"sampling": sampling, "updates": 1 - sampling}
 
     def _propose(self, stack: ExitStack, default: MeasuredTraining) -> None:
         """Measure changes that alter the algorithm's numbers, against the recommended placement."""
-        changes = self.found.changes if self.found.is_faster else {}
+        changes = self.outcome.changes if self.outcome.is_faster else {}
         base = default
         for text, config in proposals(self.config, self.T, bool(default.device.queues_work)):
             if self.left(1) < self.seconds / 12:
@@ -282,7 +282,7 @@ class Tuner:
                 ratios: list[float] = []
                 while len(ratios) < 3:
                     ratios.append(other.training(0.5) / base.training(0.5))
-                self.found.proposals[text] = ratios
+                self.outcome.proposals[text] = ratios
 
 
 def proposals(config: TrainConfig, T: int, on_gpu: bool) -> list[tuple[str, TrainConfig]]:

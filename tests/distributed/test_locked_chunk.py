@@ -255,7 +255,7 @@ def had_by_next(central, k, version):
     Whether the owner was found dead."""
     deadline = time.monotonic() + 5.0
     while True:
-        code = central.locks._libc.pthread_mutex_trylock(central.locks._at[k])
+        code = central.locks._libc.pthread_mutex_trylock(central.locks._addresses[k])
         if central.locks._taken(k, code):
             central.locks.release(k)
             return code == errno.EOWNERDEAD

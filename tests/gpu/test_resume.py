@@ -29,7 +29,7 @@ def restored(name, device, folder, state):
 def checkpoint(trainer):
     """Save the trainer's state, and load it from its files."""
     trainer.saver.save()
-    return load(trainer.saver.checkpoints.path(trainer.at.env_steps))
+    return load(trainer.saver.checkpoints.path(trainer.counters.env_steps))
 
 
 @pytest.mark.parametrize("name", marked(RUNS, ("a2c, LSTM", "c51, concurrent")))
@@ -55,7 +55,7 @@ def test_a_gpus_checkpoint_goes_on_on_the_cpu(simulated_gpu, tmp_path):
     state = checkpoint(first)
     second = restored("dqn, prioritized, three steps", "cpu", tmp_path / "cpu", state)
     assert torch.equal(first.learner.flat.data.cpu(), second.learner.flat.data)
-    assert second.at.env_steps == first.at.env_steps
+    assert second.counters.env_steps == first.counters.env_steps
     cycles(second, 3)
     first._close()
     second._close()

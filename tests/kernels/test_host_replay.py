@@ -102,7 +102,7 @@ def test_all_cells_that_can_be_drawn_are_gathered_alike():
         for _ in range(30):
             ring.append(sims.rollout())
         cells = ring.nth(torch.arange(len(ring)))
-        assert (ring.final[ring.at(cells)] >= 0).any()
+        assert (ring.final[ring.position_of(cells)] >= 0).any()
         found = ring.compiled.gather(ring.finals.frames, cells, 2)
         for x, y in zip(found, gather(ring._arrays(), cells, may_overlap=True), strict=True):
             assert torch.equal(x, y) and x.stride() == y.stride()

@@ -77,9 +77,9 @@ def test_priorities_are_followed_before_and_after_wraps_and_updates(dies):
         some = cells[torch.randperm(len(cells), generator=generator)[: len(cells) // 2]]
         error = torch.rand(len(some), generator=generator) + 0.1
         replay.selection.update(some, error)
-        weight = replay.selection.tree[replay.ring.at(cells)].double()
+        weight = replay.selection.tree[replay.ring.position_of(cells)].double()
         torch.testing.assert_close(
-            replay.selection.tree[replay.ring.at(some)], (error + 1e-6) ** 0.6, rtol=1e-5, atol=0
+            replay.selection.tree[replay.ring.position_of(some)], (error + 1e-6) ** 0.6, rtol=1e-5, atol=0
         )
         assert float(weight.min()) > 0
         count = counted(replay, 1000, 32)
@@ -90,12 +90,12 @@ def test_priorities_are_followed_before_and_after_wraps_and_updates(dies):
 def test_new_transitions_enter_at_the_largest_priority_so_far():
     replay, sims = filled(lambda ring: Prioritized(ring, 1, alpha=1.0, beta=0.4), rollouts=4)
     first = offered(replay.ring)
-    assert set(replay.selection.tree[replay.ring.at(first)].tolist()) == {1.0}
+    assert set(replay.selection.tree[replay.ring.position_of(first)].tolist()) == {1.0}
     replay.selection.update(first[:2], torch.tensor([7.0, 0.5]))
     replay.append(sims.rollout())
     new = offered(replay.ring)[-5:]
     assert new[0] > first[-1] or new[-1] > first[-1]
-    assert float(replay.selection.tree[replay.ring.at(new[-1:])]) == pytest.approx(7.0, rel=1e-5)
+    assert float(replay.selection.tree[replay.ring.position_of(new[-1:])]) == pytest.approx(7.0, rel=1e-5)
 
 
 def test_overwritten_cells_keep_no_priority():
@@ -133,8 +133,8 @@ def test_importance_weights_are_the_papers():
 def test_one_index_from_each_stretch():
     replay, _ = filled(lambda ring: Prioritized(ring, 1, alpha=1.0, beta=0.4))
     cells = offered(replay.ring)
-    place = replay.ring.at(cells).sort().values
-    drawn = replay.ring.at(replay.selection.draw(len(cells))[0])
+    place = replay.ring.position_of(cells).sort().values
+    drawn = replay.ring.position_of(replay.selection.draw(len(cells))[0])
     assert torch.equal(drawn.sort().values, place)  # equal priorities: each exactly once
 
 

@@ -73,7 +73,7 @@ def test_it_changes_nothing_for_the_first(trainer):
 def test_it_is_saved_and_goes_on(trainer):
     one, other = trainer(batch=32), trainer(batch=32)
     cycles(one, 20)
-    one.at.env_steps = 320
+    one.counters.env_steps = 320
     other.saver.restore(one.saver.state_dict())
     for t in (one, other):
         cycles(t, 10)

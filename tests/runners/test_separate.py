@@ -44,14 +44,14 @@ def test_one_samples_and_another_learns(build):
     learner = build(one_role(False, True, actor.learner.algo.replay))
     before = learner.learner.flat.data.clone()
     learner._cycle()
-    assert (learner.at.env_steps, learner.learner.updates) == (0, 0), "the replay is empty"
+    assert (learner.counters.env_steps, learner.learner.updates) == (0, 0), "the replay is empty"
     for _ in range(10):
         actor._cycle()
     T, B = actor.plan.sampler.T, 4
-    assert actor.at.env_steps == 10 * T * B and actor.learner.updates == 0
+    assert actor.counters.env_steps == 10 * T * B and actor.learner.updates == 0
     assert len(actor.learner.algo.replay) > 0
     learner._cycle()
-    assert (learner.at.env_steps, learner.learner.updates) == (0, UPDATES_A_CYCLE)
+    assert (learner.counters.env_steps, learner.learner.updates) == (0, UPDATES_A_CYCLE)
     assert not torch.equal(learner.learner.flat.data, before)
     assert torch.equal(actor.learner.flat.data, before)
 

@@ -41,7 +41,7 @@ def test_a_run_on_a_running_cluster_needs_a_driver_here():
 def test_memory_or_cores_limit_the_members_of_a_machine():
     needs = cluster_needs(config("auto"), machine(4, 16))
     assert needs is not None and math.isclose(needs.replay / GIB, REPLAY, rel_tol=0.01)
-    assert [needs.here(machine(4, gib)) for gib in (4, 16, 24, 64, None)] == [0, 2, 3, 4, 4]
+    assert [needs.runs_on(machine(4, gib)) for gib in (4, 16, 24, 64, None)] == [0, 2, 3, 4, 4]
 
 
 @pytest.mark.parametrize(

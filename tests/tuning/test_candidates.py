@@ -37,8 +37,8 @@ def planned(machine=FOUR_CORES, **changes) -> RankPlan:
 def test_time_of_other_thread_counts():
     """3 seconds serial and 8 parallel."""
     timing = Timing({1: 11.0, 2: 7.0})
-    assert (timing.at(1), timing.at(2), timing.at(4)) == (11.0, 7.0, 5.0)
-    assert Timing({1: 2.0, 2: 3.0}).at(8) == 2.0 and Timing({2: 3.0}).at(8) == 3.0
+    assert (timing.with_threads(1), timing.with_threads(2), timing.with_threads(4)) == (11.0, 7.0, 5.0)
+    assert Timing({1: 2.0, 2: 3.0}).with_threads(8) == 2.0 and Timing({2: 3.0}).with_threads(8) == 3.0
 
 
 def test_predicted_seconds_of_a_step():

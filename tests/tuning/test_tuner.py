@@ -6,7 +6,7 @@ import pytest
 
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import default_config
-from accel_rl.tuning.tuner import Found, is_faster, measurable, proposals
+from accel_rl.tuning.tuner import Outcome, is_faster, measurable, proposals
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,8 @@ from accel_rl.tuning.tuner import Found, is_faster, measurable, proposals
 )
 def test_a_gain_is_recommended_only_if_chance_does_not_explain_it(ratios, expected):
     assert is_faster(ratios) is expected
-    assert Found(changes={"torch_threads": 1}, ratios=ratios).is_faster is expected
-    assert not Found(changes={}, ratios=ratios).is_faster
+    assert Outcome(changes={"torch_threads": 1}, ratios=ratios).is_faster is expected
+    assert not Outcome(changes={}, ratios=ratios).is_faster
 
 
 def pong(algorithm):

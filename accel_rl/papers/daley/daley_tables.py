@@ -48,11 +48,19 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
         note += " Tables 2 and 3 need the standard variant with one thread, which was not run."
     result = [_speed_table(1, hours, marks, _mean_and_deviation, lambda c: f"{c[0]:.2f} +- {c[1]:.2f}", note)]
     if base := stats.mean(hours.get(BASE, [0.0])):
-        for i, own, digits in ((2, lambda h: 100 * stats.mean(h) / base, 1), (3, lambda h: base / stats.mean(h), 2)):
+        for i, formula, digits in (
+            (2, lambda h: 100 * stats.mean(h) / base, 1),
+            (3, lambda h: base / stats.mean(h), 2),
+        ):
             unit = printed[f"table_{i}"]["unit"]
             result.append(
                 _speed_table(
-                    i, hours, marks, lambda h, f=own, d=digits: number(f(h), d), partial(number, digits=digits), unit
+                    i,
+                    hours,
+                    marks,
+                    lambda h, f=formula, d=digits: number(f(h), d),
+                    partial(number, digits=digits),
+                    unit,
                 )
             )
     return result
@@ -76,7 +84,7 @@ def _speed_table(
     i: int,
     hours: Hours,
     marks: Mapping[tuple[str, str], str],
-    own: Callable[..., str],
+    formula: Callable[..., str],
     theirs: Callable[..., str],
     note: str,
 ) -> Table:
@@ -84,7 +92,7 @@ def _speed_table(
     rows: dict[str, list[Pair]] = {
         threads: [
             (
-                own(hours[threads, name]) + marks[threads, name] if (threads, name) in hours else "",
+                formula(hours[threads, name]) + marks[threads, name] if (threads, name) in hours else "",
                 "-" if c is None else theirs(c),
             )
             for name, c in zip(names, cells, strict=True)
@@ -161,14 +169,19 @@ def _counts_table(played: Mapping[str, Sequence[Run]], suffix: str) -> Table:
     def above_dqn(games: Sequence[str]) -> str:
         return str(sum(_printed(g)[4] > _printed(g)[2] for g in games))
 
-    here = list(ours)
+    settings = list(ours)
     in_the_text = f"{text['above_dqn']} (its table: {above_dqn(ATARI_49)})"
     rows = [
         [
             *(f"{HUMAN_LEVEL} % of human or more", n, str(sum(level.values()))),
-            *(human_level(here, 7), human_level(here, 6), str(text["human_level"]), str(text["dqn_human_level"])),
+            *(
+                human_level(settings, 7),
+                human_level(settings, 6),
+                str(text["human_level"]),
+                str(text["dqn_human_level"]),
+            ),
         ],
-        ["above DQN", n, str(sum(above.values())), above_dqn(here), "", in_the_text, ""],
+        ["above DQN", n, str(sum(above.values())), above_dqn(settings), "", in_the_text, ""],
     ]
     columns = ["number of games", "of", "Ours", "Daley & Amato", "DQN", "Daley & Amato, of 49", "DQN, of 49"]
     note = "Ours, and the paper's table 4 in the same games. Of 49: the counts of the paper's section 5.2."

@@ -43,8 +43,10 @@ def hours(settings: Settings) -> float | None:
 
 def tables(runs: Sequence[Run]) -> list[Table]:
     """Build Table 3 of Dalton & Frosio for each game of the runs."""
-    here = [run for run in runs if column(run.settings)]
-    return [_table(game, [r for r in here if r.game == game]) for game in sorted({r.game for r in here})]
+    measured_runs = [run for run in runs if column(run.settings)]
+    return [
+        _table(game, [r for r in measured_runs if r.game == game]) for game in sorted({r.game for r in measured_runs})
+    ]
 
 
 def measured(run: Run, score: float | None) -> list[float]:
@@ -67,13 +69,13 @@ def _table(game: str, runs: Sequence[Run]) -> Table:
         for name in printed["columns"]
         if (same := [r for r in runs if column(r.settings) == name])
     }
-    own = {name: [measured(r, theirs["score"]) for r in group.runs] for name, group in groups.items()}
+    by_name = {name: [measured(r, theirs["score"]) for r in group.runs] for name, group in groups.items()}
     marks = {name: group.mark for name, group in groups.items()}
     rows: dict[str, list[Pair]] = {}
     for i, label in enumerate(printed["rows"]):
         cells = zip(printed["columns"], theirs["rows"][i], strict=True)
         rows[label] = [
-            (_mean([m[i] for m in own.get(name, [])], marks.get(name, "")), "-" if x is None else str(x))
+            (_mean([m[i] for m in by_name.get(name, [])], marks.get(name, "")), "-" if x is None else str(x))
             for name, x in cells
         ]
     target = f"a score of {theirs['score']:,}" if theirs["score"] is not None else "no score, which the paper has not"

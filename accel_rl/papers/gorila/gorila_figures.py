@@ -24,11 +24,11 @@ Bars = Mapping[str, Mapping[str, float]]
 """Maps a label to {game: percent}, where NaN is not drawn."""
 
 
-def figure_3(own: Mapping[str, Score]) -> Bars:
+def figure_3(scores: Mapping[str, Score]) -> Bars:
     """Return human-normalized scores of DQN, Gorila and the given runs. As in the paper, games whose human score is not
     above random are omitted, and scores of DQN below random are not drawn."""
     result: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
-    for game, s in own.items():
+    for game, s in scores.items():
         random, human, dqn, gorila = (s.printed[c] for c in ("random", "human", "dqn", "gorila"))
         if human <= random:
             continue
@@ -41,13 +41,13 @@ def figure_3(own: Mapping[str, Score]) -> Bars:
 def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
     """Return the scores of Gorila and of the given runs, in percent of DQN's score from the same kind of starts."""
     result: dict[str, dict[str, float]] = {}
-    games = [game for game in ATARI_49 if any(game in own for own in by_starts.values())]
-    for starts, own in by_starts.items():
+    games = [game for game in ATARI_49 if any(game in scores for scores in by_starts.values())]
+    for starts, scores in by_starts.items():
         kind = KINDS[starts]
         gorila = {game: percent_of_dqn(game, kind, published_scores(kind)[game]["gorila"]) for game in games}
         result[f"Gorila (paper), {NAMES[kind]}"] = gorila
         ours = "our start points" if starts == "saved" else NAMES[kind]
-        result[f"ours, {ours}"] = {game: own[game].percent_of_dqn for game in games if game in own}
+        result[f"ours, {ours}"] = {game: scores[game].percent_of_dqn for game in games if game in scores}
     return result
 
 
@@ -75,9 +75,9 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
     )
     ours, papers = iter(("tab:blue", "tab:orange")), iter(("0.8", "0.55"))
     for i, (name, values) in enumerate(groups.items()):
-        at = np.arange(len(games)) + (i - (len(groups) - 1) / 2) * height
+        heights = np.arange(len(games)) + (i - (len(groups) - 1) / 2) * height
         axis.barh(
-            at,
+            heights,
             [values.get(game, math.nan) for game in games],
             height,
             label=name,

@@ -71,8 +71,8 @@ def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
     has no evaluation."""
     if (result := final(run, starts)) is not None:
         return result, True
-    there = during_training(run, starts)
-    return (max(there, key=lambda r: r.score), False) if there else None
+    in_training = during_training(run, starts)
+    return (max(in_training, key=lambda r: r.score), False) if in_training else None
 
 
 def mean_score(results: Sequence[Result]) -> float:
@@ -183,7 +183,7 @@ def percent_of_dqn(game: str, kind: str, value: float) -> float:
 
 def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, Score]:
     """Return {game: this project's score} of one setting from the given starts, in the paper's order of games."""
-    found = {}
+    scores = {}
     for game in ATARI_49:
         runs = [r for r in games.get(game, ()) if is_gorila(r)]
         scored = [(r, s) for r in runs if (s := score(r, starts)) is not None]
@@ -191,5 +191,5 @@ def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, 
             random = mean_score([x for r in runs if (x := random_play(r, starts)) is not None])
             results = tuple(result for _, (result, _) in scored)
             finals = sum(is_final for _, (_, is_final) in scored)
-            found[game] = Score(game, KINDS[starts], tuple(r for r, _ in scored), results, finals, random)
-    return found
+            scores[game] = Score(game, KINDS[starts], tuple(r for r, _ in scored), results, finals, random)
+    return scores

@@ -47,37 +47,37 @@ def settings_with_scores(settings: BySetting) -> list[Setting]:
     """Return the settings that have scores in some of the 49 games."""
     result: list[Setting] = []
     for name, games in settings.items():
-        if by_starts := {starts: own for starts in KINDS if (own := own_scores(games, starts))}:
+        if by_starts := {starts: scores for starts in KINDS if (scores := own_scores(games, starts))}:
             result.append(Setting(name, f"_{len(result) + 1}" if result else "", games, by_starts))
     return result
 
 
-def _normalized(i: int, setting: str, own: Mapping[str, Score], suffix: str) -> Table:
+def _normalized(i: int, setting: str, scores: Mapping[str, Score], suffix: str) -> Table:
     """Build table 1 or 2 of Nair et al. 2015."""
     printed = published_by("gorila")[f"table_{i}"]
     rows = []
     for game in ATARI_49:
-        s = own.get(game)
+        s = scores.get(game)
         ours = [number(s.percent, 2), number(s.percent_of_dqn, 2)] if s else ["", ""]
         rows.append([game, *(number(x, 2) or "-" for x in printed["games"][game]), *ours])
     note = (
         "%: 100 (score - random) / (human - random). % of DQN: 100 (score - random) / (DQN - random), with the paper's "
-        f"random and DQN. {PAPER}: as printed. {_note(setting, own)}"
+        f"random and DQN. {PAPER}: as printed. {_note(setting, scores)}"
     )
     columns = ["game", *printed["columns"], "Ours %", "Ours, % of DQN"]
     return Table(f"gorila_table_{i}{suffix}", _title(i, printed["starts"], "normalized", setting), columns, rows, note)
 
 
-def _raw(i: int, setting: str, own: Mapping[str, Score], suffix: str) -> Table:
+def _raw(i: int, setting: str, scores: Mapping[str, Score], suffix: str) -> Table:
     """Build table 3 or 4 of Nair et al. 2015."""
-    kind = next(iter(own.values())).kind
+    kind = next(iter(scores.values())).kind
     rows = []
     for game in ATARI_49:
-        row, s = published_scores(kind)[game], own.get(game)
+        row, s = published_scores(kind)[game], scores.get(game)
         ours = [number(s.random), number(s.mean), str(len(s.results))] if s else ["", "", ""]
         rows.append([game, *(number(row[c]) for c in ("random", "human", "dqn", "gorila")), *ours])
     columns = ["game", "Random", "Human", "DQN", "Gorila", "Random (ours)", "Ours", "runs"]
-    note = f"Random, Human, DQN and Gorila: {PAPER}, as printed. {_note(setting, own)}"
+    note = f"Random, Human, DQN and Gorila: {PAPER}, as printed. {_note(setting, scores)}"
     return Table(f"gorila_table_{i}{suffix}", _title(i, kind, "raw", setting), columns, rows, note)
 
 
@@ -94,22 +94,22 @@ def _title(i: int, kind: str, what: str, setting: str) -> str:
     return f"{PAPER}, table {i}: {NAMES[kind]}, {what} ({setting})"
 
 
-def _note(setting: str, own: Mapping[str, Score]) -> str:
+def _note(setting: str, scores: Mapping[str, Score]) -> str:
     """Return a note on the source of this project's numbers."""
-    episodes = sorted({r.episodes for s in own.values() for r in s.results})
+    episodes = sorted({r.episodes for s in scores.values() for r in s.results})
     counts = f"{episodes[0]}" if len(episodes) == 1 else f"{episodes[0]} to {episodes[-1]}"
     said = [f"Ours: {setting}, mean over runs (5 in the paper) of {counts} episodes each."]
-    chosen = sum(len(s.results) - s.finals for s in own.values())
+    chosen = sum(len(s.results) - s.finals for s in scores.values())
     if chosen:
         said.append(f"{chosen} runs have no final evaluation: their best evaluation in training stands in, too high.")
-    if without := [game for game, s in own.items() if math.isnan(s.random)]:
+    if without := [game for game, s in scores.items() if math.isnan(s.random)]:
         said.append(f"Own random play was not measured, the paper's is used: {', '.join(without)}.")
-    if any(s.kind == "human" for s in own.values()):
+    if any(s.kind == "human" for s in scores.values()):
         said.append(OURS)
-    kind = next(iter(own.values())).kind
-    runs = [run for s in own.values() for run in s.runs]
+    kind = next(iter(scores.values())).kind
+    runs = [run for s in scores.values() for run in s.runs]
     said.append(sentence(runs, lambda settings: gorila_differences(settings, kind), "Differs from the paper").strip())
-    if mixed := [game for game, s in own.items() if len({r.points for r in s.results}) > 1]:
+    if mixed := [game for game, s in scores.items() if len({r.points for r in s.results}) > 1]:
         said.append(f"Runs with different start points: {', '.join(mixed)}.")
     return " ".join(filter(None, said))
 
@@ -117,24 +117,24 @@ def _note(setting: str, own: Mapping[str, Score]) -> str:
 def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffix: str) -> Table:
     """Count the games as section 6 of Nair et al. 2015 does."""
     rows = []
-    for starts, own in by_starts.items():
+    for starts, scores in by_starts.items():
         kind = KINDS[starts]
         text = published_by("gorila")["counts"][kind]
         rows.append(
             [
                 *(
                     f"above DQN, {NAMES[kind]}",
-                    str(len(own)),
-                    str(sum(s.mean > s.printed["dqn"] for s in own.values())),
+                    str(len(scores)),
+                    str(sum(s.mean > s.printed["dqn"] for s in scores.values())),
                 ),
-                *(str(sum(s.printed["gorila"] > s.printed["dqn"] for s in own.values())), _text(text["above_dqn"])),
+                *(str(sum(s.printed["gorila"] > s.printed["dqn"] for s in scores.values())), _text(text["above_dqn"])),
             ]
         )
         rows.append(
             [
-                *(f"{HUMAN_LEVEL} % of human or more, {NAMES[kind]}", str(len(own))),
-                str(sum(is_human_level(s, s.mean, s.percent) for s in own.values())),
-                str(sum(is_human_level(s, s.printed["gorila"], _percent_of_gorila(s)) for s in own.values())),
+                *(f"{HUMAN_LEVEL} % of human or more, {NAMES[kind]}", str(len(scores))),
+                str(sum(is_human_level(s, s.mean, s.percent) for s in scores.values())),
+                str(sum(is_human_level(s, s.printed["gorila"], _percent_of_gorila(s)) for s in scores.values())),
                 _text(text["human_level"]),
             ]
         )

@@ -102,8 +102,8 @@ def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
 def _pair(cell: Cell, measured: Mapping[Cell, Alike]) -> Pair:
     printed = printed_hours(cell)
     same = measured.get(cell)
-    own = _mean([r.hours for r in same.runs], 2) + same.mark if same else ""
-    return own, "-" if printed is None else str(printed)
+    hours = _mean([r.hours for r in same.runs], 2) + same.mark if same else ""
+    return hours, "-" if printed is None else str(printed)
 
 
 def _mean(values: Sequence[float] | None, digits: int) -> str:

@@ -50,20 +50,20 @@ class OwnBatches(SingleProcess):
         self._counters = counters
         self._rank = rank
         self._on_cluster = on_cluster
-        self._own = self._counted = 0
+        self._env_steps = self._counted = 0
 
     def begin(self, env_steps: int) -> None:
         """Training starts at the algorithm's env step `env_steps`."""
-        self._own, self._counted = self._counters.of_rank(self._rank), env_steps
+        self._env_steps, self._counted = self._counters.of_rank(self._rank), env_steps
 
     def count(self, env_steps: int) -> CountedSteps:
-        self._own += env_steps
-        now = self._counters.env_steps() - self._counters.of_rank(self._rank) + self._own
+        self._env_steps += env_steps
+        now = self._counters.env_steps() - self._counters.of_rank(self._rank) + self._env_steps
         passed, self._counted = now - self._counted, now
         return CountedSteps(passed, env_steps)
 
-    def updates(self, own: int) -> int:
-        return self._counters.all_updates if self._on_cluster else own
+    def updates(self, of_rank: int) -> int:
+        return self._counters.all_updates if self._on_cluster else of_rank
 
 
 class AsyncClock(Clock):

@@ -125,10 +125,10 @@ class SharedCounters:
         `episodes` are the totals of the rank's process so far."""
         counts = self._counts[rank]
         new = min(episodes.count - int(counts[_EPISODES]), len(episodes.recent))
-        window, at = self._recent.shape[1], int(self._written[rank, 0])
+        window, written = self._recent.shape[1], int(self._written[rank, 0])
         for i, episode in enumerate(list(episodes.recent)[len(episodes.recent) - new :] if new > 0 else ()):
-            self._recent[rank, (at + i) % window] = episode
-        self._written[rank, 0] = at + max(new, 0)
+            self._recent[rank, (written + i) % window] = episode
+        self._written[rank, 0] = written + max(new, 0)
         counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates
 
     def beat(self, rank: int) -> None:

@@ -152,9 +152,11 @@ def _opened(
         return run, config, -1
     run, saved = RunFolder.open(path, code_names(config.to_dict()))
     begun = resolve(saved)
-    there, wanted = ((c.algorithm, c.distributed.size, c.distributed.update) for c in (begun, config))
-    if there != wanted:
-        raise ConfigError(f"{path} holds a run of {there[0]} on {there[1]} ranks, {there[2]}; choose another folder")
+    recorded, wanted = ((c.algorithm, c.distributed.size, c.distributed.update) for c in (begun, config))
+    if recorded != wanted:
+        raise ConfigError(
+            f"{path} holds a run of {recorded[0]} on {recorded[1]} ranks, {recorded[2]}; choose another folder"
+        )
     steps = Checkpoints(path / "checkpoints").steps()
     if steps and steps[-1] >= begun.env_steps:
         raise ConfigError(f"{path} is finished ({steps[-1]:,} env steps); choose another --run-dir")

@@ -26,13 +26,13 @@ class InferenceThreads:
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
-        def settle(own: Sequence[int]) -> None:  # Each inference thread calls `settle` when it starts.
-            if own:
-                pin(own)
+        def settle(cores: Sequence[int]) -> None:  # Each inference thread calls `settle` when it starts.
+            if cores:
+                pin(cores)
             torch.set_num_threads(torch_threads)
 
         self._pool, self._stop = pool, Event()
-        self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
+        self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (c,)) for g, c in enumerate(cores)]
         self._rollouts: deque[list[Future[None]]] = deque()  # Running rollouts are queued with the oldest first.
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:

@@ -137,9 +137,9 @@ class WorkerSide:
 
     def answer(self, group: int) -> None:
         """Tell the action server that the requested step of a group of environments is done."""
-        at = group * _LINE
-        self._answer[at] += 1
-        if self._answer[at] in (self._request[at], self._step[at + 1]):
+        word = group * _LINE
+        self._answer[word] += 1
+        if self._answer[word] in (self._request[word], self._step[word + 1]):
             self._server.set()
 
 
@@ -197,14 +197,14 @@ class ServerSide:
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
         """Request n steps of a group from a worker, from `step_index` on. If earlier requests are unanswered,
         `step_index` must follow the last requested step."""
-        at = group * _LINE
+        word = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
         # The number of answers at which the sampler wakes is written before the request that needs it.
-        steps[at + 1] = request[at]
-        if self._answer[worker][at] == request[at]:
-            steps[at] = step_index - request[at]  # The first counter stores the step index minus the number of answers.
-        request[at] += n
+        steps[word + 1] = request[word]
+        if self._answer[worker][word] == request[word]:
+            steps[word] = step_index - request[word]  # minus the number of answers
+        request[word] += n
         self._events[worker].set()
 
     def owing(self, groups: Sequence[int], ahead: int = 0) -> list[int]:
@@ -218,8 +218,8 @@ class ServerSide:
     def ready(self, groups: Sequence[int], ahead: int = 0) -> int | None:
         """Return the first group of environments whose requested steps are done, except for the last `ahead` steps."""
         for g in groups:
-            at = g * _LINE
-            if all(answer[at] >= request[at] - ahead for answer, request in self._cells):
+            word = g * _LINE
+            if all(answer[word] >= request[word] - ahead for answer, request in self._cells):
                 return g
         return None
 

@@ -321,11 +321,11 @@ class WorkerPool:
             raise WorkersReplaced
         states: list[bytes] = [b""] * self.grouping.B
         for w, (reply, blob) in enumerate(replies):
-            at = 0
+            begin = 0
             for g, sizes in zip(self.grouping.groups_of(w), reply.sizes, strict=True):
                 for i, size in enumerate(sizes):
-                    states[self.grouping.part(w, g).start + i] = blob[at : at + size]
-                    at += size
+                    states[self.grouping.part(w, g).start + i] = blob[begin : begin + size]
+                    begin += size
         return states
 
     def set_state(self, states: list[bytes]) -> None:

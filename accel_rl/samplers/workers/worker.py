@@ -106,12 +106,12 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
         sizes = tuple(tuple(len(s) for s in group) for group in states)
         control.send(Reply(sizes=sizes), b"".join(s for group in states for s in group))
     elif request.kind == "set_state":
-        at = 0
+        begin = 0
         for stepper, group_sizes in zip(steppers, request.sizes, strict=True):
             group_states = []
             for size in group_sizes:
-                group_states.append(blob[at : at + size])
-                at += size
+                group_states.append(blob[begin : begin + size])
+                begin += size
             stepper.set_state(group_states)
         control.send(Reply(is_ready=True))
     elif request.kind == "late_resets":
