@@ -125,14 +125,14 @@ def cases(o: Options) -> list[Build]:
 def lines(_: Options, result: dict[str, Any]) -> list[str]:
     """Return, for each emulator, a line with its median over games and the games with the smallest ratios to
     AtariVectorEnv."""
-    results, found = result["results"], [""]
+    results, text = result["results"], [""]
     for name in results[0]["ratios"]:
         ratios = sorted((1 / r["ratios"][name]["median_by_turn"], r["game"]) for r in results)
         least = ", ".join(f"{game} {value:.2f}" for value, game in ratios[:3])
         median = statistics.median(value for value, _ in ratios)
         frames = statistics.median(r["median"][name] for r in results)
-        found.append(f"{name:12} median {frames:8,.0f} frames/s, {median:5.2f} x vector; least: {least}")
-    return found
+        text.append(f"{name:12} median {frames:8,.0f} frames/s, {median:5.2f} x vector; least: {least}")
+    return text
 
 
 main = Benchmark("emulator", __doc__, Options, cases, "frames/s", lines).main

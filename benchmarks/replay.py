@@ -131,10 +131,10 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Build and fill this project's replays and the installed peers of a kind, and return ({name: replay}, {omitted:
     reason})."""
     prioritized = kind == "prioritized"
-    found: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
+    by_name: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
     left_out: dict[str, str] = {}
     if hardware.gpu_count():
-        found[f"{OURS} on cuda"] = Ours(o.capacity, o.simulators, o.n_step, prioritized, "cuda")
+        by_name[f"{OURS} on cuda"] = Ours(o.capacity, o.simulators, o.n_step, prioritized, "cuda")
     for name in o.peers:
         peer = PEERS[name]
         if kind not in peer.kinds:
@@ -142,25 +142,25 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
         try:
             if importlib.util.find_spec(peer.package) is None:
                 raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
-            found[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
+            by_name[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
         except RuntimeError as e:  # The sum trees of a TorchRL release need a certain release of torch.
             left_out[name] = " ".join(str(e).split())
             print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
-    return found, left_out
+    return by_name, left_out
 
 
 def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
     """Return a case of appends (if N is None) or of draws of N transitions, which also update priorities in prioritized
     replays."""
     torch.set_num_threads(o.threads or len(hardware.allowed_cores()))
-    found, left_out = replays(o, kind)
+    by_name, left_out = replays(o, kind)
     variants = {}
-    for name, replay in found.items():
+    for name, replay in by_name.items():
         work = replay.append if N is None else partial(drawing, replay, kind, N)
         device = "cuda" if name.endswith("cuda") else "cpu"
         work()
         variants[name] = partial(rate, work, device=device)
-    sizes = {name: replay.bytes_each for name, replay in found.items()}
+    sizes = {name: replay.bytes_each for name, replay in by_name.items()}
     labels = {"kind": kind, "work": "append" if N is None else f"sample {N}"}
     return Case(labels, variants, columns=lambda _: {"bytes": sizes}, left_out=left_out)
 

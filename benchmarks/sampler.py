@@ -91,18 +91,18 @@ class Options(program.Options):
 
     def samplers(self) -> dict[tuple[str, int | None], dict[str, TrainConfig]]:
         """Return {(game, workers): {name: settings}} of all combinations of the options."""
-        found: dict[tuple[str, int | None], dict[str, TrainConfig]] = {}
+        configs: dict[tuple[str, int | None], dict[str, TrainConfig]] = {}
         values = [getattr(self, name) or (None,) for name in SWEPT]
         for game, workers in itertools.product(self.game, self.workers or (None,)):
-            found[game, workers] = {}
+            configs[game, workers] = {}
             for combination in itertools.product(*values):
                 setting = dict(zip(SWEPT, combination, strict=True))
                 varying = [f"{k.replace('_', ' ')} {setting[k]}" for k in SWEPT if len(getattr(self, k)) > 1]
-                found[game, workers][", ".join(varying)] = sampling_config(
+                configs[game, workers][", ".join(varying)] = sampling_config(
                     game, workers=workers, frame=self.frame, backend=self.backend, device=self.device,
                     decorrelation_steps=self.decorrelation_steps, **setting,
                 )  # fmt: skip
-        return found
+        return configs
 
 
 def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack: ExitStack) -> Case:
@@ -128,10 +128,10 @@ def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack
 
     named = dict(zip(busy, samplers.values(), strict=True))
 
-    def columns(found: Measurements) -> program.Columns:
+    def columns(m: Measurements) -> program.Columns:
         def shares(part: str) -> dict[str, float]:
-            parts = {title: found.get(title.replace("sampling", part), found.get(part)) for title in named}
-            return {title: ratio(found[title], values)["of_medians"] for title, values in parts.items() if values}
+            parts = {title: m.get(title.replace("sampling", part), m.get(part)) for title in named}
+            return {title: ratio(m[title], values)["of_medians"] for title, values in parts.items() if values}
 
         return {
             "environments": {title: s.grouping.B for title, s in named.items()},
@@ -141,7 +141,7 @@ def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack
             "late resets": {title: s.sampler.engine.late_resets() for title, s in named.items()},
         } | {f"/ {part}": shares(part) for part in ("environment_only", "bound") if len(named) > 1}
 
-    def figures(found: Measurements) -> dict[str, Any]:
+    def figures(m: Measurements) -> dict[str, Any]:
         settings = {
             title: {"B": s.grouping.B, "groups": s.grouping.groups, "T": s.sampler.T, "reset": s.config.sampler.reset}
             for title, s in named.items()
@@ -156,17 +156,17 @@ def sampling(o: Options, s: Sampling, agent: Any, busy: list[float], seconds: fl
     """Measure env steps/s of a sampler."""
     if o.together:
         return s.rate(agent, seconds)
-    found = s.free(agent, seconds)
+    rates = s.free(agent, seconds)
     busy.append(s.busy)
-    return found
+    return rates
 
 
-def bounds(found: Measurements) -> Measurements:
+def bounds(m: Measurements) -> Measurements:
     """Return the upper bound of each sampler with a network, for each turn."""
-    alone = found["environment_only"]
+    alone = m["environment_only"]
     return {
         name.replace("inference_only", "bound"): [1 / (1 / e + 1 / i) for e, i in zip(alone, values, strict=True)]
-        for name, values in found.items()
+        for name, values in m.items()
         if name.startswith("inference_only")
     }
 

@@ -199,12 +199,12 @@ def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
             variants["CleanRL"] = partial(clean_rl, o, script, algorithm)
     sample_flops, peak = flops(ours), peak_flops(o.precision)
 
-    def bound(found: Measurements) -> Measurements:
-        parts = zip(found["environment_only"], found["inference_only"], found["update_only"], strict=True)
+    def bound(m: Measurements) -> Measurements:
+        parts = zip(m["environment_only"], m["inference_only"], m["update_only"], strict=True)
         return {"bound": [1 / (1 / e + 1 / i + uses / u) for e, i, u in parts]}
 
-    def figures(found: Measurements) -> dict[str, Any]:
-        reached = sample_flops * medians(found)["update_only"]
+    def figures(m: Measurements) -> dict[str, Any]:
+        reached = sample_flops * medians(m)["update_only"]
         update = {"mflop_per_sample": sample_flops / 1e6, "gflops": reached / 1e9, "peak_gflops": peak / 1e9}
         return {"uses": uses, "update": update | {"share_of_peak": reached / peak}}
 
@@ -218,13 +218,13 @@ def cases(o: Options) -> list[Build]:
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
     """Return a line about the updates of each algorithm."""
-    found = [""]
+    text = [""]
     for r in result["results"]:
         u, share = r["update"], 100 * r["update"]["share_of_peak"]
         speed = f"{u['gflops']:,.0f} GFLOP/s, {share:.0f} % of a matrix product's {u['peak_gflops']:,.0f}"
         sample = f"{u['mflop_per_sample']:.1f} MFLOP a sample, used {r['uses']:g} times"
-        found.append(f"{r['algorithm']}: an update runs at {speed}; {sample}")
-    return found
+        text.append(f"{r['algorithm']}: an update runs at {speed}; {sample}")
+    return text
 
 
 main = Benchmark("train", __doc__, Options, cases, lines=lines).main

@@ -95,7 +95,7 @@ def stored(rows: list[Row], new: list[Row]) -> list[Row]:
 
 def falls(rows: list[Row]) -> list[tuple[Row, str]]:
     """Return (row, line of text) for each ratio that fell, over the rows of each machine in order of time."""
-    found = []
+    fallen = []
     for i, row in enumerate(rows):
         earlier = [r["ratios"] for r in rows[:i] if r["machine"] == row["machine"]]
         for name, value in row["ratios"].items():
@@ -103,8 +103,8 @@ def falls(rows: list[Row]) -> list[tuple[Row, str]]:
                 usual = statistics.median(before)
                 if value < FALL * usual:
                     text = f"{row['commit']} ({row['title']}): {name} fell from {usual:.2f} to {value:.2f}"
-                    found.append((row, text))
-    return found
+                    fallen.append((row, text))
+    return fallen
 
 
 def draw(rows: list[Row], file: Path) -> None:
@@ -114,9 +114,9 @@ def draw(rows: list[Row], file: Path) -> None:
     machines = list(dict.fromkeys(r["machine"] for r in rows))
     figure = Figure(figsize=(8, 4 * len(machines)), layout="constrained")
     for i, machine in enumerate(machines):
-        axes, own = figure.add_subplot(len(machines), 1, i + 1), [r for r in rows if r["machine"] == machine]
-        for name in dict.fromkeys(n for r in own for n in r["ratios"]):
-            axes.plot([r["commit"] for r in own], [r["ratios"].get(name) for r in own], "o-", label=name)
+        axes, of_machine = figure.add_subplot(len(machines), 1, i + 1), [r for r in rows if r["machine"] == machine]
+        for name in dict.fromkeys(n for r in of_machine for n in r["ratios"]):
+            axes.plot([r["commit"] for r in of_machine], [r["ratios"].get(name) for r in of_machine], "o-", label=name)
         axes.set(title=machine, ylabel="x AtariVectorEnv", ylim=(0, None))
         axes.legend(fontsize="small")
     figure.savefig(file)

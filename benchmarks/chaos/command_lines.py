@@ -118,8 +118,8 @@ def _command_line(rng: random.Random, flags: dict[str, list[str]], folder: Path)
     arguments = ["train", algorithm, *rng.choice((("--game", "pong"), ("--env", "CartPole-v1"), ()))]
     for flag in rng.choices(flags[algorithm], k=rng.randint(1, 4)):
         if rng.random() < 0.05:  # a mistake in the name
-            at = rng.randrange(2, len(flag))
-            flag = flag[:at] + flag[at + 1 :]
+            position = rng.randrange(2, len(flag))
+            flag = flag[:position] + flag[position + 1 :]
         value = rng.choice(USUAL if rng.random() < 0.6 else VALUES)
         arguments += [flag, *([value] if rng.random() < 0.95 else [])]
     return [*arguments, "--run-dir", str(folder)] if rng.random() < 0.9 else arguments
@@ -130,8 +130,10 @@ def _changed_run(rng: random.Random, run: Path, folder: Path) -> list[str]:
     shutil.copytree(run, folder)
     text = (run / "config.json").read_text()
     if rng.random() < 0.2:
-        at = rng.randrange(len(text))
-        text = rng.choice((text[:at], text[:at] + chr(rng.randrange(1, 300)) + text[at + 1 :], "", "[" * 100_000))
+        position = rng.randrange(len(text))
+        text = rng.choice(
+            (text[:position], text[:position] + chr(rng.randrange(1, 300)) + text[position + 1 :], "", "[" * 100_000)
+        )
     else:
         config = json.loads(text)
         for _ in range(rng.randint(1, 3)):

@@ -45,10 +45,10 @@ def damage(t: Trial) -> None:
         raise Violation("wrong", f"{len(lines)} lines instead of one: {lines[-1]}")
     t.check_surroundings()
     # An earlier checkpoint still exists, for --checkpoint.
-    whole = [c for c in t.checkpoints() if c not in path.parents and c != path]
-    is_finished = bool(whole) and int(whole[-1].name) >= ENV_STEPS
-    if path.name != "config.json" and "checkpoints" in path.parts and whole and not is_finished:
-        t.wait(t.resume("--checkpoint", str(whole[-1])), (0,))
+    others = [c for c in t.checkpoints() if c not in path.parents and c != path]
+    is_finished = bool(others) and int(others[-1].name) >= ENV_STEPS
+    if path.name != "config.json" and "checkpoints" in path.parts and others and not is_finished:
+        t.wait(t.resume("--checkpoint", str(others[-1])), (0,))
         t.check()
 
 

@@ -30,9 +30,9 @@ def kill_run(t: Trial) -> None:
     process = t.train()
     for _ in range(t.rng.randint(1, 3)):
         if moment(t, process):
-            whole = t.rng.random() < 0.3
-            signal_all([*(t.processes(process) if whole else []), psutil.Process(process.pid)], signal.SIGKILL)
-            t.told.append("SIGKILL to " + ("all" if whole else "main"))
+            kills_group = t.rng.random() < 0.3
+            signal_all([*(t.processes(process) if kills_group else []), psutil.Process(process.pid)], signal.SIGKILL)
+            t.told.append("SIGKILL to " + ("all" if kills_group else "main"))
             t.wait(process, (-signal.SIGKILL,))
         if not t.checkpoints():
             break

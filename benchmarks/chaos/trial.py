@@ -236,13 +236,13 @@ def digest(folder: Path) -> str:
     return result.hexdigest()
 
 
-def _difference(expected: list[dict[str, str]], found: list[dict[str, str]]) -> str:
+def _difference(expected: list[dict[str, str]], resumed: list[dict[str, str]]) -> str:
     """Return a description of the first difference between the rows of two runs, or "" if they are equal."""
-    for a, b in zip(expected, found, strict=False):
+    for a, b in zip(expected, resumed, strict=False):
         if a != b:
             name = next(k for k in {**a, **b} if a.get(k) != b.get(k))
             return f"row {a['env_steps']}: {name} is {b.get(name)}, undisturbed {a.get(name)}"
-    return "" if len(expected) == len(found) else f"{len(found)} of {len(expected)} rows"
+    return "" if len(expected) == len(resumed) else f"{len(resumed)} of {len(expected)} rows"
 
 
 def _names() -> set[str]:

@@ -162,7 +162,7 @@ PEERS: dict[str, Any] = {"SB3": SB3, "Tianshou": Tianshou, "cpprb": CPPRB, "Torc
 
 
 def _arrays(batch: Any) -> list[np.ndarray]:
-    found = []
+    arrays = []
     for value in batch.values():
-        found += [value] if isinstance(value, np.ndarray) else _arrays(value)
-    return found
+        arrays += [value] if isinstance(value, np.ndarray) else _arrays(value)
+    return arrays

@@ -85,11 +85,11 @@ class Case:
     """Variant whose ratios to other variants are reported, by default the first variant."""
     compared: bool = True
     """Whether ratios between the variants of the case are meaningful."""
-    derive: Callable[[Measurements], Measurements] = lambda found: {}
+    derive: Callable[[Measurements], Measurements] = lambda m: {}
     """Function that computes further series from the measurements, such as a bound, with one value per turn."""
-    columns: Callable[[Measurements], Columns] = lambda found: {}
+    columns: Callable[[Measurements], Columns] = lambda m: {}
     """Function that returns further columns of the benchmark's table."""
-    figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
+    figures: Callable[[Measurements], dict[str, Any]] = lambda m: {}
     """Function that returns further results of the case."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Variants of the case that could not be built, with the reason."""
@@ -99,20 +99,20 @@ class Case:
     ) -> CaseResult:
         """Measure the variants of a case in turns, and return their measurements, medians and ratios."""
         label += "".join(f"{value}, " for value in self.labels.values())
-        found = in_turns(self.variants, seconds, repeats, unit, label, time_s)
-        found |= self.derive(found)
-        subject = self.subject or next(iter(found))
-        others = {name: values for name, values in found.items() if name != subject and self.compared}
+        measurements = in_turns(self.variants, seconds, repeats, unit, label, time_s)
+        measurements |= self.derive(measurements)
+        subject = self.subject or next(iter(measurements))
+        others = {name: values for name, values in measurements.items() if name != subject and self.compared}
         return {
             **self.labels,
             "labels": list(self.labels),
             "subject": subject,
-            "measurements": found,
-            "median": medians(found),
-            "ratios": {name: ratio(found[subject], values) for name, values in others.items()},
-            "columns": self.columns(found),
+            "measurements": measurements,
+            "median": medians(measurements),
+            "ratios": {name: ratio(measurements[subject], values) for name, values in others.items()},
+            "columns": self.columns(measurements),
             "left_out": self.left_out,
-            **self.figures(found),
+            **self.figures(measurements),
         }
 
 

@@ -136,9 +136,9 @@ class Inference:
     def _rate(self, seconds: float, threads: int) -> float:
         torch.set_num_threads(threads)
         with autocast_for(self._precision, self._obs.device):
-            found = rate(self._act, seconds)
+            rates = rate(self._act, seconds)
         torch.set_num_threads(self._restored)
-        return found
+        return rates
 
     def _act(self) -> int:
         self._agent.act(self._obs, self._uniform)[0].cpu()

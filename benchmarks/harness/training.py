@@ -29,9 +29,9 @@ class Training(MeasuredTraining):
             steps += (n := self._cycle())
             return n
 
-        found = self._measure(cycle, seconds)
-        self.updates_per_s = (self.learner.updates - before) * found / max(1, steps)
-        return found
+        rates = self._measure(cycle, seconds)
+        self.updates_per_s = (self.learner.updates - before) * rates / max(1, steps)
+        return rates
 
     def updates(self, seconds: float) -> float:
         """Measure updates/s without sampling."""

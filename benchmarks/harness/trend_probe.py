@@ -58,14 +58,14 @@ def ratios(game: str, seconds: float, turns: int) -> dict[str, float]:
     with accel_rl.make_sampler("a2c", policy=None, game=game, envs=ENVS, horizon=HORIZON) as sampler:
         peer, ours = AtariVectorEnv(game, ENVS), VectorEnv(game, ENVS)
         work = {"peer": stepping(peer), "VectorEnv": stepping(ours), "sampling": lambda: sampler.collect().env_steps}
-        found: dict[str, list[float]] = {"VectorEnv": [], "sampling": []}
+        rates: dict[str, list[float]] = {"VectorEnv": [], "sampling": []}
         for _ in range(turns):
             turn = {name: rate(act, seconds) for name, act in work.items()}
-            for name, values in found.items():
+            for name, values in rates.items():
                 values.append(turn[name] / turn["peer"])
         ours.close()
         peer.close()
-    return {f"{name}, {game}": round(statistics.median(values), 3) for name, values in found.items()}
+    return {f"{name}, {game}": round(statistics.median(values), 3) for name, values in rates.items()}
 
 
 if __name__ == "__main__":

@@ -23,18 +23,18 @@ def in_turns(
     """Measure the variants in turns, `repeats` times each for `seconds`, and return {name: its measurements, in order}.
     Each measurement prints a line to stderr. A turn begins only if it will probably end within `time_s` seconds, except
     for the first turn."""
-    found: Measurements = {name: [] for name in variants}
+    measurements: Measurements = {name: [] for name in variants}
     begin, done, total = time.monotonic(), 0, repeats * len(variants)
     for turn in range(repeats):
         if turn and (time.monotonic() - begin) * (turn + 1) / turn > time_s:
             break
         for name, measure in variants.items():
-            found[name].append(measure(seconds))
+            measurements[name].append(measure(seconds))
             done += 1
             left = human_time((time.monotonic() - begin) / done * (total - done))
-            text = f"{label}{name}: {found[name][-1]:,.0f} {unit}"
+            text = f"{label}{name}: {measurements[name][-1]:,.0f} {unit}"
             print(f"  {done}/{total}  {text}  {left} left", file=sys.stderr, flush=True)
-    return found
+    return measurements
 
 
 def medians(measurements: Mapping[str, list[float]]) -> dict[str, float]:

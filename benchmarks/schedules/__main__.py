@@ -116,16 +116,16 @@ def _find_planted(o: Options) -> dict[str, Any]:
     for name, fault in FAULTS.items():
         if fault.kind not in (o.kinds or KINDS):
             continue
-        n, found = 0, ""
+        n, outcome = 0, ""
         with fault.planted():
-            while not found and n < o.schedules:
+            while not outcome and n < o.schedules:
                 try:
                     run_one(fault.kind, n, o.seed, fault.weak)
                 except Exception as e:
-                    found = f"{type(e).__name__}: {e}".split("\n")[0][:80]
+                    outcome = f"{type(e).__name__}: {e}".split("\n")[0][:80]
                 n += 1
-        rows.append([name, fault.text, fault.kind, n if found else None, found])
-        if not found:
+        rows.append([name, fault.text, fault.kind, n if outcome else None, outcome])
+        if not outcome:
             wrong.append(f"{name}: not found in {n} schedules")
     return {"planted": rows, "seconds": time.monotonic() - began, "wrong": wrong}
 

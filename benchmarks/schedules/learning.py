@@ -107,13 +107,13 @@ class Words:
     def __init__(self, world: World, on_publish: Callable[[int, int], None]) -> None:
         self._world, self._on_publish = world, on_publish
 
-    def __getitem__(self, at: tuple[int, int]) -> int:
-        return self._world.load(("word", *at))
+    def __getitem__(self, index: tuple[int, int]) -> int:
+        return self._world.load(("word", *index))
 
-    def __setitem__(self, at: tuple[int, int], value: int) -> None:
-        self._world.store(("word", *at), int(value))
-        if at[1] == 0:
-            self._on_publish(at[0], int(value))
+    def __setitem__(self, index: tuple[int, int], value: int) -> None:
+        self._world.store(("word", *index), int(value))
+        if index[1] == 0:
+            self._on_publish(index[0], int(value))
 
 
 class AsynchronousRanks:
@@ -182,14 +182,14 @@ class AsynchronousRanks:
         copy = self._shared._copies[k][word & 1]
         with torch._C.DisableTorchFunctionSubclass():
             parameters = copy.tensors["parameters"].as_subclass(Tensor).clone()
-            whole = int(copy.check[0]) == copy.checksum(word >> 1)
-        self.history.append((k, rank, self._update[rank], parameters, whole))
+            is_complete = int(copy.check[0]) == copy.checksum(word >> 1)
+        self.history.append((k, rank, self._update[rank], parameters, is_complete))
 
     def _check(self, sync: LockedChunks) -> None:
         for k, part in enumerate(sync.parts):
             self._locks.acquire(k, 1.0)
             versions = [entry for entry in self.history if entry[0] == k]
-            if not all(whole for *_, whole in versions):
+            if not all(is_complete for *_, is_complete in versions):
                 raise AssertionError(f"chunk {k} was torn")
             pushes = [(rank, update) for _, rank, update, _, _ in versions[1:]]
             if len(set(pushes)) != len(pushes):
@@ -238,13 +238,13 @@ class Turns:
     def __len__(self) -> int:
         return self._ranks
 
-    def __getitem__(self, at: tuple[Any, int]) -> Any:
-        if isinstance(at[0], slice):
+    def __getitem__(self, index: tuple[Any, int]) -> Any:
+        if isinstance(index[0], slice):
             return torch.tensor([self._world.load(("turn", r)) for r in range(self._ranks)])
-        return self._world.load(("turn", at[0]))
+        return self._world.load(("turn", index[0]))
 
-    def __setitem__(self, at: tuple[int, int], value: int) -> None:
-        self._world.store(("turn", at[0]), int(value))
+    def __setitem__(self, index: tuple[int, int], value: int) -> None:
+        self._world.store(("turn", index[0]), int(value))
 
 
 class SynchronousRanks:

@@ -161,16 +161,16 @@ class Periods:
         return Steps(number, self.sizes[number])
 
     def _learn(self, pause: Callable[[], bool]) -> list[UpdateMetrics]:
-        made: list[UpdateMetrics] = []
-        while self.algo.budget_steps >= PER_UPDATE and not (made and pause()):
+        metrics: list[UpdateMetrics] = []
+        while self.algo.budget_steps >= PER_UPDATE and not (metrics and pause()):
             self.algo.budget_steps -= PER_UPDATE
             self.world.point()
             with torch.no_grad():
                 self.algo.model.weight += 1
             self.learned.append((int(self.algo.model.weight.detach()), *self.algo.stored))
             self.world.point()
-            made.append(UpdateMetrics(("loss",), torch.zeros(1, dtype=torch.float64), 1))
-        return made
+            metrics.append(UpdateMetrics(("loss",), torch.zeros(1, dtype=torch.float64), 1))
+        return metrics
 
     def _simulated(self) -> ExitStack:
         values = {

@@ -67,11 +67,11 @@ def _next_answers(self: WorkerSide) -> tuple[int, int] | None:
 
 
 def _release_too_early(self: ServerSide, worker: int, group: int, step_index: int, n: int = 1) -> None:
-    at = group * _LINE
+    word = group * _LINE
     steps, request = self._step[worker], self._request[worker]
-    request[at] += n
-    steps[at + 1] = request[at]
-    steps[at] = step_index - request[at] + n
+    request[word] += n
+    steps[word + 1] = request[word]
+    steps[word] = step_index - request[word] + n
     self._events[worker].set()
 
 

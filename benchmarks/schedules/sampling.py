@@ -163,8 +163,8 @@ class Sampling:
             expected = self._expected()
             try:
                 for step in self.plan:
-                    found = self._do(sampler, agent, step)
-                    self._compare(step, next(expected), found)
+                    rollout = self._do(sampler, agent, step)
+                    self._compare(step, next(expected), rollout)
             finally:
                 if not self.world.is_over:
                     sampler.close()
@@ -208,15 +208,15 @@ class Sampling:
             self._ahead = draws.call_count - 2
         return {f"{i}/{name}": x for i, one in enumerate(arrays) for name, x in one.items()}
 
-    def _compare(self, step: str, expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> None:
-        whole = [i for i in range(self.grouping.B) if i not in self.replaced]
+    def _compare(self, step: str, expected: dict[str, np.ndarray], actual: dict[str, np.ndarray]) -> None:
+        unharmed = [i for i in range(self.grouping.B) if i not in self.replaced]
         for name, value in expected.items():
-            if not np.array_equal(value[:, whole], found[name][:, whole]):
+            if not np.array_equal(value[:, unharmed], actual[name][:, unharmed]):
                 raise AssertionError(f"{step}: {name} differs from the serial engine's")
         if step == "collect":
-            self._check_transitions(found)
+            self._check_transitions(actual)
         for i in range(2 if step == "rollouts" else 0):
-            of_rollout = {name: x for name, x in found.items() if name.startswith(f"{i}/")}
+            of_rollout = {name: x for name, x in actual.items() if name.startswith(f"{i}/")}
             self._check_transitions({name.partition("/")[2]: x for name, x in of_rollout.items()})
 
     def _check_transitions(self, x: dict[str, np.ndarray]) -> None:

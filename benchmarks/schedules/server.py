@@ -91,7 +91,7 @@ class ParameterServer:
         self.size = WIDTH * self.shards
         self.parts = [slice(s * WIDTH, (s + 1) * WIDTH) for s in range(self.shards)]
         self._updates = itertools.count()
-        self.made: list[int] = []
+        self.updates_made: list[int] = []
         """Numbers of the updates that were pushed."""
         self.lost: set[int] = set()
         """Updates that need not be in the parameters: stale ones, and those of lost shards and learners."""
@@ -144,7 +144,7 @@ class ParameterServer:
             for _ in range(self.world.rng.randint(1, 5)):
                 sync.pull()
                 update = next(self._updates)
-                self.made.append(update)
+                self.updates_made.append(update)
                 sync.flat.grad.copy_(self._gradient(update))
                 self._ages(sync, lambda sync=sync: sync.step(1.0, torch.zeros(())))
                 if self.world.rng.random() < 0.3:
@@ -199,7 +199,7 @@ class ParameterServer:
         for _ in range(self.world.rng.randint(1, 3)):
             sync.pull()
             update = next(self._updates)
-            self.made.append(update)
+            self.updates_made.append(update)
             sync.flat.grad.copy_(self._gradient(update))
             sync.step(1.0, torch.zeros(()))
             self.world.point()
@@ -223,10 +223,10 @@ class ParameterServer:
     def _check(self) -> None:
         for name, part in zip(self.server.names, self.parts, strict=True):
             counts = -self.ray.actors[name].thing.shard._parameters
-            wrong = [i for i in range(len(counts)) if counts[i] not in (0.0, float(i in self.made))]
+            wrong = [i for i in range(len(counts)) if counts[i] not in (0.0, float(i in self.updates_made))]
             if wrong:
                 raise AssertionError(f"{name}: updates {wrong} count {counts[wrong].tolist()} times")
-            missing = [i for i in self.made if not counts[i]]
+            missing = [i for i in self.updates_made if not counts[i]]
             if not self._is_disturbed and set(missing) - self.lost:
                 raise AssertionError(f"{name}: the updates {missing} are missing ({part})")
 
