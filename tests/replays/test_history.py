@@ -70,6 +70,20 @@ def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
     assert max(written) <= 2
 
 
+def test_a_restored_replay_does_not_write_complete_segments_again(monkeypatch):
+    monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
+    sims = Simulators(B, T, 0)
+    replay, other = empty(sims), empty(sims)
+    for _ in range(5):
+        replay.append(sims.rollout())
+    state = replay.state_dict()
+    other.load_state_dict(state)
+    complete = [low % 7 == 0 and high % 7 == 0 for low, high in state["history"]["rows"]]
+    again = other.state_dict()["history"]
+    assert again["rows"] == state["history"]["rows"] and sum(complete) == 3
+    assert [a is b for a, b in zip(again["segments"], state["history"]["segments"], strict=True)] == complete
+
+
 def test_a_ring_of_another_size_is_refused():
     sims = Simulators(B, T, 0)
     replay = empty(sims)

@@ -73,6 +73,11 @@ def test_rows_near_the_cursor_and_the_oldest_are_not_offered():
     assert not ring.sampleable(torch.tensor([(low - 1) * 2, high * 2, 49 * 2, 10**6])).any()
 
 
+def test_the_first_rows_are_offered_until_they_are_overwritten():
+    ring, _ = filled(3, 20, n=3, B=2, T=5, seed=0)
+    assert (ring.oldest, ring.eligible) == (0, (3, 15 - 3))
+
+
 def test_final_frames_are_kept_however_short_the_episodes_are():
     ring, sims = filled(40, 60, B=4, T=5, seed=3, length=2)
     assert len(ring.finals.frames) > 4 + 240 // 200  # it grew
