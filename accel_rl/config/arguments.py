@@ -116,8 +116,8 @@ def _plain(text: str) -> str:
             why = f"{values[1].replace(chr(39), '')} is no value of this option; see --help"
         return f"{flag}: {why}"
     if choice := re.search(r"invalid choice '(.*?)' for argument '(--\S+)'\. Expected one of \((.*?)\)", text):
-        got, flag, names = choice[1], choice[2], re.findall(r"'([^']*)'", choice[3])
-        return f"{flag} {got}: must be one of {', '.join(filter(None, names))}{nearest(got, names)}"
+        got, names = choice[1], re.findall(r"'([^']*)'", choice[3])
+        return f"{choice[2]} {got}: must be one of {', '.join(filter(None, names))}{nearest(got, names)}"
     if missing := re.search(r"Missing value for argument '(--\S+)'", text):
         return f"{missing[1]}: the value is missing"
     if further := re.search(r"Unrecognized options: (.*)$", text):

@@ -43,7 +43,9 @@ FRAMES = 900
 """Number of frames that are played to find the ROM's instructions. Code that these frames do not reach is
 interpreted."""
 
-LIMIT_S, POLL_S, NICE = 300.0, 0.5, 5
+LIMIT_S = 300.0
+POLL_S = 0.5
+NICE = 5
 _DIGEST_BYTES = 32
 _PROGRAM = """#define TRANSLATED "{source}"
 #include "core/fast/frame.h"

@@ -39,7 +39,9 @@ from accel_rl.emulator.games import (
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, nearest
 
-SIDE, WIDTH, RAM_BYTES = 84, 160, 128
+SIDE = 84  # of resized observations
+WIDTH = 160
+RAM_BYTES = 128
 OBS_TYPES = ("rgb", "grayscale", "ram")
 INFO = ("env_id", "lives", "frame_number", "episode_frame_number")
 FIRE = 1

@@ -169,7 +169,8 @@ class AtariEnv:
             self._ale.setRAM(address, value)
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
-        act, over, first, last = self._act, self._over, *self._screens
+        act, over = self._act, self._over
+        first, last = self._screens
         code = self.codes[action]
         self._actions.append(code)
         reward = act(code)

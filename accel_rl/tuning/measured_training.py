@@ -81,7 +81,9 @@ class MeasuredTraining:
         finally:
             self._own_cores = _affinity()
             _run_on(self._cores)
-        self.learner, self.schedule, self.sampler = self.trainer.learner, self.trainer.schedule, self.trainer.sampler
+        self.learner = self.trainer.learner
+        self.schedule = self.trainer.schedule
+        self.sampler = self.trainer.sampler
         try:
             self._start()
             while not self.learner.updates:

@@ -51,7 +51,8 @@ at 5 %."""
 KINDS = 4
 """Number of samplers that are measured besides the default."""
 LEAST_TURNS, MOST_TURNS = 5, 15
-REPLAY_START, REPLAY_SIZE, HORIZON = 1_000, 50_000, 32
+REPLAY_START, REPLAY_SIZE = 1_000, 50_000
+HORIZON = 32
 
 
 @dataclass
@@ -150,8 +151,11 @@ class Tuner:
     """A `Tuner` measures for about `seconds` seconds, and keeps its result in `outcome`. A stop request ends it."""
 
     def __init__(self, config: TrainConfig, seconds: float, stop: StopRequest, say: Callable[[str], None]):
-        self.config, self.T, self.given = measurable(config), config.T, given_settings(config)
-        self.seconds, self.stop, self.say = seconds, stop, say
+        self.config = measurable(config)
+        self.given = given_settings(config)
+        self.T = config.T
+        self.seconds = seconds
+        self.stop, self.say = stop, say
         self.outcome = Outcome()
         self._began = time.monotonic()
         self._runs = 0
