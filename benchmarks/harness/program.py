@@ -95,24 +95,39 @@ class Case:
     """Variants of the case that could not be built, with the reason."""
 
     def measure(
-        self, seconds: float, repeats: int, unit: str, label: str = "", time_s: float = float("inf")
+        self,
+        seconds: float,
+        repeats: int,
+        unit: str,
+        label: str = "",
+        time_s: float = float("inf"),
+        after: Callable[[CaseResult], object] = lambda result: None,
     ) -> CaseResult:
-        """Measure the variants of a case in turns, and return their measurements, medians and ratios."""
+        """Measure the variants of a case in turns, and return their measurements, medians and ratios. Each measurement
+        calls `after` with the measurements and medians so far."""
         label += "".join(f"{value}, " for value in self.labels.values())
-        found = in_turns(self.variants, seconds, repeats, unit, label, time_s)
+        so_far = lambda found: after(self._so_far(found))  # noqa: E731
+        found = in_turns(self.variants, seconds, repeats, unit, label, time_s, so_far)
         found |= self.derive(found)
         subject = self.subject or next(iter(found))
         others = {name: values for name, values in found.items() if name != subject and self.compared}
+        return self._so_far(found) | {
+            "subject": subject,
+            "ratios": {name: ratio(found[subject], values) for name, values in others.items()},
+            "columns": self.columns(found),
+            **self.figures(found),
+        }
+
+    def _so_far(self, found: Measurements) -> CaseResult:
         return {
             **self.labels,
             "labels": list(self.labels),
-            "subject": subject,
+            "subject": self.subject,
             "measurements": found,
             "median": medians(found),
-            "ratios": {name: ratio(found[subject], values) for name, values in others.items()},
-            "columns": self.columns(found),
+            "ratios": {},
+            "columns": {},
             "left_out": self.left_out,
-            **self.figures(found),
         }
 
 
