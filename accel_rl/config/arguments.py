@@ -39,12 +39,13 @@ def _whole_number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | No
     )
 
 
-def _hide(cls: Any) -> None:
-    """Remove the flags of dataclass fields that have the metadata `hidden`."""
+def _mark(cls: Any) -> None:
+    """Remove the flags of dataclass fields that have the metadata `hidden`, and let flags of fields with the metadata
+    `appended` be repeated. Only the command line needs tyro, so the settings do not import tyro."""
+    marks: dict[str, Any] = {"hidden": tyro.conf.Suppress, "appended": tyro.conf.UseAppendAction}
     for f in dataclasses.fields(cls):
-        if f.metadata.get("hidden"):
-            suppress: Any = tyro.conf.Suppress
-            cls.__annotations__[f.name] = suppress[typing.get_type_hints(cls)[f.name]]
+        for name in marks.keys() & f.metadata.keys():
+            cls.__annotations__[f.name] = marks[name][typing.get_type_hints(cls)[f.name]]
 
 
 def parse(
@@ -59,7 +60,7 @@ def parse(
     """Parse command-line arguments into the dataclass of options. Raises ConfigError, with a message of one line, for
     invalid arguments. The message about an unknown flag may suggest one of the command's other flags, `similar`. With
     --help or --help-all, print the arranged help and raise SystemExit."""
-    _hide(cls)
+    _mark(cls)
     if asked(argv):
         options = options_of(cls, default, _registry)
         if _collected is not None:

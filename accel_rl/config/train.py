@@ -5,8 +5,6 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_type_hints
 
-import tyro
-
 from accel_rl.algos.algorithm import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.config_file import FORMAT, migrated, read_file
@@ -106,11 +104,11 @@ class TrainConfig:
     loss or gradient is skipped and counted."""
     strict: bool = False
     """End the run (exit code 1) if a worker process dies, instead of replacing the worker."""
-    callback: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    callback: tuple[str, ...] = field(default=(), metadata={"appended": True})
     """Callback of the run, a subclass of accel_rl.Callback; may be repeated. A callback is `module:Class`, or
     `module:Class(name=value)`. The built-in callbacks are `StopAtScore(score=18)`, SaveBest,
     `VideoEvery(env_steps=100_000)` and WandbArtifacts."""
-    sink: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    sink: tuple[str, ...] = field(default=(), metadata={"appended": True})
     """Further destination of metrics and events, a subclass of accel_rl.Sink; may be repeated. Named like a
     callback."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"

@@ -22,9 +22,8 @@ themselves."""
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """Disable garbage collection, because freeing an object during a capture could wait for the GPU and break the
-    capture."""
+    capture. A collection before the capture is not needed, and takes a fifth of a second."""
     was_enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

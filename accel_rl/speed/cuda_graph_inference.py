@@ -9,6 +9,7 @@ from torch import Tensor
 
 from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import RnnState
+from accel_rl.kernels.frames import gather_stacks
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.samplers.inference.inference import Act, Inference
 from accel_rl.speed import capturable
@@ -17,19 +18,20 @@ from accel_rl.system.hardware import say_once
 
 
 class _Capture(NamedTuple):
-    """A `_Capture` is a captured CUDA graph: `replay` computes the actions `action` [N] of step `t` [1]."""
+    """A `_Capture` is a captured CUDA graph: `replay` computes the actions `action` [N] of the step in `row` [1]."""
 
-    t: Tensor
+    row: Tensor
     action: Tensor
     replay: Replay
 
 
 class CudaGraphInference(Inference):
-    """`CudaGraphInference` captures, for each buffer and group of environments, the GPU operations from the group's
-    frames to its actions.
+    """`CudaGraphInference` captures, for each group of environments, the GPU operations from the group's frames to its
+    actions.
 
-    After a group's first steps, a step is captured as a CUDA graph, and later steps replay the graph. The graph reads
-    the step's number from GPU memory. The reason why an agent is not captured is logged once.
+    After a group's first steps, a step is captured as a CUDA graph, and later steps in all buffers replay the graph.
+    The graph reads the row of the buffer and step from GPU memory. The reason why an agent is not captured is logged
+    once.
     """
 
     def __init__(
@@ -42,13 +44,13 @@ class CudaGraphInference(Inference):
         self._groups = groups
         self._gpu = gpu
         self._act = act
-        self._graphs = CudaGraphs(gpu.rollouts[0].frames.device)
+        self._graphs = CudaGraphs(gpu.frames.device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
-        self._captures: dict[tuple[int, int], _Capture] = {}
+        self._captures: dict[int, _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
-        # Maps (buffer, group) to the number of steps since the key changed
-        self._served: dict[tuple[int, int], int] = {}
+        # Maps each group to the number of steps since the key changed.
+        self._served: dict[int, int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
         """Set the agent whose inference is captured. `settings` are further values on which the agent's actions depend.
@@ -60,12 +62,12 @@ class CudaGraphInference(Inference):
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
         """Replay the captured inference of a group of environments at step t, and return whether a capture exists."""
-        capture = self._captures.get((buffer, group))
-        if capture is None and self._served.get((buffer, group), 0) >= WARM_UP and self._eligibility.key is not None:
-            capture = self._capture(buffer, t, group)
+        capture = self._captures.get(group)
+        if capture is None and self._served.get(group, 0) >= WARM_UP and self._eligibility.key is not None:
+            capture = self._capture(group)
         if capture is None:
             return False
-        capture.t.fill_(t)
+        capture.row.fill_(buffer * self._gpu.rows + t)
         capture.replay()
         self._gpu.send_actions(buffer, t, group, capture.action)
         return True
@@ -77,13 +79,13 @@ class CudaGraphInference(Inference):
         if self._eligibility.key is None:
             yield
             return
-        self._served[buffer, group] = self._served.get((buffer, group), 0) + 1
+        self._served[group] = self._served.get(group, 0) + 1
         with self._graphs.warming_up():
             yield
 
-    def _capture(self, buffer: int, t: int, group: int) -> _Capture | None:
+    def _capture(self, group: int) -> _Capture | None:
         try:
-            self._captures[buffer, group] = self._captured(buffer, t, group)
+            self._captures[group] = self._captured(group)
         except RuntimeError as e:
             self._captures.clear()
             why = " ".join(str(e).split())[:300]
@@ -91,25 +93,25 @@ class CudaGraphInference(Inference):
             self._eligibility.fail(why)
             say_once(why)
             return None
-        return self._captures[buffer, group]
+        return self._captures[group]
 
-    def _captured(self, buffer: int, t: int, group: int) -> _Capture:
-        agent = self._agent
-        rollout = self._gpu.rollouts[buffer]
+    def _captured(self, group: int) -> _Capture:
+        agent, gpu, state = self._agent, self._gpu, self._state
         b = self._groups[group]
-        uniform, state = self._gpu.uniform[buffer], self._state
         assert agent is not None
-        envs = torch.arange(b.start, b.stop, device=uniform.device)
-        now = torch.full((1,), t, device=uniform.device)
-        chosen = torch.empty_like(rollout.action[0, b])
+        envs = torch.arange(b.start, b.stop, device=gpu.frames.device)
+        row = torch.zeros(1, dtype=torch.int64, device=gpu.frames.device)
+        chosen = torch.empty_like(gpu.rollouts[0].action[0, b])
 
         @torch.no_grad()
         def step() -> None:
-            at = now.expand(len(envs))
-            memory = None if state is None else RnnState(state[b], (rollout.age[at, envs] == 0).unsqueeze(0))
-            action, recorded = self._act(agent, rollout.observation(at, envs), uniform[at, envs], b, memory)
+            at = row.expand(len(envs))
+            age = gpu.age[at, envs]
+            memory = None if state is None else RnnState(state[b], (age == 0).unsqueeze(0))
+            obs = gather_stacks(gpu.frames, at, envs, age, gpu.stack)
+            action, recorded = self._act(agent, obs, gpu.random[at, envs], b, memory)
             chosen.copy_(action)
             for name, value in recorded.items():
-                rollout.recorded[name].index_put_((at, envs), value)
+                gpu.recorded[name].index_put_((at, envs), value)
 
-        return _Capture(now, chosen, self._graphs.capture(step))
+        return _Capture(row, chosen, self._graphs.capture(step))

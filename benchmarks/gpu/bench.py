@@ -1,14 +1,14 @@
 """This module defines the arguments and the result of each part of the GPU's qualification."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.sizes import Sizes
-from benchmarks.harness.program import Build, rates
+from benchmarks.harness.program import Build, CaseResult, rates
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,9 @@ class Bench:
     sizes: Sizes
     folder: Path
     seconds: float
+    save: Callable[[Result], object] = lambda result: None
+    """The function `save` writes the results so far, which remain if the process is killed."""
+    games: str = "some"  # The tests play "some" games or "all" games.
     game: str = "breakout"
     begun: float = field(default_factory=time.monotonic)
 
@@ -60,14 +63,19 @@ class Bench:
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
     def run(self, builds: Sequence[Build], unit: str = "env steps/s") -> Result:
-        """Measure cases, each for an equal part of the remaining time, and for at least one turn."""
-        found = []
+        """Measure cases, each for an equal part of the remaining time, and for at least one turn. Each measurement
+        saves the results so far."""
+        found: list[CaseResult] = []
+
+        def table(cases: list[CaseResult]) -> Result:
+            return Result(*rates(cases, unit), cases=cases)
+
         for i, build in enumerate(builds):
             end = time.monotonic() + self.left / (len(builds) - i)
             with ExitStack() as stack:
                 case = build(stack)
                 time_s = max(0.0, end - time.monotonic())
                 each = max(self.sizes.shortest, time_s / (self.sizes.rounds * len(case.variants)))
-                found.append(case.measure(each, self.sizes.rounds, unit, time_s=time_s))
-        columns, rows = rates(found, unit)
-        return Result(columns, rows, cases=found)
+                so_far = lambda measured: self.save(table([*found, measured]))  # noqa: E731
+                found.append(case.measure(each, self.sizes.rounds, unit, time_s=time_s, after=so_far))
+        return table(found)

@@ -1,17 +1,22 @@
 """Runs the tests that need a GPU (pytest -m gpu) in a separate process, and checks the C++ extensions."""
 
 import importlib.util
-import re
+import json
+import os
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 from accel_rl.system.errors import RunError
 from benchmarks.gpu.bench import Bench, Result
+from benchmarks.gpu.guarded import guarded
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ("outcome", "tests")
-OUTCOMES = ("passed", "failed", "skipped", "error", "errors", "xfailed")
+GAMES = ("breakout-84x84", "pong-104x80", "seaquest-84x84", "montezuma_revenge-104x80")
+"""Games and frames with which the emulator on the GPU is compared with its host build, unless all games are."""
 EXTENSIONS = {
     "accel_rl.emulator._core": "ale-py plays, several times slower",
     "accel_rl.kernels._native": "torch computes on the host",
@@ -20,31 +25,59 @@ EXTENSIONS = {
 
 def files() -> list[str]:
     """Return the test files with tests that need a GPU."""
-    return sorted(
-        str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py") if "mark.gpu" in path.read_text()
-    )
+    paths = (ROOT / "tests").rglob("test_*.py")
+    return sorted(str(path.relative_to(ROOT)) for path in paths if "mark.gpu" in path.read_text())
 
 
-def measure(bench: Bench) -> Result:
-    """Run the GPU's tests, and return the numbers of passed, failed and skipped tests."""
+def command(bench: Bench, marks: str, file: Path) -> list[str]:
+    """Return the command that runs the GPU's tests with certain marks, and writes their outcomes to a file."""
+    workers = min(8, (os.cpu_count() or 1) // 2)
+    options = ["-q", "-m", marks, "--continue-on-collection-errors", "-p", "benchmarks.gpu.outcomes"]
+    if bench.games == "some":
+        options += ["-k", " or ".join(("not plays_as_the_host_build", *GAMES))]
+    if importlib.util.find_spec("xdist") is not None and workers > 1:
+        options += ["-n", str(workers)]
+    return [sys.executable, "-m", "pytest", *options, "--outcomes", str(file), *files()]
+
+
+def measure(bench: Bench, marks: str) -> Result:
+    """Run the GPU's tests with certain marks until the part's time ends, and return the numbers of passed, failed and
+    skipped tests."""
     if bench.device.startswith("sim"):
         return Result(COLUMNS, notes=["not run: pytest -m gpu needs a GPU that is not simulated"])
     if importlib.util.find_spec("pytest") is None:
         return Result(COLUMNS, notes=["not run: pytest is not installed"])
-    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-rs", *files()]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=bench.left)
-    lines = done.stdout.strip().splitlines() or ["no output"]
-    counts = counted(lines[-1])
-    failed = sum(n for outcome, n in counts.items() if outcome in ("failed", "error", "errors"))
-    notes = [line for prefix in (("FAILED", "ERROR"), "SKIPPED") for line in lines if line.startswith(prefix)]
-    error = f"{failed} failed: {lines[-1]}" if failed else "" if counts else f"pytest: {lines[-1]}"
-    return Result(COLUMNS, [[k, n] for k, n in counts.items()], notes=notes, error=error)
+    return run(bench, command(bench, marks, file := bench.folder / "outcomes"), file)
 
 
-def counted(line: str) -> dict[str, int]:
-    """Return the numbers of pytest's last line, such as {"passed": 3, "skipped": 1}."""
-    found = re.findall(r"(\d+) ([a-z]+)", line)
-    return {outcome: int(n) for n, outcome in found if outcome in OUTCOMES}
+def run(bench: Bench, command: list[str], file: Path) -> Result:
+    """Run pytest, and save the outcomes so far each second."""
+    log = bench.folder / "pytest.log"
+    with log.open("wb") as output, guarded(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as process:
+        while process.poll() is None and bench.left:
+            time.sleep(min(1.0, bench.left))
+            bench.save(result(file))
+        is_late = process.poll() is None
+    found = result(file)
+    if is_late:
+        found.error = f"not all tests ended within {bench.seconds:.0f} s{'; ' * bool(found.error)}{found.error}"
+    elif not found.rows:
+        lines = log.read_text(errors="replace").strip().splitlines() or ["no output"]
+        found.error = f"pytest: {lines[-1]}"
+    return found
+
+
+def result(file: Path) -> Result:
+    """Return the outcomes that `benchmarks.gpu.outcomes` has written so far: their numbers, and the reason of each test
+    that did not pass."""
+    lines = file.read_text().split("\n")[:-1] if file.exists() else []  # A last line without its end is incomplete.
+    found = [json.loads(line) for line in lines]
+    counts = Counter(each["outcome"] for each in found)
+    failed = counts["failed"] + counts["error"]
+    notes = [f"{each['outcome']}: {each['test']}: {each['why']}" for each in found if each["outcome"] != "passed"]
+    notes.sort(key=lambda note: note.startswith("skipped"))
+    error = f"{failed} failed" if failed else ""
+    return Result(COLUMNS, [[outcome, n] for outcome, n in counts.items()], notes=notes, error=error)
 
 
 def missing_extensions() -> str:

@@ -21,7 +21,7 @@ class Options(argparse.Namespace):
     tiny: bool
     separate: bool  # Each part runs in a separate process.
     is_child: bool  # This process runs one part for a parent process.
-    rest: bool
+    games: str
     build: bool
     seconds: float | None
     minutes: float | None
@@ -30,8 +30,10 @@ class Options(argparse.Namespace):
     def command(self, name: str) -> str:
         """Return the command that repeats a part of the benchmark."""
         flags = ["--simulated"] * self.simulated + ["--tiny"] * self.tiny
-        if self.seconds not in (None, PARTS[name].seconds):
-            flags.append(f"--seconds {self.seconds:g}")
+        flags += [f"--games {self.games}"] if self.games != "some" else []
+        part, seconds = PARTS[name], self.seconds_of(name)
+        if seconds != (part.tiny if self.tiny else part.seconds):
+            flags.append(f"--seconds {seconds:g}")
         return " ".join(["python -m benchmarks.gpu --part", name, *flags])
 
     def seconds_of(self, name: str) -> float:
@@ -51,8 +53,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--part", nargs="+", default=None, metavar="NAME", help=f"parts to run: {', '.join(PARTS)}")
     p.add_argument("--list", action="store_true", help="list the parts with their seconds")
     p.add_argument("--seconds", type=float, help=f"time of each part, at most {LONGEST:.0f} (default: see --list)")
-    p.add_argument("--minutes", type=float, help="time of all parts: those that do not fit are named and left out")
-    p.add_argument("--rest", action="store_true", help="leave out the parts that the file of results has already")
+    p.add_argument("--minutes", type=float, help="time of all parts: those that do not fit are left for a repetition")
+    p.add_argument("--games", choices=("some", "all"), default="some", help="games that the tests play (default: some)")
     p.add_argument("--device", default="auto", help="auto, cuda or cuda:N")
     p.add_argument("--simulated", action="store_true", help="use the simulated device of the tests")
     p.add_argument("--tiny", action="store_true", help="the smallest sizes, to try the command itself")
@@ -67,7 +69,7 @@ def parse(argv: list[str]) -> Options | None:
     options."""
     o = parser().parse_args(argv, Options())
     if o.list:
-        print("\n".join(f"{name:<9}{part.seconds:>5.0f} s  {part.does}" for name, part in PARTS.items()))
+        print("\n".join(f"{name:<11}{part.seconds:>5.0f} s  {part.does}" for name, part in PARTS.items()))
         return None
     for name in o.part or ():
         if name not in PARTS:
@@ -81,7 +83,7 @@ def parse(argv: list[str]) -> Options | None:
         raise ConfigError(f"--out {o.out}: is a file")
     o.out = Path(o.out or (tempfile.mkdtemp(prefix="accel_rl-gpu-") if o.simulated else RESULTS))
     wanted = [name for name in PARTS if o.part is None or name in o.part]
-    o.parts = tuple(name for name in wanted if not (o.simulated and name == "tests"))
+    o.parts = tuple(name for name in wanted if not (o.simulated and name in ("tests", "slow-tests")))
     o.separate = o.processes == "each" or (o.processes is None and len(o.parts) > 1 and not o.tiny)
     o.is_child = o.processes == "one"
     return o

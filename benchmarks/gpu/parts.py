@@ -29,18 +29,26 @@ def _q_learning(algorithm: str, batch: str) -> Part:
 
 
 PARTS: dict[str, Part] = {
-    "tests": Part("pytest -m gpu", checks.measure, 300),
-    "acting": Part("sampling with random play, A3C-Net and DQN-Net", acting.measure, 120),
-    "emulation": Part("Atari on the GPU: emulation, inference, training", emulation.measure, 240),
+    "tests": Part("the fast tests that need a GPU", partial(checks.measure, marks="gpu and not slow"), 60),
+    "replay": Part("draws and appends, against the bandwidth of a copy", replays.measure, 60),
     "a2c": _policy_gradient("a2c", "A2C: whole training, sampling alone, learning alone"),
     "ppo": _policy_gradient("ppo", "PPO with 16 steps, 4 epochs and minibatches of 512: the same"),
     "dqn": _q_learning("dqn", "512"),
+    "emulation": Part("Atari on the GPU: emulation, inference, training", emulation.measure, 240),
+    "acting": Part("sampling with random play, A3C-Net and DQN-Net", acting.measure, 120),
+    "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),
     "c51": _q_learning("c51", "2,048"),
     "rainbow": _q_learning("rainbow", "512"),
-    "daley": Part("the 14 variants of Daley & Amato 2021", training.daley, 240),
-    "replay": Part("draws and appends, against the bandwidth of a copy", replays.measure, 90),
+    "slow-tests": Part("the slow tests that need a GPU", partial(checks.measure, marks="gpu and slow"), 300),
     "parr": Part("a train step with the replay on the device and on the host", replays.parr, 120),
-    "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),
+    "daley": Part("the 14 variants of Daley & Amato 2021", training.daley, 240),
 }
+"""The parts in the order of their value: correctness first, then what is trained most."""
 LONGEST = 540.0
-"""Seconds after which a part of the benchmark is killed."""
+"""Longest time of a part in seconds."""
+
+
+def limit_s(seconds: float) -> float:
+    """Return the seconds after which a part that should take `seconds` is killed. A process needs up to a minute to
+    start and to compile."""
+    return max(60.0, 1.5 * seconds)

@@ -1,4 +1,4 @@
-"""Every part of the GPU benchmark adds its results to one JSON file and one page."""
+"""Each part of the GPU benchmark has a file of results, and all parts have one page."""
 
 import json
 import os
@@ -15,36 +15,52 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """`Results` writes the files gpu-NAME.json and gpu-NAME.md in a folder. The results of earlier commands stay in the
-    files."""
+    """`Results` writes the files gpu-NAME/PART.json and gpu-NAME.md in a folder. The results of earlier commands stay
+    in the files."""
 
     def __init__(self, folder: Path, device: str):
-        folder.mkdir(parents=True, exist_ok=True)
         self.gpu = describe(device)
-        self.json = folder / f"gpu-{slug(self.gpu['name'])}.json"
-        self.page = self.json.with_suffix(".md")
+        self.git = git_revision()
+        self.machine = machine()
+        self.folder = folder / f"gpu-{slug(self.gpu['name'])}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.page = self.folder.with_suffix(".md")
 
-    def parts(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, dict[str, Any]]:
         """Return the results so far, by part."""
+        return {name: found for name in PARTS if (found := self.part(name))}
+
+    def part(self, name: str) -> dict[str, Any]:
+        """Return the result of a part, or {} without one."""
         try:
-            return dict(json.loads(self.json.read_text())["parts"])
-        except (OSError, ValueError, KeyError):
+            return dict(json.loads(self._file(name).read_text()))
+        except (OSError, ValueError):
             return {}
 
-    def put(self, name: str, result: dict[str, Any], seconds: float, command: str) -> None:
-        """Add or replace the result of a part, and write both files."""
-        about = {"seconds": round(seconds, 1), "command": command, "date": time.strftime("%Y-%m-%d")}
-        self._write(self.parts() | {name: result | about | {"git": git_revision()}})
+    def state(self, name: str, command: str) -> str:
+        """Return "finished", "unfinished", "failed" or "missing". A result of another command, or of another revision
+        of the code, is missing."""
+        found = self.part(name)
+        if (found.get("command"), found.get("git")) != (command, self.git):
+            return "missing"
+        return "failed" if found["error"] else "finished" if found["finished"] else "unfinished"
 
-    def drop(self, name: str) -> None:
-        self._write({k: v for k, v in self.parts().items() if k != name})
+    def put(self, name: str, result: dict[str, Any], seconds: float, command: str, finished: bool = True) -> None:
+        """Replace the result of a part, and write the page."""
+        about = {"finished": finished, "seconds": round(seconds, 1), "command": command}
+        about |= {"date": time.strftime("%Y-%m-%d"), "git": self.git, "gpu": self.gpu, "machine": self.machine}
+        _write(self._file(name), json.dumps({"error": "", **result, **about}, indent=1) + "\n")
+        _write(self.page, page(self.parts()))
 
-    def _write(self, parts: dict[str, Any]) -> None:
-        content = {"gpu": self.gpu, "machine": machine(), "parts": parts}
-        for path, text in ((self.json, json.dumps(content, indent=1) + "\n"), (self.page, page(content))):
-            temporary = path.with_name(f".{path.name}")
-            temporary.write_text(text)
-            os.replace(temporary, path)
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file at once: a process that is killed leaves the old file or the new file."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text)
+    os.replace(temporary, path)
 
 
 def slug(name: str) -> str:
@@ -64,9 +80,10 @@ def describe(device: str) -> dict[str, Any]:
     return {"name": p.name, **dict(zip(names, (memory, f"{p.major}.{p.minor}", *software), strict=True))}
 
 
-def page(content: dict[str, Any]) -> str:
-    """Return the page in Markdown, with the machine and a section for each part."""
-    gpu, host, parts = content["gpu"], content["machine"], content["parts"]
+def page(parts: dict[str, dict[str, Any]]) -> str:
+    """Return the page in Markdown, with the machine of the last part and a section for each part."""
+    last = list(parts.values())[-1]
+    gpu, host = last["gpu"], last["machine"]
     facts = {
         "GPU": gpu["name"],
         "its memory": f"{gpu['memory_gib']} GiB" if gpu["memory_gib"] else None,
@@ -86,7 +103,7 @@ def page(content: dict[str, Any]) -> str:
     if gpu["name"] == "simulated":
         lines += ["The device is simulated: no figure on this page says anything about speed.", ""]
     lines += [*table(["", ""], list(facts.items())), ""]
-    return "\n".join(lines + [line for name in PARTS if name in parts for line in section(name, parts[name])])
+    return "\n".join(lines + [line for name, result in parts.items() for line in section(name, result)])
 
 
 def section(name: str, result: dict[str, Any]) -> list[str]:
@@ -94,8 +111,10 @@ def section(name: str, result: dict[str, Any]) -> list[str]:
     does = PARTS[name].does
     about = f"{does[0].upper()}{does[1:]}. `{result['command']}`, {result['date']}, {result['seconds']:,.0f} s."
     lines = [f"## {name}", "", about, ""]
-    if result.get("error"):
+    if result["error"]:
         lines += [f"Failed: {result['error']}", ""]
+    elif not result["finished"]:
+        lines += ["Not finished: the process ended before the part did.", ""]
     if result.get("rows"):
         lines += [*table(result["columns"], result["rows"]), ""]
     goals = []

@@ -95,24 +95,39 @@ class Case:
     """Variants of the case that could not be built, with the reason."""
 
     def measure(
-        self, seconds: float, repeats: int, unit: str, label: str = "", time_s: float = float("inf")
+        self,
+        seconds: float,
+        repeats: int,
+        unit: str,
+        label: str = "",
+        time_s: float = float("inf"),
+        after: Callable[[CaseResult], object] = lambda result: None,
     ) -> CaseResult:
-        """Measure the variants of a case in turns, and return their measurements, medians and ratios."""
+        """Measure the variants of a case in turns, and return their measurements, medians and ratios. Each measurement
+        calls `after` with the measurements and medians so far."""
         label += "".join(f"{value}, " for value in self.labels.values())
-        measurements = in_turns(self.variants, seconds, repeats, unit, label, time_s)
+        so_far = lambda measurements: after(self._so_far(measurements))  # noqa: E731
+        measurements = in_turns(self.variants, seconds, repeats, unit, label, time_s, so_far)
         measurements |= self.derive(measurements)
         subject = self.subject or next(iter(measurements))
         others = {name: values for name, values in measurements.items() if name != subject and self.compared}
+        return self._so_far(measurements) | {
+            "subject": subject,
+            "ratios": {name: ratio(measurements[subject], values) for name, values in others.items()},
+            "columns": self.columns(measurements),
+            **self.figures(measurements),
+        }
+
+    def _so_far(self, measurements: Measurements) -> CaseResult:
         return {
             **self.labels,
             "labels": list(self.labels),
-            "subject": subject,
+            "subject": self.subject,
             "measurements": measurements,
             "median": medians(measurements),
-            "ratios": {name: ratio(measurements[subject], values) for name, values in others.items()},
-            "columns": self.columns(measurements),
+            "ratios": {},
+            "columns": {},
             "left_out": self.left_out,
-            **self.figures(measurements),
         }
 
 

@@ -19,10 +19,11 @@ def in_turns(
     unit: str = "env steps/s",
     label: str = "",
     time_s: float = float("inf"),
+    after: Callable[[Measurements], object] = lambda measurements: None,
 ) -> Measurements:
     """Measure the variants in turns, `repeats` times each for `seconds`, and return {name: its measurements, in order}.
-    Each measurement prints a line to stderr. A turn begins only if it will probably end within `time_s` seconds, except
-    for the first turn."""
+    Each measurement prints a line to stderr, and calls `after` with the measurements so far. A turn begins only if it
+    will probably end within `time_s` seconds, except for the first turn."""
     measurements: Measurements = {name: [] for name in variants}
     begin, done, total = time.monotonic(), 0, repeats * len(variants)
     for turn in range(repeats):
@@ -34,6 +35,7 @@ def in_turns(
             left = human_time((time.monotonic() - begin) / done * (total - done))
             text = f"{label}{name}: {measurements[name][-1]:,.0f} {unit}"
             print(f"  {done}/{total}  {text}  {left} left", file=sys.stderr, flush=True)
+            after(measurements)
     return measurements
 
 

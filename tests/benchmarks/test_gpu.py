@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,19 +14,19 @@ import pytest
 from accel_rl.system import hardware
 from accel_rl.tuning.measured_training import rate
 from benchmarks.gpu import __main__ as program
-from benchmarks.gpu import options
+from benchmarks.gpu import checks, options
 from benchmarks.gpu.bench import Bench, Goal, Result
-from benchmarks.gpu.checks import counted, files
+from benchmarks.gpu.guarded import guarded
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.profiling import covered
-from benchmarks.gpu.results import slug
+from benchmarks.gpu.results import Results, slug
 from benchmarks.gpu.sizes import TINY
 from benchmarks.harness.program import Case
 from benchmarks.harness.table import cell
 
 ROOT = Path(__file__).parents[2]
 MISSING = (
-    *("tyro", "rich", "gymnasium", "wandb", "psutil", "matplotlib", "tensorboard", "pybind11", "safetensors", "cv2"),
+    *("tyro", "rich", "gymnasium", "wandb", "matplotlib", "tensorboard", "pybind11", "safetensors", "cv2"),
     *("pytest", "imageio_ffmpeg"),
 )
 BLOCK = f"""
@@ -44,27 +46,27 @@ def run(*argv: str, path: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def parts_in(folder: Path) -> dict:
-    return json.loads((folder / "gpu-simulated.json").read_text())["parts"]
+def parts_in(folder: Path, name: str = "gpu-simulated") -> dict:
+    return {file.stem: json.loads(file.read_text()) for file in (folder / name).glob("*.json")}
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> str:
-    """A folder that, on PYTHONPATH, leaves a process and its children torch, numpy and ale-py alone."""
+    """A folder that, on PYTHONPATH, leaves a process and its children torch, numpy, psutil and ale-py alone."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(BLOCK)
     return str(tmp_path / "site")
 
 
 @pytest.mark.slow
-def test_torch_numpy_and_ale_py_are_enough(tmp_path: Path, bare: str) -> None:
+def test_torch_numpy_psutil_and_ale_py_are_enough(tmp_path: Path, bare: str) -> None:
     names = ["acting", "a2c", "replay"]
     done = run("--part", *names, "--out", str(tmp_path), path=bare)
     assert done.returncode == 0, done.stdout + done.stderr
     parts, page = parts_in(tmp_path), (tmp_path / "gpu-simulated.md").read_text()
-    assert list(parts) == names
+    assert set(parts) == set(names)
     for name, part in parts.items():
-        assert part["rows"] and "error" not in part and part["command"].endswith(f"--part {name} --simulated --tiny")
+        assert part["rows"] and not part["error"] and part["command"].endswith(f"--part {name} --simulated --tiny")
         assert all(len(row) == len(part["columns"]) for row in part["rows"])
         assert f"## {name}" in page and f"## {name}" in done.stdout
     assert [g["bound"] for g in parts["a2c"]["goals"]] == [10.0, 100_000] and "not met" in page
@@ -84,7 +86,7 @@ def test_every_part(tmp_path: Path, bare: str) -> None:
     """Those with worker processes, too."""
     done = run("--out", str(tmp_path), path=bare)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert set(parts_in(tmp_path)) == set(PARTS) - {"tests"}
+    assert set(parts_in(tmp_path)) == set(PARTS) - {"tests", "slow-tests"}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,7 @@ def made_up(monkeypatch):
     made = {"tests": Part("fails", fails, 30), "acting": Part("works", works, 30), "pong": Part("long", works, 500)}
     monkeypatch.setattr(program, "PARTS", made)
     monkeypatch.setattr(options, "PARTS", made)
+    monkeypatch.setattr("benchmarks.gpu.results.PARTS", made)
     monkeypatch.setattr(options, "_device", lambda *a: "cpu")
     monkeypatch.setattr("benchmarks.gpu.results.describe", lambda device: dict.fromkeys(
         ("memory_gib", "capability", "cuda", "cudnn"), None) | {"name": "Some GPU"})  # fmt: skip
@@ -136,15 +139,160 @@ def made_up(monkeypatch):
 def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path, made_up, capsys) -> None:
     argv = ["--out", str(tmp_path), "--processes", "one", "--minutes", "2"]
     assert program.main(argv) == 1
-    found = json.loads((tmp_path / "gpu-some-gpu.json").read_text())
-    parts = found["parts"]
+    parts = parts_in(tmp_path, "gpu-some-gpu")
     assert parts["tests"]["error"] == "ValueError: the GPU is hot" and parts["acting"]["goals"][0]["met"]
     out, err = capsys.readouterr()
-    assert "left out, no time: pong; run: python -m benchmarks.gpu --part pong" in out and "failed: tests" in err
+    assert "left out, no time: pong; repeat the command" in out and "failed: tests" in err
     page = (tmp_path / "gpu-some-gpu.md").read_text()
     assert "Failed: ValueError: the GPU is hot" in page and "| speed | 2.00 | at least 1.00 | met |" in page
-    assert program.main([*argv, "--rest"]) == 1  # what failed is run again
-    assert "acting" not in capsys.readouterr().err
+    assert program.main(argv) == 1  # what failed is run again
+    out, err = capsys.readouterr()
+    assert "measured before: acting;" in out and "acting: works" not in err and "tests: fails" in err
+    assert program.main([*argv, "--seconds", "20"]) == 1  # another command measures anew, and what failed last
+    err = capsys.readouterr().err
+    assert err.index("tests: fails") < err.index("acting: works") < err.index("pong: long")
+
+
+def test_what_failed_is_repeated_after_what_is_missing(tmp_path: Path, made_up, capsys) -> None:
+    results = Results(tmp_path, "cpu")
+    results.put("tests", Result((), error="too hot").to_dict(), 1.0, "python -m benchmarks.gpu --part tests")
+    results.put("acting", Result(()).to_dict(), 1.0, "python -m benchmarks.gpu --part acting", finished=False)
+    assert "Not finished" in results.page.read_text()
+    assert program.main(["--out", str(tmp_path), "--processes", "one"]) == 1
+    err = capsys.readouterr().err
+    assert err.index("acting: works") < err.index("pong: long") < err.index("tests: fails")
+
+
+def ended(pid: int) -> bool:
+    """Wait until a process ends, also as a zombie; False if it still runs after 20 s."""
+    for _ in range(200):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def until(found):
+    """Return the first true value of a function."""
+    for _ in range(600):
+        if value := found():
+            return value
+        time.sleep(0.1)
+    raise AssertionError("nothing within 60 s")
+
+
+ESCAPED = """
+import pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+pathlib.Path(sys.argv[1]).write_text(str(other.pid))
+time.sleep(600)
+"""
+PARENT = """
+import sys
+from benchmarks.gpu.guarded import guarded
+with guarded([sys.executable, "-c", *sys.argv[1:]]) as process:
+    process.wait()
+"""
+
+
+def test_a_guarded_program_leaves_no_process(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    with guarded([sys.executable, "-c", ESCAPED, str(file)]) as process:
+        pid = until(lambda: file.exists() and file.read_text())
+    assert process.returncode == -signal.SIGKILL and ended(int(pid))
+
+
+def test_a_guarded_program_ends_with_a_killed_parent(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, ESCAPED, str(file)], cwd=ROOT)
+    pid = until(lambda: file.exists() and file.read_text())
+    parent.kill()
+    parent.wait()
+    assert ended(int(pid))
+
+
+def measured(folder: Path) -> dict:
+    """Return the part `replay` if it has a measurement."""
+    part = parts_in(folder).get("replay", {})
+    return part if part.get("rows") else {}
+
+
+@pytest.mark.slow
+def test_a_killed_command_is_resumed_by_repeating_it(tmp_path: Path) -> None:
+    argv = ["--simulated", "--tiny", "--part", "replay", "parr", "--processes", "each", "--seconds", "6"]
+    command = [sys.executable, "-m", "benchmarks.gpu", *argv, "--out", str(tmp_path)]
+    killed = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    part = until(lambda: measured(tmp_path))
+    killed.kill()
+    killed.wait()
+    assert not part["finished"] and "Not finished" in (tmp_path / "gpu-simulated.md").read_text()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "measured before" not in done.stdout, done.stderr
+    assert all(part["finished"] for part in parts_in(tmp_path).values()) and len(parts_in(tmp_path)) == 2
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert again.returncode == 0 and "measured before: replay parr;" in again.stdout and not again.stderr
+
+
+IMPATIENT = """
+import sys
+from benchmarks.gpu import __main__ as program
+program.limit_s = lambda seconds: 20.0
+sys.exit(program.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_a_part_that_does_not_end_keeps_what_it_measured(tmp_path: Path) -> None:
+    argv = ["--simulated", "--tiny", "--part", "replay", "--processes", "each", "--seconds", "60"]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPATIENT, *argv, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "failed: replay" in done.stderr
+    part = measured(tmp_path)
+    assert part["finished"] and part["error"] == "killed after 20 s" and part["cases"][0]["median"]
+
+
+TESTS = {
+    "test_a.py": "import pytest, no_such_package",
+    "test_b.py": """
+import pytest, time
+def test_passes(): pass
+def test_fails(): assert 1 == 2
+@pytest.mark.skip(reason="too hot")
+def test_skipped(): pass
+def test_hangs(): time.sleep(600)
+def test_later(): pass
+""",
+}
+
+
+def test_the_outcomes_of_tests_remain_if_a_test_hangs(tmp_path: Path) -> None:
+    for name, text in TESTS.items():
+        (tmp_path / name).write_text(text)
+    saved: list[Result] = []
+    bench, file = Bench("cuda:0", TINY, tmp_path, 10.0, saved.append), tmp_path / "outcomes"
+    options = ["--continue-on-collection-errors", "-p", "benchmarks.gpu.outcomes", "--outcomes", str(file)]
+    result = checks.run(
+        bench, [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), *options, str(tmp_path)], file
+    )
+    assert result.rows == [["error", 1], ["passed", 1], ["failed", 1], ["skipped", 1]] == saved[-1].rows
+    assert result.error == "not all tests ended within 10 s; 2 failed"
+    assert [note.partition(":")[0] for note in result.notes] == ["error", "failed", "skipped"]
+    assert "no_such_package" in result.notes[0] and "assert 1 == 2" in result.notes[1] and "too hot" in result.notes[2]
+
+
+def test_the_command_of_the_tests(tmp_path: Path) -> None:
+    some, all_games = (
+        checks.command(Bench("cuda:0", TINY, tmp_path, 1.0, games=g), "gpu", tmp_path) for g in ("some", "all")
+    )
+    assert (
+        some[some.index("-k") + 1].startswith("not plays_as_the_host_build or breakout-84x84") and "-k" not in all_games
+    )
+    assert "--continue-on-collection-errors" in some and "tests/distributed/test_nccl.py" in some
 
 
 def test_measurements_take_turns_within_their_time(tmp_path: Path) -> None:
@@ -161,6 +309,4 @@ def test_small_functions() -> None:
     assert slug("NVIDIA H200") == "nvidia-h200"
     assert [cell(x) for x in (None, 12_345.6, 45.67, 0.5, 3, "x")] == ["-", "12,346", "45.7", "0.50", "3", "x"]
     assert covered([(0, 2), (1, 3), (5, 6)]) == 4 and covered([]) == 0
-    assert counted("1 failed, 12 passed, 3 skipped, 9 deselected in 4.2s") == {"failed": 1, "passed": 12, "skipped": 3}
     assert not Goal("x", 12.0, 10.0, at_least=False).to_dict()["met"]
-    assert "tests/distributed/test_nccl.py" in files()

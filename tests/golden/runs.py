@@ -1,17 +1,20 @@
 """The short runs of the golden curves: every algorithm, both schedules, an LSTM, time limits, and two ranks."""
 
 from dataclasses import replace
-from typing import Any
-
-import gymnasium
+from typing import TYPE_CHECKING, Any
 
 from accel_rl.config.train import TrainConfig, default_config
+
+if TYPE_CHECKING:
+    import gymnasium
 
 UPDATES = 24  # of each run; rounding errors grow with every update
 
 
-def short_pole() -> gymnasium.Env:
+def short_pole() -> "gymnasium.Env":
     """CartPole whose episodes a time limit cuts after 12 steps, before most poles fall."""
+    import gymnasium  # Runs of games need no Gymnasium.
+
     return gymnasium.make("CartPole-v1", max_episode_steps=12)
 
 

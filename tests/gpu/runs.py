@@ -1,5 +1,6 @@
 """Short whole runs, on the CPU and on a simulated GPU."""
 
+import importlib.util
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -81,7 +82,22 @@ RUNS: dict[str, TrainConfig] = {
     "rainbow, uniform": q("rainbow", replay_prioritized=False, **RETURNS),
     "rainbow, concurrent, second learner": q("rainbow", schedule="concurrent", secondary=8, **RETURNS),
     "rainbow, concurrent, replay on the host": q("rainbow", schedule="concurrent", **RETURNS, **HOST),
+    # every algorithm and network once more with games, which need no Gymnasium
+    "a2c, LSTM, pong": config("a2c", **LSTM),
+    "a2c, IMPALA network, pong": config("a2c", network="impala"),
+    "a2c, Nature network, pong": config("a2c", network="nature"),
+    "ppo, LSTM, pong": config("ppo", horizon=8, minibatch=32, epochs=2, **LSTM),
+    "pqn, LSTM, pong": config("pqn", horizon=8, minibatch=32, epochs=2, **LSTM),
+    "dqn, IMPALA network, pong": q("dqn", "pong", network="impala"),
+    "dqn, concurrent, pong": q("dqn", "pong", schedule="concurrent"),
+    "rainbow, noisy, pong": q("rainbow", "pong", noisy=True),
+    "rainbow, noisy, concurrent, pong": q("rainbow", "pong", noisy=True, schedule="concurrent"),
 }
+GPU_QUICK = (
+    *("a2c, pong", "a2c, LSTM, pong", "a2c, IMPALA network, pong", "ppo, pong", "pqn, pong", "dqn, pong", "c51, pong"),
+    *("rainbow, noisy, pong", "dqn, concurrent, pong", "rainbow, noisy, concurrent, pong"),
+)
+"""Runs that are quick on a real GPU, where the host's part counts, and need no Gymnasium: every algorithm."""
 QUICK = (
     "pqn, pong",
     *("a2c, pong", "a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, replay on the host"),
@@ -97,8 +113,14 @@ assert SMALL["batch_size"] == 16
 
 
 def marked(names: Iterable[str], quick: Iterable[str] = QUICK) -> list[Any]:
-    """Return parameters of a test; those that are not quick are slow."""
-    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
+    """Return parameters of a test; those that are not quick are slow. Runs of CartPole need Gymnasium."""
+    found = []
+    for n in names:
+        marks = [] if n in quick else [pytest.mark.slow]
+        is_missing = not RUNS[n].env.game and importlib.util.find_spec("gymnasium") is None
+        marks += [pytest.mark.skip(reason="needs gymnasium")] if is_missing else []
+        found.append(pytest.param(n, marks=marks))
+    return found
 
 
 @dataclass

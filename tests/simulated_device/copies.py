@@ -46,6 +46,8 @@ def _to_device(target: DeviceTensor, host: Tensor, non_blocking: bool) -> Tensor
     _write(target, stream)
     if not is_asynchronous and target.numel():
         streams.wait_for("copy to the device", stream)
+    if is_asynchronous and target.numel():
+        streams.read_later(stream, host)
     target.raw.copy_(host)
     return target
 

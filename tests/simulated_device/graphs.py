@@ -17,6 +17,8 @@ from tests.simulated_device.generators import HostGenerator
 from tests.simulated_device.memory import Access, Memory, races
 from tests.simulated_device.streams import Stream
 
+failing_replays: list[str] = []
+"""Errors of the next replays, as a test plants them. A failed launch leaves the graph and its memory unchanged."""
 FAILED = "operation failed due to a previous error during capture"
 _NO_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
@@ -137,6 +139,8 @@ class CUDAGraph:
         stream = streams.current(self._device)  # wherever it is called from, as CUDA does
         if stream.capture is not None:
             stream.capture.fail("a graph is replayed during capture")
+        if failing_replays:
+            raise RuntimeError(failing_replays.pop())
         self._access(stream)
         autograd, autocast = torch._C._AutoDispatchBelowAutograd(), torch._C._ExcludeDispatchKeyGuard(_NO_AUTOCAST)
         with autograd, autocast:

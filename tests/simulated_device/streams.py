@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import waits
+from tests.simulated_device import source_lines, waits
+from tests.simulated_device.source_lines import SourceLine
 
 if TYPE_CHECKING:
     from tests.simulated_device.graphs import CUDAGraph
@@ -62,6 +63,7 @@ class Stream:
         self.epoch = 0
         self.capture: CUDAGraph | None = None
         self.copies: deque[tuple[int, Tensor, Tensor]] = deque()  # (epoch, host tensor, values)
+        self.reads: deque[tuple[int, Tensor, Tensor, SourceLine | None]] = deque()  # as `copies`, and the copy's line
         with _lock:
             self.clock: Clock = dict(_host)
             _all.add(self)
@@ -222,6 +224,23 @@ def know(clock: Clock) -> None:
             while stream.copies and stream.copies[0][0] <= clock.get(stream.stream_id, -1):
                 _, host, values = stream.copies.popleft()
                 host.copy_(values)
+            while stream.reads and stream.reads[0][0] <= clock.get(stream.stream_id, -1):
+                _, host, values, line = stream.reads.popleft()
+                if not torch.equal(_bytes(host), _bytes(values)):
+                    raise RuntimeError(
+                        "page-locked memory was overwritten before the GPU is known to have read it: it is copied by "
+                        f"{source_lines.text(line)}"
+                    )
+
+
+def _bytes(x: Tensor) -> Tensor:
+    return x.contiguous().view(-1).view(torch.uint8)
+
+
+def read_later(stream: Stream, host: Tensor) -> None:
+    """Check that page-locked memory is unchanged once the host knows that the stream has read it."""
+    with _lock:
+        stream.reads.append((stream.epoch, host, host.clone(), source_lines.here()))
 
 
 def copy_later(stream: Stream, host: Tensor, values: Tensor) -> None:
@@ -243,6 +262,7 @@ def reset() -> None:
         for stream in list(_all):
             stream.capture = None
             stream.copies.clear()
+            stream.reads.clear()
             know({stream.stream_id: stream.epoch})
             stream.epoch += 1
     thread.device, thread.streams = 0, list(defaults)

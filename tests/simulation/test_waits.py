@@ -143,6 +143,21 @@ def test_an_event_before_the_copy_and_another_stream_do_not_complete_it(gpu):
     assert host.tolist() == [0] * 3
 
 
+@pytest.mark.parametrize("is_early", [True, False])
+def test_page_locked_memory_may_be_overwritten_after_the_gpu_has_read_it(gpu, is_early):
+    x, host = torch.zeros(3, device=GPU), page_locked(torch.ones(3))
+    x.copy_(host, non_blocking=True)
+    event = gpu.current_stream().record_event()
+    if is_early:
+        host.fill_(2)
+        with pytest.raises(RuntimeError, match=r"overwritten before .* tests/simulation/test_waits.py"):
+            event.synchronize()
+    else:
+        event.synchronize()
+        host.fill_(2)
+        gpu.synchronize()
+
+
 def test_page_locks(gpu):
     host = torch.zeros(8192, dtype=torch.uint8)
     locked = PageLocked([host], gpu)

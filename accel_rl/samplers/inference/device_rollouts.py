@@ -5,7 +5,8 @@
     host            wait A ... | wait B's frames  | actions A: release A | ...
 
 Each new frame is copied to the GPU once, when its group of environments is ready. The copies of one group's frames
-overlap the inference for another group.
+overlap the inference for another group. All buffers are parts of the same tensors, so that one captured graph acts in
+every buffer: step t of a buffer is in row `buffer * rows + t`.
 """
 
 import weakref
@@ -31,8 +32,19 @@ class DeviceRollouts:
         self.host = host
         self._groups = groups
         self._device = device
-        self.rollouts = [_mirror(r, device) for r in host]
-        self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]
+        first = host[0]
+        self.rows = len(first.frames)
+        """Number of rows of each buffer, which is T + S."""
+        self.stack = first.stack
+        self.frames = self._for_all(first.frames.dtype, *first.frames.shape[2:])
+        """The frames [buffers * rows, B, *frame_shape] of all buffers."""
+        self.age = self._for_all(first.age.dtype)
+        self.random = self._for_all(torch.float32)
+        """The random numbers [buffers * rows, B] for the actions of all buffers."""
+        self.recorded: dict[str, Tensor] = {}
+        """The recorded values [buffers * rows, B] of all buffers."""
+        self.rollouts = [self._mirror(i) for i in range(len(host))]
+        self.uniform = [self._part(self.random, i, r.T) for i, r in enumerate(host)]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
         # A finalizer unlocks the memory even if a caller's constructor raises an error.
@@ -52,9 +64,21 @@ class DeviceRollouts:
     def begin(self, buffer: int, uniform: Tensor) -> None:
         """Start a rollout with its first frames. `uniform` [T, B], on the host, are random numbers for actions."""
         self._staging.copy(self.uniform[buffer], uniform)
+        for name in self.recorded:
+            self._use_recorded(name, buffer)
         self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
         self._copying.wait_stream(self._now)  # The copy stream waits for earlier reads of the buffer's GPU memory.
+
+    def record(self, name: str, dtype: torch.dtype) -> None:
+        """Allocate the recorded values `name` of all buffers."""
+        self.recorded[name] = self._for_all(dtype)
+        for buffer in range(len(self.host)):
+            self._use_recorded(name, buffer)
+
+    def _use_recorded(self, name: str, buffer: int) -> None:
+        rollout = self.rollouts[buffer]
+        rollout.recorded[name] = self._part(self.recorded[name], buffer, rollout.T)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
         """Start to copy the frames that step t of a group's environments produced."""
@@ -126,7 +150,17 @@ class DeviceRollouts:
         self._runtime.synchronize(self._device)
         self._unlock()
 
+    def _for_all(self, dtype: torch.dtype, *shape: int) -> Tensor:
+        return torch.zeros(len(self.host) * self.rows, self.host[0].B, *shape, dtype=dtype, device=self._device)
 
-def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
-    arrays: dict[str, Any] = {name: torch.zeros_like(getattr(rollout, name), device=device) for name in TENSORS}
-    return Rollout(**arrays, stack=rollout.stack, host=rollout)
+    def _part(self, x: Tensor, buffer: int, rows: int) -> Tensor:
+        """Return the first rows of a buffer's part of a tensor [buffers * rows, ...]."""
+        begin = buffer * self.rows
+        return x[begin : begin + rows]
+
+    def _mirror(self, buffer: int) -> Rollout:
+        host = self.host[buffer]
+        apart = [name for name in TENSORS if name not in ("frames", "age")]
+        arrays: dict[str, Any] = {n: torch.zeros_like(getattr(host, n), device=self._device) for n in apart}
+        arrays |= {n: self._part(getattr(self, n), buffer, len(getattr(host, n))) for n in ("frames", "age")}
+        return Rollout(**arrays, stack=host.stack, host=host)

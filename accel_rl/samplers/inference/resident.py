@@ -48,6 +48,11 @@ class ResidentRollouts:
         """Start a rollout. `uniform` [T, B] are the random numbers for actions, on the host."""
         self._staging.copy(self.uniform[buffer], uniform)
 
+    def record(self, name: str, dtype: torch.dtype) -> None:
+        """Allocate the recorded values `name` of all buffers."""
+        for rollout in self.rollouts:
+            rollout.recorded[name] = torch.zeros(rollout.T, rollout.B, dtype=dtype, device=self._device)
+
     def prefetch(self, buffer: int, t: int, group: int) -> None:
         """Do nothing, because the environments write their frames on the GPU."""
 

@@ -137,7 +137,9 @@ class ActionServer:
             else:
                 self._gpu.send_actions(buffer, t, group, action)
             for name, value in recorded.items():
-                if name not in rollout.recorded:
+                if name not in rollout.recorded and self._gpu is not None:
+                    self._gpu.record(name, value.dtype)
+                elif name not in rollout.recorded:
                     complete = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
                     # Another thread may have stored the array first, so the code uses the atomic setdefault.
                     rollout.recorded.setdefault(name, complete)

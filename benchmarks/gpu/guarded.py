@@ -1,0 +1,28 @@
+"""Starts programs that cannot outlive this process, and that leave no processes behind."""
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from accel_rl.system.guard import Guard
+
+
+@contextmanager
+def guarded(
+    command: Sequence[str], env: Mapping[str, str] = os.environ, **options: Any
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a program in a session of its own. At the end of the context, or of this process, even by SIGKILL, the
+    program and all processes that it has started are killed."""
+    guard = Guard()
+    try:
+        variables = {**env, **guard.variables("program")}
+        process = subprocess.Popen(command, env=variables, start_new_session=True, **options)
+        try:
+            yield process
+        finally:
+            guard.kill("program")
+            process.wait()
+    finally:
+        guard.close()
