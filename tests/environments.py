@@ -1,5 +1,5 @@
-"""Environments for tests: by settings, with child processes, slow, and failing. The module does not import torch, which
-would take each worker process two seconds."""
+"""Environments for tests: with child processes, slow, and failing. The module does not import torch, which would take each
+worker process two seconds."""
 
 import os
 import signal
@@ -11,13 +11,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-
-from accel_rl.envs.make import EnvConfig, ResolvedEnv, resolve_env
-
-
-def env_of(**settings: Any) -> ResolvedEnv:
-    """Return a resolved environment. settings: fields of `EnvConfig`. ConfigError."""
-    return resolve_env(EnvConfig(**settings))
 
 
 def with_children() -> gymnasium.Env:

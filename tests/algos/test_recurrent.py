@@ -13,7 +13,7 @@ from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
 from tests.algos.made_up import ingest, update
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 ENV = env_of(id="experiments.recall:make")
 T, B = 6, 4  # an episode is 10 steps: some end inside a rollout, none at its edge alone

@@ -14,7 +14,7 @@ from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
 from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec, resolve_env
 from accel_rl.envs.sequential import RESETS
 from accel_rl.system.errors import ConfigError
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 

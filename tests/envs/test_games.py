@@ -18,7 +18,7 @@ from accel_rl.envs.atari_games import (
 )
 from accel_rl.envs.make import make_env
 from accel_rl.system.errors import ConfigError
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 
 def test_lists() -> None:

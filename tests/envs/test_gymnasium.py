@@ -11,7 +11,8 @@ from accel_rl.envs.episode_info import SCORE, unpacked
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.envs.make import make_batch, make_spec
 from accel_rl.system.errors import ConfigError
-from tests.environments import env_of, numbered
+from tests.env_settings import env_of
+from tests.environments import numbered
 
 
 class Toy(gymnasium.Env):

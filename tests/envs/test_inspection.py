@@ -6,7 +6,7 @@ from accel_rl.envs import inspection
 from accel_rl.envs.make import make_spec
 from accel_rl.system import child
 from accel_rl.system.errors import ConfigError
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 HERE = "tests.environments:"
 

@@ -12,7 +12,7 @@ from accel_rl.envs import make
 from accel_rl.envs.make import EnvConfig, ResolvedEnv, make_batch, make_spec
 from accel_rl.envs.protocols import OVERRIDES, PROTOCOLS, resolve
 from accel_rl.system.errors import ConfigError
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 
 def test_every_protocol_field_is_an_override() -> None:

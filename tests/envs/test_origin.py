@@ -14,7 +14,7 @@ from accel_rl.envs.make import ResolvedEnv, check_switch, make_batch, make_env, 
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.sequential import RESETS, SequentialEnv
 from accel_rl.system.errors import ConfigError, RunError
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 

@@ -14,7 +14,7 @@ from accel_rl.envs.environment import episode_rng
 from accel_rl.envs.make import make_env, make_spec
 from accel_rl.envs.protocols import PROTOCOLS, resolve
 from accel_rl.system.errors import ConfigError
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 gym.register_envs(pytest.importorskip("ale_py"))
 

@@ -5,7 +5,7 @@ import pytest
 
 from accel_rl.envs.make import make_env
 from accel_rl.envs.reserved import ReservedEnv
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 CONFIG = env_of(game="freeway", noop_max=20, repeat_action_probability=0.25)  # the cars show the number of no-ops
 

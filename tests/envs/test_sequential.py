@@ -6,7 +6,7 @@ import pytest
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_env
 from accel_rl.envs.sequential import SequentialEnv
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 SHORT = env_of(game="boxing", max_episode_steps=9)
 SEEDS = [11, 22, 33]

@@ -5,7 +5,7 @@ import pytest
 from ale_py.vector_env import AtariVectorEnv
 
 from accel_rl.envs.make import make_env
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 TEN = (
     "breakout pong space_invaders seaquest qbert ms_pacman boxing freeway montezuma_revenge up_n_down".split()  # noqa: SIM905

@@ -13,7 +13,7 @@ from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.layers import Linear
 from accel_rl.models.q_network import QNetwork
 from accel_rl.optim.flat import FlatParameters
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 
 class Net(nn.Module):

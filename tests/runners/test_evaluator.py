@@ -16,7 +16,7 @@ from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.samplers.workers.pool import WorkerPool
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 PONG = env_of(game="pong", max_episode_steps=60, max_evaluation_steps=60, repeat_action_probability=0.25)
 

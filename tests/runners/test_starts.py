@@ -16,7 +16,7 @@ from accel_rl.runners.evaluator import RANDOM_AGENT_FRAMES, Evaluator, at_10_hz,
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.record_starts import KEEP, record, recorded_env
 from accel_rl.system.errors import ConfigError
-from tests.environments import env_of
+from tests.env_settings import env_of
 from tests.runners.test_evaluator import config_of, learner_of
 
 PONG = env_of(game="pong", protocol="mnih2015", repeat_action_probability=0.25)

@@ -15,7 +15,7 @@ from accel_rl.envs.ale import AtariEnv
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.runners import video
 from accel_rl.system.errors import ConfigError
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 CONFIG = default_config("a2c")
 CONFIG = fill_in(replace(CONFIG, env=replace(CONFIG.env, game="pong")))

@@ -17,7 +17,7 @@ from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 pytest.importorskip("accel_rl.emulator._core")
 

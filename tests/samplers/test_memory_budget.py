@@ -5,7 +5,7 @@ import pytest
 
 from accel_rl.envs.make import ResolvedEnv, make_spec
 from accel_rl.samplers.memory_budget import EMULATOR_BYTES, WORKER_BYTES, bound
-from tests.environments import env_of
+from tests.env_settings import env_of
 from tests.samplers.conftest import make_agent, make_sampler
 
 

@@ -5,7 +5,7 @@ import time
 
 from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.runners.pulling_agent import PullingAgent
-from tests.environments import env_of
+from tests.env_settings import env_of
 from tests.samplers.conftest import make_agent, make_sampler
 
 ENV = env_of(game="pong")

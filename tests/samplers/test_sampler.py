@@ -14,7 +14,7 @@ from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.sampler import Phase
 from accel_rl.system.hardware import allowed_cores
-from tests.environments import env_of
+from tests.env_settings import env_of
 from tests.samplers.conftest import digest, digest_of, make_agent, make_noisy_agent, make_sampler
 
 # short time limits, so that ends and resets are many

@@ -12,7 +12,7 @@ from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
 from accel_rl.speed.capturable import register_module
 from accel_rl.speed.captured_inference import CapturedInference
-from tests.environments import env_of
+from tests.env_settings import env_of
 from tests.samplers.conftest import digest_of, make_agent, make_sampler
 
 pytestmark = pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")

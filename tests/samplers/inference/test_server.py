@@ -8,7 +8,7 @@ from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
-from tests.environments import env_of
+from tests.env_settings import env_of
 from tests.samplers.conftest import make_agent
 
 

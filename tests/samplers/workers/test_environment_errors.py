@@ -7,7 +7,8 @@ import pytest
 
 from accel_rl.samplers.workers import pool
 from accel_rl.system.errors import RunError
-from tests.environments import AtStep, env_of
+from tests.env_settings import env_of
+from tests.environments import AtStep
 from tests.samplers.conftest import make_agent, make_sampler
 
 HERE = "tests.environments:"

@@ -18,7 +18,7 @@ from accel_rl.envs.make import make_spec
 from accel_rl.samplers.workers import pool
 from accel_rl.system import output
 from accel_rl.system.errors import RunError
-from tests.environments import env_of
+from tests.env_settings import env_of
 from tests.samplers.conftest import make_agent, make_sampler
 
 ENV = env_of(game="pong")
