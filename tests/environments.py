@@ -1,5 +1,5 @@
-"""Environments for tests: with child processes, slow, and failing. The module does not import torch, which would take each
-worker process two seconds."""
+"""Environments for tests: with child processes, slow, and failing. The module does not import torch, which would take
+each worker process two seconds."""
 
 import os
 import signal

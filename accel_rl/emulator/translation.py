@@ -3,7 +3,8 @@ frames faster.
 
     | ROM -> C++ of each instruction (translation.h) -> compiler -> a file of the cache folder -> the game's emulators
 
-The compiler runs in the background. The emulator interprets the ROM until the compiler has ended, or if there is none.
+The compiler runs in the background, on at most a quarter of the cores. The emulator interprets the ROM until the
+compiler has ended, or if there is none.
 The cached file's name contains a hash of the ROM, the emulator's sources, the compiler's version and the flags. A
 translation is derived from the ROM, so that no translation is distributed.
 """
@@ -16,17 +17,20 @@ import hashlib
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_rl.emulator.games import cartridge, read_rom
-from accel_rl.system.child import command, environment, start
+from accel_rl.system.child import accept_signals, command, environment, start
 from accel_rl.system.extensions import cache_folder
+from accel_rl.system.hardware import usable_cores
 from accel_rl.system.process import die_with_parent
 
 if TYPE_CHECKING:
@@ -125,16 +129,9 @@ def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.Path
     deadline = time.monotonic() + LIMIT_S
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with open(file.with_suffix(".lock"), "w") as lock:
-            while time.monotonic() < deadline:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    time.sleep(POLL_S)
-                    continue
-                if _content(file) is None:
-                    _run_compiler(file, game, rom)
-                break
+        with _held([file.with_suffix(".lock")], deadline), _held(_turns(file.parent), deadline):
+            if _content(file) is None:
+                _run_compiler(file, game, rom)
     except (OSError, RuntimeError) as error:
         logger.info(f"{game} is interpreted: its translation cannot be made: {error}")
         return
@@ -144,6 +141,26 @@ def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.Path
         logger.info(f"{game} is interpreted: its translation could not be compiled ({file})")
 
 
+def _turns(folder: Path) -> list[Path]:
+    """Return the lock files of which a compiler holds one, so that a hundred games do not start a hundred compilers."""
+    return [folder / f"compiler-{i}.lock" for i in range(max(1, len(usable_cores()) // 4))]
+
+
+@contextlib.contextmanager
+def _held(files: list[Path], deadline: float) -> Iterator[None]:
+    """Hold one of several lock files. Raises TimeoutError if all are held by others until the deadline."""
+    with contextlib.ExitStack() as stack:
+        locks = [stack.enter_context(open(file, "w")) for file in files]
+        while time.monotonic() < deadline:
+            for lock in locks:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    yield
+                    return
+            time.sleep(POLL_S)
+        raise TimeoutError(f"other compilers have run for {LIMIT_S:g} s")
+
+
 def _run_compiler(file: Path, game: str, rom: str | os.PathLike[str] | None) -> None:
     """Translate and compile in a child process."""
     arguments = [game, os.fspath(rom or ""), os.fspath(file), str(os.getpid())]
@@ -151,7 +168,7 @@ def _run_compiler(file: Path, game: str, rom: str | os.PathLike[str] | None) -> 
     try:
         child.wait(LIMIT_S)
     except subprocess.TimeoutExpired:
-        child.kill()
+        child.terminate()
         child.wait()
 
 
@@ -201,7 +218,10 @@ def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
 
 def main(game: str, rom: str, file: str, parent_pid: str) -> int:
     """Translate a game in a child process of low priority."""
-    die_with_parent(int(parent_pid))
+    os.setsid()
+    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))  # The compiler's own processes end as well.
+    die_with_parent(int(parent_pid), signal.SIGTERM)
+    accept_signals()
     os.nice(NICE)
     from accel_rl.emulator.atari import AtariEmulator
 

@@ -42,10 +42,11 @@ def before_torch() -> None:
     mallopt(_M_TOP_PAD, 64 * 2**20)
 
 
-def die_with_parent(parent_pid: int) -> None:
-    """Let the kernel kill this process when its parent dies, and exit now if the parent has died already."""
+def die_with_parent(parent_pid: int, number: int = signal.SIGKILL) -> None:
+    """Let the kernel kill this process when its parent dies, or send another signal, and exit now if the parent has
+    died already."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent_pid:
         os._exit(0)
 
