@@ -43,7 +43,6 @@ inline void bind_layouts(pybind11::module_& device) {
         for (i32 row = 0; row < rows; row++) wanted[size_t(row)] = row_counts(ObservationKind(kind), row, rows);
         return py::bytes(wanted);
     });
-    device.def("picture_bytes", &picture_bytes);
     device.def(
         "damage",
         [](const std::string& env, const std::string& rom, int kind) -> std::string {
@@ -100,7 +99,7 @@ inline void bind_device(pybind11::module_& m) {
     device.attr("sizes") =
         py::dict(py::arg("arguments") = sizeof(StepArguments), py::arg("env") = sizeof(Env), py::arg("play") = sizeof(Play),
                  py::arg("shot") = sizeof(Shot), py::arg("scratch") = sizeof(FinishScratch), py::arg("game") = sizeof(Game),
-                 py::arg("logged") = MOST_LOGGED, py::arg("rows") = MOST_ROWS);
+                 py::arg("logged") = MOST_LOGGED, py::arg("rows") = MOST_ROWS, py::arg("band") = BAND_BYTES);
 }
 
 }  // namespace accel

@@ -14,7 +14,6 @@ from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
 OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
-PLAIN_SHARED = 48 * 1024  # Without a request, a thread block has at most 48 KiB of shared memory.
 
 
 def check(device: str) -> None:
@@ -22,8 +21,7 @@ def check(device: str) -> None:
     capability = torch.cuda.get_device_capability(device)
     if capability < OLDEST:
         raise ConfigError(
-            f"{device} has compute capability {capability[0]}.{capability[1]}: Atari on a GPU needs 8.0 or newer, "
-            "whose blocks have enough shared memory for two pictures"
+            f"{device} has compute capability {capability[0]}.{capability[1]}: Atari on a GPU needs 8.0 or newer"
         )
     version()
 
@@ -48,7 +46,6 @@ class CudaKernels:
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
                 for name in ("step", "draw", "finish", "begin")
             }
-        self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)
 
     def step(self, a: StepArguments) -> None:
         """Launch the kernel `step`, which plays one agent step, with one thread per environment and one warp per
@@ -56,9 +53,9 @@ class CudaKernels:
         words = (a.tables.rom_bytes + 5) // 4
         self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
 
-    def draw(self, a: StepArguments, rows: int) -> None:
+    def draw(self, a: StepArguments) -> None:
         """Launch the kernel `draw`, which draws the frames, with one block per environment and one warp per picture."""
-        self._launch("draw", a.envs.n, DRAWING, 2 * core().device.picture_bytes(rows), a)
+        self._launch("draw", a.envs.n, DRAWING, 2 * core().device.sizes["band"], a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
         """Launch the kernel `finish`, which emulates with the plain core the frames that the fast core has abandoned.
@@ -70,10 +67,6 @@ class CudaKernels:
         self._launch("begin", a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
 
     def _launch(self, name: str, blocks: int, threads: int, shared: int, *parameters: Any) -> None:
-        if shared > self._shared[name]:
-            most = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._checked(self._driver.cuFuncSetAttribute(self._kernels[name], most, shared), name)
-            self._shared[name] = shared
         addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
         stream = torch.cuda.current_stream(self._device).cuda_stream
         shape = (blocks, 1, 1, threads, 1, 1, shared, stream)

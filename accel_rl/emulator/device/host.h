@@ -39,13 +39,24 @@ struct HostWarp {
 };
 
 struct HostBlock {
-    u8* pictures = nullptr;
-
     u32 thread() const { return 0; }
     u32 threads() const { return 1; }
-    bool draws(u32) const { return true; }
-    u8* memory() const { return pictures; }
     void meet() {}
+};
+
+struct HostDrawings : HostBlock {
+    u8* bands;
+    Drawing first, second;
+
+    HostDrawings(const StepArguments& a, u32 i, u8* memory)
+        : bands(memory), first(a, i, 0, memory), second(a, i, 1, memory + BAND_BYTES) {}
+
+    template <class Function>
+    void each_drawing(Function function) {
+        function(0, first);
+        function(1, second);
+    }
+    u8* memory() const { return bands; }
 };
 
 // Counts the iterations that the warps and all their lanes made.
@@ -67,10 +78,11 @@ inline Divergence host_step(const StepArguments& a) {
 }
 
 inline void host_draw(const StepArguments& a) {
-    static thread_local std::vector<u8> memory;
-    memory.resize(2 * picture_bytes(MOST_ROWS));
-    HostBlock block{memory.data()};
-    for (u32 i = 0; i < a.envs.n; i++) draw_block(a, i, block);
+    alignas(16) u8 bands[2 * BAND_BYTES];
+    for (u32 i = 0; i < a.envs.n; i++) {
+        HostDrawings block(a, i, bands);
+        draw_block(a, i, block);
+    }
 }
 
 inline void host_finish(const StepArguments& a) {

@@ -19,7 +19,7 @@ STATE = ("envs", "shots", "logs", "shown", "code", "scratch")
 TABLES = ("game", "rom", "code", "stages", "luminance", "wanted", "codes", "starts", "start_frames", "continued")
 OUT = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 RULES = (
-    "rom_bytes", "kind", "rows", "frame_skip", "max_steps", "life_loss", "observation", "oldest", "start_rows",
+    "rom_bytes", "kind", "frame_skip", "max_steps", "life_loss", "observation", "oldest", "start_rows",
     "start_columns",
 )  # fmt: skip
 
@@ -64,7 +64,7 @@ def _on_cuda(
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
     if not begins:
         kernels.step(a)
-        kernels.draw(a, rules[RULES.index("rows")])
+        kernels.draw(a)
         kernels.finish(a, scratch)
     kernels.begin(a, begins)
 
