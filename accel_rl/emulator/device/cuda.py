@@ -13,6 +13,8 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
+STEP_WARPS = 8  # A multiprocessor runs eight warps of the kernel step (kernels.cu).
+LEAST_LANES = 4  # A warp of the kernel step has at least four environments, if there are so many.
 OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
 
 
@@ -39,6 +41,7 @@ class CudaKernels:
         from cuda.bindings import driver
 
         self._driver, self._device = driver, device
+        self._warps = STEP_WARPS * torch.cuda.get_device_properties(device).multi_processor_count
         with torch.cuda.device(device):
             torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
@@ -49,9 +52,10 @@ class CudaKernels:
 
     def step(self, a: StepArguments) -> None:
         """Launch the kernel `step`, which plays one agent step, with one thread per environment and one warp per
-        block."""
+        block. The environments are spread evenly over the warps that the GPU runs at the same time."""
         words = (a.tables.rom_bytes + 5) // 4
-        self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
+        lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // self._warps)))
+        self._launch("step", -(-a.envs.n // lanes), WARP, 4 * (256 + 2 * words), a)
 
     def draw(self, a: StepArguments) -> None:
         """Launch the kernel `draw`, which draws the frames, with one block per environment and one warp per picture."""

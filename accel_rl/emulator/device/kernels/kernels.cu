@@ -1,7 +1,7 @@
 // This file has the emulator's kernels for a GPU.
 // The headers contain the code of the kernels, and are also used by the host build (host.cpp).
 // | kernel    grid        block   shared memory
-// | step      n / 32      32      the stages, the ROM and its code
+// | step      n / lanes   32      the stages, the ROM and its code
 // | draw      n           64      bands of two pictures
 // | finish    any         1       -
 // | begin     n           64      -
@@ -60,7 +60,9 @@ extern "C" __global__ void __launch_bounds__(32, 8) step(const __grid_constant__
     }
     __syncthreads();
     const Program program{reinterpret_cast<const u8*>(rom), reinterpret_cast<const u8*>(rom + words), stages};
-    Lane lane(a, program, blockIdx.x * 32 + threadIdx.x);
+    // Few environments fill only some lanes of more warps, in which fewer lanes diverge. The other lanes have no environment.
+    const u32 lanes = (a.envs.n + gridDim.x - 1) / gridDim.x;
+    Lane lane(a, program, threadIdx.x < lanes ? blockIdx.x * lanes + threadIdx.x : a.envs.n);
     DeviceWarp warp{lane};
     step_warp(warp, program, a.rules.frame_skip);
 }
