@@ -11,7 +11,7 @@
     | device       games on the learner's device      workers      games on all CPU cores, by this project's emulator
 
 For each game and number of environments, all loads (emulation, inference, training) and engines are measured in turns.
-The column "plain steps" counts the first 20 steps of each environment that the fast core gives up: the plain core plays
+The column "plain steps" counts the first 8 steps of each environment that the fast core gives up: the plain core plays
 such a step on one thread of the GPU, for which all environments wait.
 Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3` measures the time to
 a score of Table 3.
@@ -60,7 +60,7 @@ WARM_UP = 6
 """Number of rollouts before a measurement, after which both buffers' rollouts are captured."""
 WARM_CYCLES = 4
 BLOCK = 20  # One block of --by-step has 20 steps.
-COUNTED = 20
+COUNTED = 8
 """Number of steps per environment in which the steps of the plain core are counted."""
 
 

@@ -108,7 +108,7 @@ def test_cuda_emulator_runs(tmp_path: Path, capsys, loads: tuple[str, ...]) -> N
 
 
 def test_steps_of_the_plain_core_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    config, make = cuda_emulator.Load("qbert", 64).config("cpu"), cuda_emulator.make_device_game
+    config, make = cuda_emulator.Load("qbert", 256).config("cpu"), cuda_emulator.make_device_game
     assert cuda_emulator.plain_steps(config, "cpu") == 0
 
     def without_continued_starts(*arguments: Any) -> Any:
@@ -117,7 +117,7 @@ def test_steps_of_the_plain_core_are_counted(monkeypatch: pytest.MonkeyPatch) ->
         return game
 
     monkeypatch.setattr(cuda_emulator, "make_device_game", without_continued_starts)
-    assert 0 < cuda_emulator.plain_steps(config, "cpu") <= 64
+    assert 0 < cuda_emulator.plain_steps(config, "cpu") <= 256
 
 
 SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")

@@ -13,8 +13,9 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
-STEP_WARPS = 8  # A multiprocessor runs eight warps of the kernel step (kernels.cu).
-LEAST_LANES = 4  # A warp of the kernel step has at least four environments, if there are so many.
+STEP_WARPS = 12  # The registers of a multiprocessor suffice for 12 warps of the kernel step (kernels.cu).
+LEAST_LANES = 4  # A warp of the kernel step has at least four environments, or all of them.
+SYSTEM_SHARED = 1024  # CUDA itself uses 1 KiB of shared memory per block.
 OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
 
 
@@ -41,7 +42,7 @@ class CudaKernels:
         from cuda.bindings import driver
 
         self._driver, self._device = driver, device
-        self._warps = STEP_WARPS * torch.cuda.get_device_properties(device).multi_processor_count
+        self._properties = torch.cuda.get_device_properties(device)
         with torch.cuda.device(device):
             torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
@@ -53,9 +54,11 @@ class CudaKernels:
     def step(self, a: StepArguments) -> None:
         """Launch the kernel `step`, which plays one agent step, with one thread per environment and one warp per
         block. The environments are spread evenly over the warps that the GPU runs at the same time."""
-        words = (a.tables.rom_bytes + 5) // 4
-        lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // self._warps)))
-        self._launch("step", -(-a.envs.n // lanes), WARP, 4 * (256 + 2 * words), a)
+        shared = 4 * (256 + 2 * ((a.tables.rom_bytes + 5) // 4))
+        gpu = self._properties
+        warps = min(STEP_WARPS, gpu.shared_memory_per_multiprocessor // (shared + SYSTEM_SHARED))
+        lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // (warps * gpu.multi_processor_count))))
+        self._launch("step", -(-a.envs.n // lanes), WARP, shared, a)
 
     def draw(self, a: StepArguments) -> None:
         """Launch the kernel `draw`, which draws the frames, with one block per environment and one warp per picture."""

@@ -23,7 +23,8 @@ from accel_rl.samplers.device_engine import make_device_game
 from tests.environments import env_of
 
 STREAM = 0x77  # libcuda.cpp refuses any other stream.
-MULTIPROCESSORS = 4  # A warp of `step` has 4 of 33 environments, and 32 of 1,000.
+# A warp of `step` has 4 of 33 environments, and 21 of 1,000.
+GPU = SimpleNamespace(multi_processor_count=4, shared_memory_per_multiprocessor=228 << 10)
 
 
 @dataclass
@@ -42,7 +43,7 @@ def install() -> None:
     torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=STREAM, synchronize=lambda: None)
     torch.cuda.device = lambda device: contextlib.nullcontext()
     torch.cuda.get_device_capability = lambda device=None: (9, 0)
-    torch.cuda.get_device_properties = lambda device: SimpleNamespace(multi_processor_count=MULTIPROCESSORS)
+    torch.cuda.get_device_properties = lambda device: GPU
     cuda.cubin = lambda capability: b"\x7fELF"
 
 

@@ -1,6 +1,6 @@
 // The environments of a device are in the device's memory, which the kernels read and write.
 // | step     a thread an environment: the frames of an agent step                  -> env, outcome, logs of the last two frames
-// | draw     two warps an environment: pictures of those frames in shared memory   -> observation
+// | draw     two warps an environment: bands of those frames in shared memory      -> observation
 // | finish   a thread an environment, seldom: a step that `step` gave up, by the plain core    -> all of it
 // | begin    a block an environment: where an episode ended, a start state         -> env, first observation
 //

@@ -48,7 +48,7 @@ struct DeviceDrawings : DeviceBlock {
 
 using namespace accel;
 
-extern "C" __global__ void __launch_bounds__(32, 8) step(const __grid_constant__ StepArguments a) {
+extern "C" __global__ void __launch_bounds__(32, 12) step(const __grid_constant__ StepArguments a) {
     extern __shared__ __align__(16) u32 shared[];
     Stages* const stages = reinterpret_cast<Stages*>(shared);
     u32* const rom = shared + 256;
