@@ -11,6 +11,8 @@
     | device       games on the learner's device      workers      games on all CPU cores, by this project's emulator
 
 For each game and number of environments, all loads (emulation, inference, training) and engines are measured in turns.
+The column "plain steps" counts the first 8 steps of each environment that the fast core gives up: the plain core plays
+such a step on one thread of the GPU, for which all environments wait.
 Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3` measures the time to
 a score of Table 3.
 
@@ -58,6 +60,8 @@ WARM_UP = 6
 """Number of rollouts before a measurement, after which both buffers' rollouts are captured."""
 WARM_CYCLES = 4
 BLOCK = 20  # One block of --by-step has 20 steps.
+COUNTED = 8
+"""Number of steps per environment in which the steps of the plain core are counted."""
 
 
 @dataclass(frozen=True)
@@ -186,17 +190,36 @@ def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[d
     return rows
 
 
+def plain_steps(config: Resolved, device: str) -> int:
+    """Return the number of steps that the plain core plays in the first `COUNTED` steps of all environments, which have
+    different seeds and random actions."""
+    device_game = make_device_game(config.env, True, False, device)
+    envs = config.sampler.envs
+    batch, out = DeviceEnvs(device_game, list(range(envs))), DeviceStep.empty(envs, device_game)
+    generator = torch.Generator().manual_seed(0)
+    batch.begin(out)
+    given_up = torch.zeros((), dtype=torch.int64, device=device_game.device)
+    for action in torch.randint(config.spec.n_actions, (COUNTED, envs), generator=generator):
+        batch.step(action.to(device_game.device), out)
+        given_up += batch.code.count_nonzero()
+    return int(given_up)
+
+
 def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
     """Build all loads and engines with one game and one number of environments."""
     device, folder = resolve_device(o.device), Path(stack.enter_context(tempfile.TemporaryDirectory()))
     variants: dict[str, Measure] = {}
-    memory = {}
+    memory, plain = {}, {}
+    counted = plain_steps(Load(game, envs, frame=o.frame).config(device), device) if "device" in o.engines else 0
     for kind, engine in itertools.product(o.loads, o.engines):
         for algorithm in o.algorithms if kind == "training" else ("a2c",):
             name = f"{algorithm if kind == 'training' else kind}, {engine}"
             load = Load(game, envs, engine, kind, algorithm, o.horizon, o.frame)
             variants[name], memory[name] = load.build(device, folder / name.replace(", ", "-"), stack)
-    return Case({"game": game, "envs": envs}, variants, compared=False, columns=lambda _: {"GPU memory, MiB": memory})
+            if engine == "device":
+                plain[name] = counted
+    columns = {"GPU memory, MiB": memory, "plain steps": plain}
+    return Case({"game": game, "envs": envs}, variants, compared=False, columns=lambda _: columns)
 
 
 def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:

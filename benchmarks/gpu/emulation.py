@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from functools import partial
 
-from benchmarks.cuda_emulator import Load, by_step
+from benchmarks.cuda_emulator import COUNTED, Load, by_step, plain_steps
 from benchmarks.gpu.bench import Bench, Goal, Result
 from benchmarks.harness.program import Case
 
@@ -13,7 +13,8 @@ emulation with 4,096 environments, and 68 thousand frames/s of training on one G
 
 
 def measure(bench: Bench) -> Result:
-    """Measure emulation by number of environments, and 400 steps of ms_pacman from one start state."""
+    """Measure emulation by number of environments, and 400 steps of ms_pacman from one start state. Count the steps of
+    the plain core."""
     sizes = bench.sizes
     result = bench.run([partial(case, bench, envs) for envs in sizes.emulated_envs], "frames/s")
     medians = {(name, r["environments"]): rate for r in result.cases for name, rate in r["median"].items()}
@@ -24,6 +25,11 @@ def measure(bench: Bench) -> Result:
     blocks = by_step("ms_pacman", envs, steps, max(1, steps // 4), bench.device)
     rates = ", ".join(f"{block['frames_per_s']:,.0f}" for block in blocks)
     result.notes.append(f"ms_pacman, {envs} environments from one start, frames/s by quarter of steps: {rates}")
+    for game in dict.fromkeys((bench.game, "qbert")):
+        plain = plain_steps(Load(game, envs).config(bench.device), bench.device)
+        result.notes.append(
+            f"{game}, {envs} environments: the plain core played {plain} of the first {COUNTED} steps each"
+        )
     return result
 
 

@@ -2,8 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from benchmarks import (
     cuda_emulator,
@@ -103,6 +105,19 @@ def test_cuda_emulator_runs(tmp_path: Path, capsys, loads: tuple[str, ...]) -> N
     assert "| pong | 4 | emulation, device |" in capsys.readouterr().out
     assert cuda_emulator.main(["--games", "pong", *short, "--by-step", "40"]) == 0
     assert capsys.readouterr().out.splitlines()[-2].endswith("| 1.00 |")  # all began alike
+
+
+def test_steps_of_the_plain_core_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    config, make = cuda_emulator.Load("qbert", 256).config("cpu"), cuda_emulator.make_device_game
+    assert cuda_emulator.plain_steps(config, "cpu") == 0
+
+    def without_continued_starts(*arguments: Any) -> Any:
+        game = make(*arguments)
+        game.tables["continued"] = torch.empty(0, dtype=torch.uint8)
+        return game
+
+    monkeypatch.setattr(cuda_emulator, "make_device_game", without_continued_starts)
+    assert 0 < cuda_emulator.plain_steps(config, "cpu") <= 256
 
 
 SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")

@@ -38,6 +38,12 @@ HD bool row_counts(ObservationKind kind, i32 row, i32 rows) {
     return false;
 }
 
+// Returns the number of a picture's rows on which the observation's first `lines` lines depend.
+HD i32 rows_of_lines(ObservationKind kind, i32 lines, i32 rows) {
+    if (kind == AREA) return (5 * lines + 1) / 2;
+    return kind == MEAN ? 2 * lines + 1 : subsampled_row(lines - 1, rows) + 1;
+}
+
 // An AreaAxis has cv2's weights along one axis: for each output, up to four pixels from `first` on.
 struct AreaAxis {
     struct Part {

@@ -43,7 +43,6 @@ inline void bind_layouts(pybind11::module_& device) {
         for (i32 row = 0; row < rows; row++) wanted[size_t(row)] = row_counts(ObservationKind(kind), row, rows);
         return py::bytes(wanted);
     });
-    device.def("picture_bytes", &picture_bytes);
     device.def(
         "damage",
         [](const std::string& env, const std::string& rom, int kind) -> std::string {
@@ -85,6 +84,12 @@ inline void bind_device(pybind11::module_& m) {
     device.def("draw", [of](const std::string& arguments) { host_draw(of(arguments)); }, free_gil);
     device.def("finish", [of](const std::string& arguments) { host_finish(of(arguments)); }, free_gil);
     device.def("begin", [of](const std::string& arguments, bool all) { host_begin(of(arguments), all); }, free_gil);
+    device.def("continued_starts", [](const std::string& envs, const std::string& rom, int kind, const std::string& game) {
+        if (game.size() != sizeof(Game)) throw std::invalid_argument("the number of the game's bytes");
+        Game g;
+        std::memcpy(static_cast<void*>(&g), game.data(), sizeof g);
+        return py::bytes(continued_starts(envs, rom_of(reinterpret_cast<const u8*>(rom.data()), CartridgeKind(kind)), g));
+    });
     device.def("program_code", [](const py::bytes& rom, int kind) { return py::bytes(program_code(rom, CartridgeKind(kind))); });
     device.def("stages", [] {
         static constexpr StageTable table = make_stage_table();
@@ -94,7 +99,7 @@ inline void bind_device(pybind11::module_& m) {
     device.attr("sizes") =
         py::dict(py::arg("arguments") = sizeof(StepArguments), py::arg("env") = sizeof(Env), py::arg("play") = sizeof(Play),
                  py::arg("shot") = sizeof(Shot), py::arg("scratch") = sizeof(FinishScratch), py::arg("game") = sizeof(Game),
-                 py::arg("logged") = MOST_LOGGED, py::arg("rows") = MOST_ROWS);
+                 py::arg("logged") = MOST_LOGGED, py::arg("rows") = MOST_ROWS, py::arg("band") = BAND_BYTES);
 }
 
 }  // namespace accel

@@ -13,8 +13,10 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
+STEP_WARPS = 12  # The registers of a multiprocessor suffice for 12 warps of the kernel step (kernels.cu).
+LEAST_LANES = 4  # A warp of the kernel step has at least four environments, or all of them.
+SYSTEM_SHARED = 1024  # CUDA itself uses 1 KiB of shared memory per block.
 OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
-PLAIN_SHARED = 48 * 1024  # Without a request, a thread block has at most 48 KiB of shared memory.
 
 
 def check(device: str) -> None:
@@ -22,8 +24,7 @@ def check(device: str) -> None:
     capability = torch.cuda.get_device_capability(device)
     if capability < OLDEST:
         raise ConfigError(
-            f"{device} has compute capability {capability[0]}.{capability[1]}: Atari on a GPU needs 8.0 or newer, "
-            "whose blocks have enough shared memory for two pictures"
+            f"{device} has compute capability {capability[0]}.{capability[1]}: Atari on a GPU needs 8.0 or newer"
         )
     version()
 
@@ -41,6 +42,7 @@ class CudaKernels:
         from cuda.bindings import driver
 
         self._driver, self._device = driver, device
+        self._properties = torch.cuda.get_device_properties(device)
         with torch.cuda.device(device):
             torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
@@ -48,17 +50,19 @@ class CudaKernels:
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
                 for name in ("step", "draw", "finish", "begin")
             }
-        self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)
 
     def step(self, a: StepArguments) -> None:
         """Launch the kernel `step`, which plays one agent step, with one thread per environment and one warp per
-        block."""
-        words = (a.tables.rom_bytes + 5) // 4
-        self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
+        block. The environments are spread evenly over the warps that the GPU runs at the same time."""
+        shared = 4 * (256 + 2 * ((a.tables.rom_bytes + 5) // 4))
+        gpu = self._properties
+        warps = min(STEP_WARPS, gpu.shared_memory_per_multiprocessor // (shared + SYSTEM_SHARED))
+        lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // (warps * gpu.multi_processor_count))))
+        self._launch("step", -(-a.envs.n // lanes), WARP, shared, a)
 
-    def draw(self, a: StepArguments, rows: int) -> None:
+    def draw(self, a: StepArguments) -> None:
         """Launch the kernel `draw`, which draws the frames, with one block per environment and one warp per picture."""
-        self._launch("draw", a.envs.n, DRAWING, 2 * core().device.picture_bytes(rows), a)
+        self._launch("draw", a.envs.n, DRAWING, 2 * core().device.sizes["band"], a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
         """Launch the kernel `finish`, which emulates with the plain core the frames that the fast core has abandoned.
@@ -70,10 +74,6 @@ class CudaKernels:
         self._launch("begin", a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
 
     def _launch(self, name: str, blocks: int, threads: int, shared: int, *parameters: Any) -> None:
-        if shared > self._shared[name]:
-            most = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._checked(self._driver.cuFuncSetAttribute(self._kernels[name], most, shared), name)
-            self._shared[name] = shared
         addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
         stream = torch.cuda.current_stream(self._device).cuda_stream
         shape = (blocks, 1, 1, threads, 1, 1, shared, stream)

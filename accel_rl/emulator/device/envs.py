@@ -58,7 +58,7 @@ class DeviceEnvs:
         self._state, self._tables = [self.state[k] for k in STATE], [game.tables[k] for k in TABLES]
         rules = game.rules
         self._rules = [
-            game.rom_bytes, game.kind, game.rows, rules.frame_skip, rules.max_steps, int(rules.life_loss),
+            game.rom_bytes, game.kind, rules.frame_skip, rules.max_steps, int(rules.life_loss),
             game.observation, rules.oldest, game.start_rows, game.start_columns,
         ]  # fmt: skip
         self._no_action = self._zeros(self.n, dtype=torch.int64)

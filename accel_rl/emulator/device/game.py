@@ -82,17 +82,20 @@ class DeviceGame:
         self.env_words = functions.words["env"]
         states = np.zeros((self.start_rows, self.start_columns, 4 * self.env_words), np.uint8)
         states[..., : starts.play.shape[-1]] = starts.play
-        self.rows = settings(game)["height"]
+        tables = core().game_tables(settings(game))
+        continued = functions.continued_starts(states.tobytes(), rom, self.kind, tables)
         self.tables = {
-            "game": self._bytes(core().game_tables(settings(game))),
+            "game": self._bytes(tables),
             "rom": self._bytes(rom),
             "code": self._bytes(functions.program_code(rom, self.kind)),
             "stages": self._bytes(functions.stages()),
             "luminance": self._bytes(luminance.tobytes()),
-            "wanted": self._bytes(functions.wanted_rows(self.observation, self.rows)),
+            "wanted": self._bytes(functions.wanted_rows(self.observation, settings(game)["height"])),
             "codes": self._bytes(np.array(codes, np.int32).tobytes()),
             "starts": self._bytes(states.tobytes()),
             "start_frames": self._bytes(starts.frames.tobytes()),
+            # The address of a tensor without elements is null.
+            "continued": self._bytes(continued) if continued else torch.empty(0, dtype=torch.uint8, device=self.device),
         }
 
     def _bytes(self, source: bytes) -> Tensor:

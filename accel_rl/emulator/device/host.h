@@ -39,13 +39,24 @@ struct HostWarp {
 };
 
 struct HostBlock {
-    u8* pictures = nullptr;
-
     u32 thread() const { return 0; }
     u32 threads() const { return 1; }
-    bool draws(u32) const { return true; }
-    u8* memory() const { return pictures; }
     void meet() {}
+};
+
+struct HostDrawings : HostBlock {
+    u8* bands;
+    Drawing first, second;
+
+    HostDrawings(const StepArguments& a, u32 i, u8* memory)
+        : bands(memory), first(a, i, 0, memory), second(a, i, 1, memory + BAND_BYTES) {}
+
+    template <class Function>
+    void each_drawing(Function function) {
+        function(0, first);
+        function(1, second);
+    }
+    u8* memory() const { return bands; }
 };
 
 // Counts the iterations that the warps and all their lanes made.
@@ -67,10 +78,11 @@ inline Divergence host_step(const StepArguments& a) {
 }
 
 inline void host_draw(const StepArguments& a) {
-    static thread_local std::vector<u8> memory;
-    memory.resize(2 * picture_bytes(MOST_ROWS));
-    HostBlock block{memory.data()};
-    for (u32 i = 0; i < a.envs.n; i++) draw_block(a, i, block);
+    alignas(16) u8 bands[2 * BAND_BYTES];
+    for (u32 i = 0; i < a.envs.n; i++) {
+        HostDrawings block(a, i, bands);
+        draw_block(a, i, block);
+    }
 }
 
 inline void host_finish(const StepArguments& a) {
@@ -81,6 +93,44 @@ inline void host_finish(const StepArguments& a) {
 inline void host_begin(const StepArguments& a, bool all) {
     HostBlock block;
     for (u32 i = 0; i < a.envs.n; i++) begin_block(a, i, all, block);
+}
+
+// Returns the console at the end of the frame that a start state is in, or the start itself if the end depends on the action.
+inline State continued_start(const Play& start, const Rom& rom, const Game& game) {
+    const auto input = [&](State s, u32 action) {
+        set_inputs(s, game, played_action(game, action), NO_SWITCH, start.difficulty);
+        return s;
+    };
+    const auto ended = [&](u32 action) {
+        State s = input(start.state, action);
+        TiaLog log{};
+        const Picture unseen{nullptr, game.first_line, game.height, game.hmove_blanks != 0};
+        Console console{s, rom, unseen, last_line_of(game), log, false};
+        console.run_frame(nullptr, false);
+        return s;
+    };
+    const State end = ended(0);
+    for (u32 action = 1; action < ACTIONS; action++) {
+        const State other = ended(action), same = input(end, action);
+        if (bytes_differ(&other, &same, sizeof same)) return start.state;
+    }
+    return end;
+}
+
+// Returns continued_start of all start states [starts, STATE_WORDS], or nothing if no start state is within a frame.
+inline std::string continued_starts(const std::string& envs, const Rom& rom, const Game& game) {
+    const size_t starts = envs.size() / sizeof(Env);
+    std::string result(starts * sizeof(State), 0);
+    bool any = false;
+    for (size_t i = 0; i < starts; i++) {
+        Env env;
+        std::memcpy(static_cast<void*>(&env), &envs[i * sizeof env], sizeof env);
+        if (!env.play.state.partial) continue;
+        const State end = continued_start(env.play, rom, game);
+        std::memcpy(&result[i * sizeof end], &end, sizeof end);
+        any = true;
+    }
+    return any ? result : "";
 }
 
 // Marks the polling loops of a ROM for Program.

@@ -16,10 +16,10 @@ from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.step_arguments import EnvArrays, GameTables, Rules, Starts, StepArguments, StepOutputs
 
 STATE = ("envs", "shots", "logs", "shown", "code", "scratch")
-TABLES = ("game", "rom", "code", "stages", "luminance", "wanted", "codes", "starts", "start_frames")
+TABLES = ("game", "rom", "code", "stages", "luminance", "wanted", "codes", "starts", "start_frames", "continued")
 OUT = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 RULES = (
-    "rom_bytes", "kind", "rows", "frame_skip", "max_steps", "life_loss", "observation", "oldest", "start_rows",
+    "rom_bytes", "kind", "frame_skip", "max_steps", "life_loss", "observation", "oldest", "start_rows",
     "start_columns",
 )  # fmt: skip
 
@@ -64,7 +64,7 @@ def _on_cuda(
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
     if not begins:
         kernels.step(a)
-        kernels.draw(a, rules[RULES.index("rows")])
+        kernels.draw(a)
         kernels.finish(a, scratch)
     kernels.begin(a, begins)
 
@@ -97,7 +97,8 @@ def step_arguments(
     a.envs = EnvArrays(len(action), *(at[f"state.{k}"] for k in STATE[:-1]))
     a.tables = GameTables(*(at[f"table.{k}"] for k in TABLES[:6]), r["rom_bytes"], r["kind"])
     a.rules = Rules(r["frame_skip"], r["max_steps"], bool(r["life_loss"]), repeat_probability, r["observation"])
-    a.starts = Starts(at["table.starts"], at["table.start_frames"], r["start_rows"], r["start_columns"])
+    tables_of_starts = (at[f"table.{k}"] for k in ("starts", "start_frames", "continued"))
+    a.starts = Starts(*tables_of_starts, r["start_rows"], r["start_columns"])
     a.action = action.data_ptr()
     a.codes = at["table.codes"]
     a.oldest = r["oldest"]

@@ -49,7 +49,13 @@ class Rules(ctypes.Structure):
 class Starts(ctypes.Structure):
     """`Starts` has the table of start states."""
 
-    _fields_ = [("envs", POINTER), ("frames", POINTER), ("rows", c_uint32), ("columns", c_uint32)]
+    _fields_ = [
+        ("envs", POINTER),
+        ("frames", POINTER),
+        ("continued", POINTER),
+        ("rows", c_uint32),
+        ("columns", c_uint32),
+    ]
 
 
 class StepOutputs(ctypes.Structure):

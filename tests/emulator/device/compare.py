@@ -114,7 +114,7 @@ class HostEnvs:
         """The table of starts: of each timer, of each number of no-ops."""
         states = np.stack([np.frombuffer(play.ljust(self.sizes["env"], b"\0"), np.uint32) for play in plays])
         self._keeps |= {"starts": states, "start_frames": frames}
-        self.arguments.starts = Starts(states.ctypes.data, frames.ctypes.data, timers, noops)
+        self.arguments.starts = Starts(states.ctypes.data, frames.ctypes.data, 0, timers, noops)
 
     def begin(self, everywhere: bool) -> None:
         self.kernels.begin(bytes(self.arguments), everywhere)

@@ -6,117 +6,16 @@
 //     fuzz states COUNT SEED KIND ROM states of it with bytes changed
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
-#include "../../../accel_rl/emulator/device/host.h"
-#include "../../../accel_rl/emulator/emulator.h"
+#include "cartridge_envs.h"
 
 using namespace accel;
 
 namespace {
 
-Random chance{};
-u32 below(u32 n) { return random_draw(chance) % n; }
-
-std::string read_file(const char* path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Game plain_game(Controllers controllers) {
-    Game game{};
-    game.controllers = controllers;
-    game.first_line = 34;
-    game.height = 210;
-    game.hmove_blanks = 1;
-    return game;
-}
-
-std::string full_size(std::string rom, CartridgeKind kind) {
-    for (size_t i = 0; !rom.empty() && rom.size() < cartridge_size(kind); i++) rom.push_back(rom[i]);
-    rom.resize(cartridge_size(kind));
-    return rom;
-}
-
-void mutate(u8* bytes, size_t count, u32 most) {
-    for (u32 n = 1 + below(most); n; n--) bytes[below(u32(count))] = u8(below(256));
-}
-
-// Environments of one cartridge, with all arrays of a step. The arrays have the exact sizes, for the sanitizer.
-class Envs {
-  public:
-    Envs(const std::string& rom, CartridgeKind kind, const Play& start, u32 n, ObservationKind observation, double sticky)
-        : game_(plain_game(Controllers(below(CONTROLLERS)))), rom_(full_size(rom, kind)), code_(program_code(rom_, kind)),
-          table_(make_stage_table()), envs_(ENV_WORDS * n), shots_(2 * SHOT_WORDS * n), logs_(2 * MOST_LOGGED * n), shown_(n),
-          why_(n), luminance_(256), wanted_(MOST_ROWS), frame_(n * observation_bytes(observation)), final_(frame_.size()),
-          age_(n), flags_(4 * n), reward_(n), action_(n), codes_(ACTIONS), starts_(ENV_WORDS),
-          start_frame_(observation_bytes(observation)) {
-        rom_.resize(rom_.size() + 2), code_.resize(rom_.size());
-        for (u32 i = 0; i < 256; i++) luminance_[i] = u8(i);
-        for (i32 y = 0; y < game_.height; y++) wanted_[size_t(y)] = row_counts(observation, y, game_.height);
-        for (u32 i = 0; i < ACTIONS; i++) codes_[i] = i32(i);
-        Env env{};
-        env.play = start;
-        std::memcpy(starts_.data(), &env, sizeof env);
-        for (u32 i = 0; i < n; i++) env.seed = i, store_words(env, envs_.data(), n, i);
-        a = StepArguments{
-            {n, envs_.data(), shots_.data(), logs_.data(), shown_.data(), why_.data()},
-            {&game_, bytes(rom_), bytes(code_), table_.of, luminance_.data(), wanted_.data(), cartridge_size(kind), kind},
-            {4, 50, true, sticky, observation},
-            {starts_.data(), start_frame_.data(), 1, 1},
-            action_.data(),
-            codes_.data(),
-            {frame_.data(), final_.data(), age_.data(), reward_.data(), &flags_[0], &flags_[n], &flags_[2 * n], &flags_[3 * n]},
-            3};
-    }
-    Envs(const Envs&) = delete;
-
-    void step() {
-        for (long long& chosen : action_) chosen = i32(below(ACTIONS + 1)) - 1;
-        host_step(a);
-        host_draw(a);
-        host_finish(a);
-        host_begin(a, false);
-        for (u8 code : why_) count[code & 3]++;
-    }
-    void mutate_states() {
-        for (u32 i = 0; i < a.envs.n; i++) {
-            Env env;
-            load_words(env, envs_.data(), a.envs.n, i);
-            mutate(reinterpret_cast<u8*>(&env), sizeof env, 3);
-            store_words(env, envs_.data(), a.envs.n, i);
-        }
-    }
-
-    StepArguments a;
-    u64 count[4] = {0, 0, 0, 0};  // steps by code
-
-  private:
-    static const u8* bytes(const std::string& s) { return reinterpret_cast<const u8*>(s.data()); }
-
-    Game game_;
-    std::string rom_, code_;
-    StageTable table_;
-    std::vector<u32> envs_, shots_;
-    std::vector<FastWrite> logs_;
-    std::vector<u8> shown_, why_, luminance_, wanted_, frame_, final_, age_, flags_;
-    std::vector<float> reward_;
-    std::vector<long long> action_;
-    std::vector<i32> codes_;
-    std::vector<u32> starts_;
-    std::vector<u8> start_frame_;
-};
-
 u64 total[4] = {0, 0, 0, 0};
 void add(const Envs& envs) {
     for (u32 code = 0; code < 4; code++) total[code] += envs.count[code];
-}
-
-Play loaded(const std::string& rom, CartridgeKind kind) {
-    Emulator emulator(rom, kind, plain_game(JOYSTICKS), 1, 0);
-    emulator.load();
-    return emulator.play();
 }
 
 // Whether the run had all that it should try.

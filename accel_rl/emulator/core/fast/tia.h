@@ -53,6 +53,9 @@ struct FastCanvas {
     const u8* palette;  // Maps each of the 256 colour bytes to the drawn value.
     u16* source;        // Maps each row to the row with the same pixels; if null, repeated rows are copied.
     const u8* wanted;   // wanted[row] is true if the row is needed; null means all rows.
+    i32 first;          // `pixels` and `source` begin with the row `first`.
+
+    HD u8* row(i32 y) const { return pixels + (y - first) * WIDTH; }
 };
 
 // A Span is a stretch of a line: its pixels from `first` to `last` - 1 are drawn, those from `looks` on may collide.
@@ -98,6 +101,12 @@ struct FastTia {
         filled = 63;
         look_at(63);
         for (u32 i = 0; i < 4; i++) mix(i);
+    }
+
+    // Continues with the row `canvas.first` of a canvas that has the picture's rows in parts.
+    HD void next_rows(i32 first) {
+        canvas.first = first;
+        enter_row();
     }
 
     HD void settle(const FastWrite* log, u32 count, i32 until) {
@@ -297,8 +306,8 @@ struct FastTia {
 
     HD void enter_row() {
         if (row >= height) return;
-        line = canvas.pixels && shown(row) ? canvas.pixels + row * WIDTH : nullptr;
-        if (canvas.source && lane() == 0) canvas.source[row] = u16(row);
+        line = canvas.pixels && shown(row) ? canvas.row(row) : nullptr;
+        if (canvas.source && lane() == 0) canvas.source[row - canvas.first] = u16(row);
     }
     HD bool shown(i32 y) const { return !canvas.wanted || canvas.wanted[y]; }
 
@@ -313,9 +322,10 @@ struct FastTia {
 
     // Repeats the line above `count` times, because no register has changed since it was drawn.
     HD void repeat(i32 count) {
-        for (i32 i = row + i32(lane()); canvas.source && i < row + count; i += i32(LANES)) canvas.source[i] = u16(row - 1);
+        for (i32 i = row + i32(lane()); canvas.source && i < row + count; i += i32(LANES))
+            canvas.source[i - canvas.first] = u16(row - 1);
         for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
-            copy_bytes(canvas.pixels + i * WIDTH, canvas.pixels + (row - 1) * WIDTH, WIDTH);
+            copy_bytes(canvas.row(i), canvas.row(row - 1), WIDTH);
         row += count;
         row_clock += count * LINE_CLOCKS;
     }

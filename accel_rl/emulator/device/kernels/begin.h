@@ -4,7 +4,6 @@
 // The table of all their combinations contains every start of games whose reset clears the last episode.
 // With cached starts the table contains a few random starts.
 #pragma once
-#include "../../core/philox.h"
 #include "envs.h"
 
 namespace accel {
@@ -17,8 +16,7 @@ HD void begin_block(const StepArguments& a, u32 i, bool all, Block& block) {
     load_words(env, a.envs.envs, a.envs.n, i);
     block.meet();  // The barrier ensures that all threads have read `ended`.
     const u32 seed = env.seed, number = all ? 0 : env.number + 1, bytes = observation_bytes(a.rules.observation);
-    const StartDraws drawn = start_draws(seed, number, a.starts.rows, a.starts.columns);
-    const u64 start = u64(drawn.row) * a.starts.columns + drawn.column;
+    const u64 start = start_of(a.starts, seed, number);
     const u8* const frame = a.starts.frames + start * bytes;
     for (u32 at = block.thread(); at < bytes; at += block.threads()) a.out.frame[u64(i) * bytes + at] = frame[at];
     if (block.thread()) return;

@@ -1,12 +1,13 @@
 // The environments of a device are in the device's memory, which the kernels read and write.
 // | step     a thread an environment: the frames of an agent step                  -> env, outcome, logs of the last two frames
-// | draw     two warps an environment: pictures of those frames in shared memory   -> observation
+// | draw     two warps an environment: bands of those frames in shared memory      -> observation
 // | finish   a thread an environment, seldom: a step that `step` gave up, by the plain core    -> all of it
 // | begin    a block an environment: where an episode ended, a start state         -> env, first observation
 //
 // Arrays of structures are stored as words, with word w of environment i at [w][i].
 // Neighbouring threads read neighbouring words, since environments are the innermost axis.
 #pragma once
+#include "../../core/philox.h"
 #include "../../core/play.h"
 #include "cpu.h"
 
@@ -26,8 +27,8 @@ struct Shot {
     i32 until;
 };
 
-static_assert(sizeof(Env) % 4 == 0 && sizeof(Shot) % 4 == 0, "structures of words");
-constexpr u32 ENV_WORDS = sizeof(Env) / 4, SHOT_WORDS = sizeof(Shot) / 4;
+static_assert(sizeof(Env) % 4 == 0 && sizeof(Shot) % 4 == 0 && sizeof(State) % 4 == 0, "structures of words");
+constexpr u32 ENV_WORDS = sizeof(Env) / 4, SHOT_WORDS = sizeof(Shot) / 4, STATE_WORDS = sizeof(State) / 4;
 
 template <class Structure>
 HD void load_words(Structure& to, const u32* words, u32 n, u32 i) {
@@ -81,10 +82,18 @@ struct StepOutputs {
 };
 
 struct Starts {
-    const u32* envs;    // The start states are [rows, columns, ENV_WORDS], of which `play` is used.
-    const u8* frames;   // The first observations are [rows, columns, height, width].
+    const u32* envs;   // The start states are [rows, columns, ENV_WORDS], of which `play` is used.
+    const u8* frames;  // The first observations are [rows, columns, height, width].
+    // The consoles at the end of the frames that start states are in, [rows, columns, STATE_WORDS]. Null without such starts.
+    const u32* continued;
     u32 rows, columns;  // A start state has a timer (row) and no-ops (column), or is cached (row).
 };
+
+// Returns the index of an episode's start state.
+HD u64 start_of(const Starts& starts, u32 seed, u32 number) {
+    const StartDraws drawn = start_draws(seed, number, starts.rows, starts.columns);
+    return u64(drawn.row) * starts.columns + drawn.column;
+}
 
 struct StepArguments {
     EnvArrays envs;

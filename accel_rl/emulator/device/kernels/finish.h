@@ -44,8 +44,8 @@ class FinishedStep {
         a_.envs.code[i_] = unknown_ ? UNKNOWN_PICTURE : PLAIN;
         u8* const out =
             (a_.out.ended[i_] ? a_.out.final_frame : a_.out.frame) + u64(i_) * observation_bytes(a_.rules.observation);
-        observe(a_, GrayRows{scratch_.gray[both ? 0 : 1], scratch_.source}, GrayRows{scratch_.gray[1], scratch_.source}, out, 0,
-                1);
+        const GrayRows pictures[2] = {{scratch_.gray[0], scratch_.source, 0}, {scratch_.gray[1], scratch_.source, 0}};
+        observe(a_, pictures[both ? 0 : 1], pictures[1], out, 0, observation_height(a_.rules.observation), 0, 1);
     }
 
   private:

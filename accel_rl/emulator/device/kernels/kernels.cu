@@ -1,8 +1,8 @@
 // This file has the emulator's kernels for a GPU.
 // The headers contain the code of the kernels, and are also used by the host build (host.cpp).
 // | kernel    grid        block   shared memory
-// | step      n / 32      32      the stages, the ROM and its code
-// | draw      n           64      two pictures
+// | step      n / lanes   32      the stages, the ROM and its code
+// | draw      n           64      bands of two pictures
 // | finish    any         1       -
 // | begin     n           64      -
 #include "begin.h"
@@ -25,20 +25,30 @@ struct DeviceWarp {
 };
 
 struct DeviceBlock {
-    u8* shared;
-
     __device__ u32 thread() const { return threadIdx.x; }
     __device__ u32 threads() const { return blockDim.x; }
-    __device__ bool draws(u32 slot) const { return threadIdx.x / 32 == slot; }
-    __device__ u8* memory() const { return shared; }
     __device__ void meet() { __syncthreads(); }
+};
+
+struct DeviceDrawings : DeviceBlock {
+    u8* bands;
+    Drawing drawing;  // The slot is the number of the thread's warp.
+
+    __device__ DeviceDrawings(const StepArguments& a, u8* shared)
+        : bands(shared), drawing(a, blockIdx.x, threadIdx.x / 32, shared + threadIdx.x / 32 * BAND_BYTES) {}
+
+    template <class Function>
+    __device__ void each_drawing(Function function) {
+        function(threadIdx.x / 32, drawing);
+    }
+    __device__ u8* memory() const { return bands; }
 };
 
 }  // namespace accel
 
 using namespace accel;
 
-extern "C" __global__ void __launch_bounds__(32, 8) step(const __grid_constant__ StepArguments a) {
+extern "C" __global__ void __launch_bounds__(32, 12) step(const __grid_constant__ StepArguments a) {
     extern __shared__ __align__(16) u32 shared[];
     Stages* const stages = reinterpret_cast<Stages*>(shared);
     u32* const rom = shared + 256;
@@ -50,14 +60,16 @@ extern "C" __global__ void __launch_bounds__(32, 8) step(const __grid_constant__
     }
     __syncthreads();
     const Program program{reinterpret_cast<const u8*>(rom), reinterpret_cast<const u8*>(rom + words), stages};
-    Lane lane(a, program, blockIdx.x * 32 + threadIdx.x);
+    // Few environments fill only some lanes of more warps, in which fewer lanes diverge. The other lanes have no environment.
+    const u32 lanes = (a.envs.n + gridDim.x - 1) / gridDim.x;
+    Lane lane(a, program, threadIdx.x < lanes ? blockIdx.x * lanes + threadIdx.x : a.envs.n);
     DeviceWarp warp{lane};
     step_warp(warp, program, a.rules.frame_skip);
 }
 
-extern "C" __global__ void __launch_bounds__(64, 4) draw(const __grid_constant__ StepArguments a) {
+extern "C" __global__ void __launch_bounds__(64, 12) draw(const __grid_constant__ StepArguments a) {
     extern __shared__ __align__(16) u32 shared[];
-    DeviceBlock block{reinterpret_cast<u8*>(shared)};
+    DeviceDrawings block(a, reinterpret_cast<u8*>(shared));
     draw_block(a, blockIdx.x, block);
 }
 
@@ -66,6 +78,6 @@ extern "C" __global__ void __launch_bounds__(1, 1) finish(const __grid_constant_
 }
 
 extern "C" __global__ void __launch_bounds__(64) begin(const __grid_constant__ StepArguments a, u32 all) {
-    DeviceBlock block{nullptr};
+    DeviceBlock block;
     begin_block(a, blockIdx.x, all != 0, block);
 }

@@ -4,8 +4,8 @@
 // |                    end_frame on all lanes
 //
 // A lane whose frame the fast core cannot run leaves its environment unchanged, and `finish` repeats the step.
+// The fast core cannot continue a frame. Qbert's starts without no-ops are within a frame, so a table has the frame's end.
 #pragma once
-#include "../../core/philox.h"
 #include "envs.h"
 
 namespace accel {
@@ -46,18 +46,22 @@ class Lane {
         cpu_.line_end = 0;
         if (!plays_) return;
         State& s = env_.play.state;
-        if (s.partial || s.cycle > MOST_CYCLES) return give_up();
+        const bool continues = s.partial;
+        if (continues ? !continue_start(frame) : s.cycle > MOST_CYCLES) return give_up();
         if (draw(frame) >= a_.rules.repeat_probability) env_.episode.held = action_;
         env_.play.last_action = u8(env_.episode.held);
         const Game& game = *a_.tables.game;
         set_inputs(s, game, played_action(game, env_.episode.held), NO_SWITCH, env_.play.difficulty);
-        begin_clocks(s, bus_.last_line);
+        if (!continues) begin_clocks(s, bus_.last_line);
         slot_ = frame & 1;
         shot_.tia = s.tia;
         bus_.log.writes = a_.envs.logs + (u64(i_) * 2 + slot_) * MOST_LOGGED;
         bus_.begin_frame();
         bus_.tia.begin_frame(FastCanvas{});
         cpu_.begin_frame(s);
+        if (!continues) return;
+        cpu_.end = OVER;
+        bus_.tia.stop = NEVER;  // The picture is unknown.
     }
 
     HD bool run_line(const Program& program) { return cpu_.run_line(env_.play.state, bus_, program); }
@@ -96,6 +100,17 @@ class Lane {
     HD double draw(u32 frame) const {
         if (a_.rules.repeat_probability <= 0) return 1;
         return sticky_draw(env_.seed, env_.number, env_.episode.steps, frame, a_.rules.frame_skip);
+    }
+    // Replaces a start state within a frame by the frame's end. Returns false if the table has no end, or the frame is drawn.
+    HD bool continue_start(u32 frame) {
+        State& s = env_.play.state;
+        if (!a_.starts.continued || env_.episode.steps || frame || a_.rules.frame_skip < 3) return false;
+        const u64 start = start_of(a_.starts, env_.seed, env_.number);
+        const u32* const from = a_.starts.envs + start * ENV_WORDS;
+        for (u32 w = 0; w < STATE_WORDS; w++)
+            if (from[w] != reinterpret_cast<const u32*>(&s)[w]) return false;  // A loaded state may be of another table.
+        load_words(s, a_.starts.continued + start * STATE_WORDS, 1, 0);
+        return !s.partial;
     }
     HD void give_up() {
         gives_up_ = true;

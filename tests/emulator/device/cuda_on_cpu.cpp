@@ -1,0 +1,191 @@
+// Runs the kernels of kernels.cu, unchanged, on a CPU.
+// | CUDA_THREADS not defined    the threads of a block are fibers, which change at barriers and votes
+// | CUDA_THREADS defined        they are threads of the process, among which ThreadSanitizer finds races
+//
+// Blocks run one after another. A launch finds writes beyond the shared memory that was asked for (AddressSanitizer finds reads,
+// too), and threads that end while others of their block wait.
+#include <pthread.h>
+#include <ucontext.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(from, bytes)
+#define ASAN_UNPOISON_MEMORY_REGION(from, bytes)
+#endif
+
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "cuda_on_cpu.h"
+
+namespace cuda {
+
+struct Dim3 {
+    unsigned x = 0, y = 0, z = 0;
+};
+constexpr unsigned MOST_THREADS = 64, SHARED_WORDS = MOST_SHARED / 4, UNWRITTEN = 0xA5A5A5A5;
+
+void meet();
+bool any_of(bool value);
+
+}  // namespace cuda
+
+#ifdef CUDA_THREADS
+static thread_local cuda::Dim3 threadIdx, blockIdx;
+#else
+static cuda::Dim3 threadIdx, blockIdx;
+#endif
+static cuda::Dim3 blockDim, gridDim;
+alignas(16) unsigned shared[cuda::SHARED_WORDS];
+
+inline void __syncthreads() { cuda::meet(); }
+inline bool __any_sync(unsigned, bool value) { return cuda::any_of(value); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
+
+// The namespace has another name, because a program may also contain the host build, whose functions differ.
+#define accel accel_cuda
+#define __CUDACC__ 1
+#define __CUDA_ARCH__ 900
+#define __host__
+#define __device__
+#define __global__
+#define __shared__
+#define __align__(bytes)
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#include "../../../accel_rl/emulator/device/kernels/kernels.cu"
+#undef accel
+#undef __noinline__
+
+namespace cuda {
+
+using Kernel = std::function<void()>;
+
+#ifdef CUDA_THREADS
+
+static pthread_barrier_t barrier;
+static int votes[2][MOST_THREADS];  // Votes alternate, so that a thread can vote again while others still count.
+static thread_local unsigned voted;
+
+void meet() { pthread_barrier_wait(&barrier); }
+
+bool any_of(bool value) {
+    int* const cast = votes[voted++ & 1];
+    cast[threadIdx.x] = value;
+    meet();
+    bool any = false;
+    for (unsigned i = 0; i < blockDim.x; i++) any |= cast[i] != 0;
+    return any;
+}
+
+static bool run_block(unsigned block, const Kernel& kernel) {
+    pthread_barrier_init(&barrier, nullptr, blockDim.x);
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < blockDim.x; i++)
+        threads.emplace_back([&kernel, block, i] {
+            threadIdx.x = i, blockIdx.x = block, voted = 0;
+            kernel();
+        });
+    for (std::thread& one : threads) one.join();
+    pthread_barrier_destroy(&barrier);
+    return true;
+}
+
+#else
+
+struct Fiber {
+    ucontext_t context;
+    std::vector<char> stack;
+    bool ended, vote;
+};
+static Fiber fibers[MOST_THREADS];
+static ucontext_t scheduler;
+static const Kernel* running;
+static bool any_vote;  // of the last round
+
+static Fiber& fiber() { return fibers[threadIdx.x]; }
+
+static void run_fiber() {
+    (*running)();
+    fiber().ended = true;
+    swapcontext(&fiber().context, &scheduler);
+}
+
+void meet() {
+    Fiber& mine = fiber();
+    swapcontext(&mine.context, &scheduler);
+}
+
+bool any_of(bool value) {
+    fiber().vote = value;
+    meet();
+    return any_vote;
+}
+
+static void make_fiber(Fiber& f) {
+    f.stack.resize(1 << 18);
+    f.ended = f.vote = false;
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = f.stack.data();
+    f.context.uc_stack.ss_size = f.stack.size();
+    f.context.uc_link = nullptr;
+    makecontext(&f.context, run_fiber, 0);
+}
+
+// Returns false if threads have ended while others wait. Every second block runs its threads in the opposite order.
+static bool run_block(unsigned block, const Kernel& kernel) {
+    const unsigned threads = blockDim.x;
+    blockIdx.x = block;
+    running = &kernel;
+    for (unsigned i = 0; i < threads; i++) make_fiber(fibers[i]);
+    for (bool sound = true;;) {
+        unsigned ended = 0;
+        bool vote = false;
+        for (unsigned k = 0; k < threads; k++) {
+            threadIdx.x = block & 1 ? threads - 1 - k : k;
+            if (!fiber().ended) swapcontext(&scheduler, &fiber().context);
+            ended += fiber().ended;
+            vote |= fiber().vote;
+            fiber().vote = false;
+        }
+        sound &= ended == 0 || ended == threads;
+        if (ended == threads) return sound;
+        any_vote = vote;
+    }
+}
+
+#endif
+
+// Returns the kernel of a name with its parameters, or nothing.
+static Kernel kernel_of(const std::string& name, void** parameters) {
+    const auto& a = *static_cast<const accel_cuda::StepArguments*>(parameters[0]);
+    if (name == "step") return [&a] { step(a); };
+    if (name == "draw") return [&a] { draw(a); };
+    if (name == "finish") return [&a, parameters] { finish(a, *static_cast<accel_cuda::FinishScratch**>(parameters[1])); };
+    if (name == "begin") return [&a, parameters] { begin(a, *static_cast<unsigned*>(parameters[1])); };
+    return nullptr;
+}
+
+std::string launch(const std::string& name, unsigned blocks, unsigned threads, unsigned bytes, void** parameters) {
+    const Kernel kernel = kernel_of(name, parameters);
+    if (!kernel) return "no kernel " + name;
+    if (!blocks || !threads || threads > MOST_THREADS || bytes > MOST_SHARED) return name + ": the size of the launch";
+    gridDim.x = blocks, blockDim.x = threads;
+    for (unsigned block = 0; block < blocks; block++) {
+        std::memset(shared, UNWRITTEN & 255, sizeof shared);
+        const unsigned words = (bytes + 3) / 4;
+        ASAN_POISON_MEMORY_REGION(shared + words, 4 * (SHARED_WORDS - words));
+        const bool sound = run_block(block, kernel);
+        ASAN_UNPOISON_MEMORY_REGION(shared, sizeof shared);
+        if (!sound) return name + ": threads have ended while others wait";
+        for (unsigned word = words; word < SHARED_WORDS; word++)
+            if (shared[word] != UNWRITTEN) return name + ": a write beyond the shared memory";
+    }
+    return "";
+}
+
+}  // namespace cuda

@@ -1,0 +1,12 @@
+// Launches the kernels of kernels.cu on a CPU (cuda_on_cpu.cpp).
+#pragma once
+#include <string>
+
+namespace cuda {
+
+constexpr unsigned MOST_SHARED = 48 << 10;  // Without a request, a block has at most 48 KiB of shared memory.
+
+// Runs a kernel as CUDA's driver does, with a grid and blocks of one dimension. Returns "", or what is wrong.
+std::string launch(const std::string& name, unsigned blocks, unsigned threads, unsigned shared_bytes, void** parameters);
+
+}  // namespace cuda

@@ -1,0 +1,102 @@
+"""CudaKernels on the stand-in for CUDA's driver (libcuda.cpp), compared with the kernels' host build, step by step.
+
+    LD_LIBRARY_PATH=FOLDER python -m tests.emulator.device.on_libcuda '[{"game": "pong", "n": 33, "steps": 3}]'
+
+FOLDER contains libcuda.so.1. Prints one JSON list with the `Found` of each case. The comparison needs a process of its
+own, because a process loads only one libcuda.so.1.
+"""
+
+import contextlib
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from accel_rl.emulator.device import cuda, step
+from accel_rl.emulator.device import envs as device_envs
+from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
+from accel_rl.envs.make import make_spec
+from accel_rl.samplers.device_engine import make_device_game
+from tests.environments import env_of
+
+STREAM = 0x77  # libcuda.cpp refuses any other stream.
+# A warp of `step` has 4 of 33 environments, and 21 of 1,000.
+GPU = SimpleNamespace(multi_processor_count=4, shared_memory_per_multiprocessor=228 << 10)
+
+
+@dataclass
+class Found:
+    """What happened in a case: the outputs that differ, and counts over environments and steps."""
+
+    differs: list[str] = field(default_factory=list)
+    finished: int = 0
+    ended: int = 0
+    lost: int = 0
+    skipped: int = 0
+
+
+def install() -> None:
+    """Give torch the stream of the stand-in, and `CudaKernels` an image for its module."""
+    torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=STREAM, synchronize=lambda: None)
+    torch.cuda.device = lambda device: contextlib.nullcontext()
+    torch.cuda.get_device_capability = lambda device=None: (9, 0)
+    torch.cuda.get_device_properties = lambda device: GPU
+    cuda.cubin = lambda capability: b"\x7fELF"
+
+
+@contextlib.contextmanager
+def on_libcuda() -> Any:
+    """Launch CudaKernels in place of the host build."""
+    on_host, device_envs.step_atari = device_envs.step_atari, step._on_cuda
+    yield
+    device_envs.step_atari = on_host
+
+
+def compare(game: str, n: int, steps: int, played_before: int = 0, **settings: Any) -> Found:
+    """Play `steps` steps of n environments on both sides, after `played_before` steps of the host build."""
+    env = env_of(game=game, randomness="counter", **settings)
+    device_game = make_device_game(env, True, True, "cpu")
+    actions = make_spec(env, training=True).n_actions
+    host, other = (DeviceEnvs(device_game, list(range(n))) for _ in range(2))
+    outs = [DeviceStep.empty(n, device_game) for _ in range(2)]
+    found = Found()
+    generator = torch.Generator().manual_seed(0)
+    host.begin(outs[0])
+    with on_libcuda():
+        other.begin(outs[1])
+    check(found, "begin", outs, torch.zeros(n, dtype=torch.bool))
+    for t in range(played_before + steps):
+        action = torch.randint(actions, (n,), generator=generator)
+        action[torch.rand(n, generator=generator) < 0.05] = -1
+        if t == played_before:
+            other.set_state(host.get_state())
+        host.step(action, outs[0])
+        if t < played_before:
+            continue
+        with on_libcuda():
+            other.step(action, outs[1])
+        check(found, f"step {t}", outs, outs[0].ended)
+        found.finished += int(host.code.count_nonzero())
+        found.ended += int(outs[0].ended.sum())
+        found.lost += int((outs[0].terminated & ~outs[0].ended).sum())
+        found.skipped += int((action < 0).sum())
+        if not torch.equal(host.code, other.code):
+            found.differs.append(f"step {t}: code")
+        if t + 1 == played_before + steps and host.get_state() != other.get_state():
+            found.differs.append(f"step {t}: state")
+    return found
+
+
+def check(found: Found, when: str, outs: list[DeviceStep], ended: torch.Tensor) -> None:
+    for name, expected, result in zip(DeviceStep._fields, *outs, strict=True):
+        rows = ended if name == "final_frame" else slice(None)
+        if not torch.equal(expected[rows], result[rows]):
+            found.differs.append(f"{when}: {name}")
+
+
+if __name__ == "__main__":
+    install()
+    print(json.dumps([asdict(compare(**case)) for case in json.loads(sys.argv[1])]))

@@ -1,0 +1,156 @@
+"""The kernels as a GPU runs them, compiled unchanged by g++ (cuda_on_cpu.cpp), equal their host build."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ale_py")
+pytest.importorskip("accel_rl.emulator._core")
+
+from accel_rl.emulator.games import cartridge, rom_path
+from accel_rl.envs.atari_games import ATARI_57
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("g++"), reason="no g++"),
+    pytest.mark.skipif(sys.platform != "linux", reason="libcuda.so.1 is of Linux"),
+]
+NEEDS_CUDA_BINDINGS = pytest.mark.needs("cuda.bindings.driver")
+
+# The arguments of on_libcuda.compare, and the count that shows that the case has what it is for.
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "one environment": ({"game": "pong", "n": 1, "steps": 3, "frame": "104x80-mean", "max_episode_steps": 2}, "ended"),
+    "two warps": (
+        {"game": "asterix", "n": 33, "steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 2}, "ended",
+    ),
+    "lost lives": (
+        {"game": "breakout", "n": 33, "steps": 2, "frame": "84x84", "life_loss_ends_return": True, "played_before": 26},
+        "lost",
+    ),
+    "the plain core": ({"game": "qbert", "n": 33, "steps": 1, "noop_max": 0, "frame_skip": 2}, "finished"),
+    "1,000 environments": ({"game": "seaquest", "n": 1000, "steps": 1, "frame": "84x84"}, "skipped"),
+}  # fmt: skip
+
+
+def compiled(program: Path, *flags: str, folder: Path = HERE) -> Path:
+    command = ["g++", "-std=c++17", "-O1", "-ffp-contract=off", *flags, "-o", str(program)]
+    subprocess.run(command, cwd=folder, check=True)
+    return program
+
+
+def libcuda(folder: Path, sources: Path = HERE) -> Path:
+    """Compile the stand-in for CUDA's driver, and return its folder."""
+    # Without -Bsymbolic the kernel `step` would be glibc's function of the same name.
+    flags = ["-shared", "-fPIC", "-pthread", "-Wl,-Bsymbolic", "libcuda.cpp", "cuda_on_cpu.cpp"]
+    compiled(folder / "libcuda.so.1", *flags, folder=sources)
+    return folder
+
+
+def played(folder: Path, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
+    command = [sys.executable, "-m", "tests.emulator.device.on_libcuda", json.dumps(cases)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def planted(folder: Path, file: str, old: str, new: str) -> Path:
+    """Copy the sources with one change, and return the copy of this folder."""
+    shutil.copytree(
+        ROOT / "accel_rl/emulator", folder / "accel_rl/emulator", ignore=shutil.ignore_patterns("*.so", "*.py")
+    )
+    here = folder / HERE.relative_to(ROOT)
+    shutil.copytree(HERE, here)
+    changed = folder / "accel_rl/emulator" / file
+    text = changed.read_text()
+    assert text.count(old) == 1, f"{file} has no single {old}"
+    changed.write_text(text.replace(old, new))
+    return here
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    pytest.importorskip("cuda.bindings.driver")
+    folder = libcuda(tmp_path_factory.mktemp("libcuda"))
+    return dict(zip(CASES, played(folder, [case for case, _ in CASES.values()]), strict=True))
+
+
+@NEEDS_CUDA_BINDINGS
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_equal_their_host_build(found: dict[str, dict[str, Any]], case: str) -> None:
+    assert not found[case]["differs"]
+    assert found[case][CASES[case][1]] > 0
+
+
+@NEEDS_CUDA_BINDINGS
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
+    sticky = {"n": 33, "steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 22, "played_before": 20}
+    cases = [{"game": game, "frame": frame, **sticky} for game in ATARI_57 for frame in ("84x84", "104x80")]
+    found = played(libcuda(tmp_path), cases)
+    assert not [(case["game"], one["differs"]) for case, one in zip(cases, found, strict=True) if one["differs"]]
+    assert all(one["ended"] for one in found)
+
+
+@NEEDS_CUDA_BINDINGS
+@pytest.mark.slow
+def test_a_difference_is_found(tmp_path: Path) -> None:
+    """In the code that a GPU alone compiles: lanes write other pixels."""
+    sources = planted(tmp_path, "core/fast/masks.h", "return threadIdx.x & 31;", "return (threadIdx.x & 31) / 2;")
+    (found,) = played(libcuda(tmp_path, sources), [CASES["one environment"][0]])
+    assert "step 0: frame" in found["differs"]
+
+
+def run(program: Path, game: str, envs: int, steps: int) -> "subprocess.CompletedProcess[str]":
+    # With a random layout of addresses, ThreadSanitizer does not start on some kernels of Linux.
+    command = ["setarch", "--addr-no-randomize", program, cartridge(game), rom_path(game), envs, steps]
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_kernels_are_clean(tmp_path: Path) -> None:
+    """Of accesses outside arrays and shared memory, and of undefined behaviour."""
+    flags = ["-g", "-pthread", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    program = compiled(tmp_path / "kernels", *flags, "sanitized_kernels.cpp", "cuda_on_cpu.cpp")
+    for game in ("breakout", "asterix", "montezuma_revenge"):
+        done = run(program, game, 33, 6)
+        assert done.returncode == 0, done.stderr[-4000:]
+
+
+def threads(program: Path, sources: Path = HERE) -> Path:
+    flags = ["-g", "-pthread", "-DCUDA_THREADS", "-fsanitize=thread", "sanitized_kernels.cpp", "cuda_on_cpu.cpp"]
+    return compiled(program, *flags, folder=sources)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_kernels_have_no_races(tmp_path: Path) -> None:
+    program = threads(tmp_path / "kernels")
+    for game in ("breakout", "seaquest", "montezuma_revenge"):
+        done = run(program, game, 3, 3)
+        assert done.returncode == 0 and "data race" not in done.stderr, done.stderr[-4000:]
+
+
+RACES = {
+    "all lanes write a row's source": ("core/fast/tia.h", "canvas.source && lane() == 0", "canvas.source"),
+    "no barrier after a band is read": ("device/kernels/draw.h", "block.meet();\n        first = end;", "first = end;"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("race", RACES)
+def test_a_race_is_found(tmp_path: Path, race: str) -> None:
+    program = threads(tmp_path / "kernels", planted(tmp_path, *RACES[race]))
+    done = run(program, "breakout", 3, 2)
+    assert done.returncode and "data race" in done.stderr, done.stderr[-4000:]

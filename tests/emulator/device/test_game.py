@@ -1,0 +1,80 @@
+"""The tables of a device's game: the fast core plays the first step of every start state."""
+
+import pytest
+import torch
+
+pytest.importorskip("ale_py")
+pytest.importorskip("accel_rl.emulator._core")
+
+from accel_rl.emulator.atari import core
+from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
+from accel_rl.emulator.device.game import DeviceGame
+from accel_rl.envs.atari_games import ATARI_57
+from accel_rl.envs.make import make_spec
+from accel_rl.samplers.device_engine import make_device_game
+from tests.environments import env_of
+
+
+def make_game(name: str, **settings: object) -> DeviceGame:
+    return make_device_game(env_of(game=name, frame="84x84", randomness="counter", **settings), True, False, "cpu")
+
+
+def seeds_of_all_starts(game: DeviceGame, columns: range) -> list[int]:
+    """Seeds whose first episodes begin in all start states of the columns."""
+    seeds: dict[tuple[int, int], int] = {}
+    wanted, seed = game.start_rows * len(columns), 0
+    while len(seeds) < wanted:
+        start = core().counter.start_draws(seed, 0, game.start_rows, game.start_columns)
+        if start[1] in columns:
+            seeds.setdefault(start, seed)
+        seed += 1
+    return list(seeds.values())
+
+
+def first_step(game: DeviceGame, seeds: list[int], actions: torch.Tensor) -> tuple[DeviceEnvs, DeviceStep]:
+    envs, out = DeviceEnvs(game, seeds), DeviceStep.empty(len(seeds), game)
+    envs.begin(out)
+    envs.step(actions, out)
+    return envs, out
+
+
+def test_qbert_begins_within_a_frame() -> None:
+    """Without the table of continued starts the plain core plays the step, with equal results."""
+    game = make_game("qbert", repeat_action_probability=0.25)
+    seeds = seeds_of_all_starts(game, range(1))
+    actions = torch.arange(len(seeds)) % make_spec(env_of(game="qbert"), training=True).n_actions
+    plain = make_game("qbert", repeat_action_probability=0.25)
+    plain.tables["continued"] = torch.empty(0, dtype=torch.uint8)
+    (fast, fast_out), (slow, slow_out) = first_step(game, seeds, actions), first_step(plain, seeds, actions)
+    assert slow.code.bool().all() and not fast.code.any()
+    assert fast.get_state() == slow.get_state()
+    for name in ("frame", "age", "reward", "terminated", "truncated", "ended", "valid"):
+        assert torch.equal(getattr(fast_out, name), getattr(slow_out, name)), name
+
+
+def test_a_start_of_another_table_is_not_continued() -> None:
+    """A loaded state may be of a run with other start states; the plain core plays it."""
+    game = make_game("qbert")
+    (seed,) = seeds_of_all_starts(game, range(1))[:1]
+    envs, out = DeviceEnvs(game, [seed]), DeviceStep.empty(1, game)
+    envs.begin(out)
+    envs.state["envs"][0] ^= 1  # the first bytes of the RAM
+    envs.step(torch.zeros(1, dtype=torch.int64), out)
+    assert envs.code.item()
+
+
+def test_two_frames_a_step_are_drawn() -> None:
+    """The end of the start's frame has no picture, so that the plain core plays a step that needs one."""
+    game = make_game("qbert", frame_skip=2)
+    envs, _ = first_step(game, seeds_of_all_starts(game, range(1))[:3], torch.zeros(3, dtype=torch.int64))
+    assert envs.code.bool().all()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ATARI_57)
+def test_the_fast_core_plays_the_first_step(name: str) -> None:
+    game = make_game(name)
+    seeds = seeds_of_all_starts(game, range(game.start_columns))
+    envs, _ = first_step(game, seeds, torch.arange(len(seeds)) % 3)
+    assert not envs.code.any()
