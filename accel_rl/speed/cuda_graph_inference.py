@@ -105,13 +105,13 @@ class CudaGraphInference(Inference):
 
         @torch.no_grad()
         def step() -> None:
-            at = row.expand(len(envs))
-            age = gpu.age[at, envs]
+            rows = row.expand(len(envs))
+            age = gpu.age[rows, envs]
             memory = None if state is None else RnnState(state[b], (age == 0).unsqueeze(0))
-            obs = gather_stacks(gpu.frames, at, envs, age, gpu.stack)
-            action, recorded = self._act(agent, obs, gpu.random[at, envs], b, memory)
+            obs = gather_stacks(gpu.frames, rows, envs, age, gpu.stack)
+            action, recorded = self._act(agent, obs, gpu.random[rows, envs], b, memory)
             chosen.copy_(action)
             for name, value in recorded.items():
-                gpu.recorded[name].index_put_((at, envs), value)
+                gpu.recorded[name].index_put_((rows, envs), value)
 
         return _Capture(row, chosen, self._graphs.capture(step))

@@ -39,8 +39,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         goals = [g.to_dict() for g in self.goals]
-        found = {"columns": list(self.columns), "rows": self.rows, "goals": goals, "notes": self.notes}
-        return found | {"cases": self.cases} | ({"error": self.error} if self.error else {})
+        values = {"columns": list(self.columns), "rows": self.rows, "goals": goals, "notes": self.notes}
+        return values | {"cases": self.cases} | ({"error": self.error} if self.error else {})
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Bench:
     def run(self, builds: Sequence[Build], unit: str = "env steps/s") -> Result:
         """Measure cases, each for an equal part of the remaining time, and for at least one turn. Each measurement
         saves the results so far."""
-        found: list[CaseResult] = []
+        results: list[CaseResult] = []
 
         def table(cases: list[CaseResult]) -> Result:
             return Result(*rates(cases, unit), cases=cases)
@@ -76,6 +76,6 @@ class Bench:
                 case = build(stack)
                 time_s = max(0.0, end - time.monotonic())
                 each = max(self.sizes.shortest, time_s / (self.sizes.rounds * len(case.variants)))
-                so_far = lambda measured: self.save(table([*found, measured]))  # noqa: E731
-                found.append(case.measure(each, self.sizes.rounds, unit, time_s=time_s, after=so_far))
-        return table(found)
+                so_far = lambda measured: self.save(table([*results, measured]))  # noqa: E731
+                results.append(case.measure(each, self.sizes.rounds, unit, time_s=time_s, after=so_far))
+        return table(results)

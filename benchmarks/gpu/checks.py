@@ -58,23 +58,23 @@ def run(bench: Bench, command: list[str], file: Path) -> Result:
             time.sleep(min(1.0, bench.left))
             bench.save(result(file))
         is_late = process.poll() is None
-    found = result(file)
+    outcome = result(file)
     if is_late:
-        found.error = f"not all tests ended within {bench.seconds:.0f} s{'; ' * bool(found.error)}{found.error}"
-    elif not found.rows:
+        outcome.error = f"not all tests ended within {bench.seconds:.0f} s{'; ' * bool(outcome.error)}{outcome.error}"
+    elif not outcome.rows:
         lines = log.read_text(errors="replace").strip().splitlines() or ["no output"]
-        found.error = f"pytest: {lines[-1]}"
-    return found
+        outcome.error = f"pytest: {lines[-1]}"
+    return outcome
 
 
 def result(file: Path) -> Result:
     """Return the outcomes that `benchmarks.gpu.outcomes` has written so far: their numbers, and the reason of each test
     that did not pass."""
     lines = file.read_text().split("\n")[:-1] if file.exists() else []  # A last line without its end is incomplete.
-    found = [json.loads(line) for line in lines]
-    counts = Counter(each["outcome"] for each in found)
+    outcomes = [json.loads(line) for line in lines]
+    counts = Counter(each["outcome"] for each in outcomes)
     failed = counts["failed"] + counts["error"]
-    notes = [f"{each['outcome']}: {each['test']}: {each['why']}" for each in found if each["outcome"] != "passed"]
+    notes = [f"{each['outcome']}: {each['test']}: {each['why']}" for each in outcomes if each["outcome"] != "passed"]
     notes.sort(key=lambda note: note.startswith("skipped"))
     error = f"{failed} failed" if failed else ""
     return Result(COLUMNS, [[outcome, n] for outcome, n in counts.items()], notes=notes, error=error)
@@ -82,8 +82,8 @@ def result(file: Path) -> Result:
 
 def missing_extensions() -> str:
     """Return one line that names the extensions that are not compiled, or "" if all are compiled."""
-    found = [f"{name} ({instead})" for name, instead in EXTENSIONS.items() if importlib.util.find_spec(name) is None]
-    return f"not built: {', '.join(found)}; --build needs a C++17 compiler and pybind11" if found else ""
+    missing = [f"{name} ({instead})" for name, instead in EXTENSIONS.items() if importlib.util.find_spec(name) is None]
+    return f"not built: {', '.join(missing)}; --build needs a C++17 compiler and pybind11" if missing else ""
 
 
 def build_extensions() -> None:

@@ -68,11 +68,11 @@ def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, 
 def _longest(events: Any) -> list[tuple[str, int, float]]:
     """Return (name, calls, microseconds) of the operations with the most time, excluding the time of nested
     operations."""
-    found: dict[str, list[float]] = {}
+    seconds_by_name: dict[str, list[float]] = {}
     for e in events:
         on_gpu = e.device_type == DeviceType.CUDA
-        found.setdefault(e.name, []).append(e.time_range.elapsed_us() if on_gpu else e.self_cpu_time_total)
-    longest = sorted(found.items(), key=lambda item: -sum(item[1]))[:TOP]
+        seconds_by_name.setdefault(e.name, []).append(e.time_range.elapsed_us() if on_gpu else e.self_cpu_time_total)
+    longest = sorted(seconds_by_name.items(), key=lambda item: -sum(item[1]))[:TOP]
     return [(name[:80].replace("|", "/"), len(us), sum(us)) for name, us in longest]
 
 

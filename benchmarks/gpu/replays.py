@@ -58,8 +58,8 @@ def case(bench: Bench, stack: ExitStack) -> Case:
     source = torch.zeros(bench.sizes.copied_bytes, dtype=torch.uint8, device=device)
     parts[COPY] = partial(_copy, torch.empty_like(source), source)
 
-    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
-        m = medians(found)
+    def columns(rates: Measurements) -> dict[str, dict[str, Any]]:
+        m = medians(rates)
         moved = {name: rate * size for name, rate in m.items() if "draw" in name}
         share = {name: each / m[COPY] for name, each in moved.items() if f", {device}, " in name}
         return {"GB/s": {n: each / 1e9 for n, each in moved.items()}, "share of a plain copy's bandwidth": share}
@@ -114,8 +114,8 @@ def parr_case(bench: Bench, spec: EnvSpec, N: int, stack: ExitStack) -> Case:
     places = {"host": ("cpu", False), "device": (bench.device, False), "device, captured": (bench.device, True)}
     variants = {name: _train_step(bench, spec, N, *place) for name, place in places.items()}
 
-    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
-        over = {name: ratio(found[name], found["host"])["of_medians"] for name in found}
+    def columns(m: Measurements) -> dict[str, dict[str, Any]]:
+        over = {name: ratio(m[name], m["host"])["of_medians"] for name in m}
         return {"speed-up, percent": {name: 100 * (x - 1) for name, x in over.items()}}
 
     return Case({"observations": spec.name, "batch": N}, variants, compared=False, columns=columns)

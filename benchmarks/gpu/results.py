@@ -28,7 +28,7 @@ class Results:
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """Return the results so far, by part."""
-        return {name: found for name in PARTS if (found := self.part(name))}
+        return {name: part for name in PARTS if (part := self.part(name))}
 
     def part(self, name: str) -> dict[str, Any]:
         """Return the result of a part, or {} without one."""
@@ -40,10 +40,10 @@ class Results:
     def state(self, name: str, command: str) -> str:
         """Return "finished", "unfinished", "failed" or "missing". A result of another command, or of another revision
         of the code, is missing."""
-        found = self.part(name)
-        if (found.get("command"), found.get("git")) != (command, self.git):
+        part = self.part(name)
+        if (part.get("command"), part.get("git")) != (command, self.git):
             return "missing"
-        return "failed" if found["error"] else "finished" if found["finished"] else "unfinished"
+        return "failed" if part["error"] else "finished" if part["finished"] else "unfinished"
 
     def put(self, name: str, result: dict[str, Any], seconds: float, command: str, finished: bool = True) -> None:
         """Replace the result of a part, and write the page."""

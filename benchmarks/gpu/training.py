@@ -111,9 +111,9 @@ def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[s
     updates_per_s: dict[str, list[float]] = {f"{variant}, env steps": [] for variant in configs}
 
     def training(run: Training, rates: list[float], seconds: float) -> float:
-        found = run.training(seconds)
+        rate = run.training(seconds)
         rates.append(run.updates_per_s)
-        return found
+        return rate
 
     for variant, config in configs.items():
         run = built[variant] = build(bench, f"{name} {variant}", config)
@@ -124,9 +124,9 @@ def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[s
     variants["sampling alone, env steps"] = built[CAPTURED].sampling
     variants["learning alone, env steps"] = built[CAPTURED].learning
 
-    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+    def columns(m: Measurements) -> dict[str, dict[str, Any]]:
         notes.extend(f"{variant}: {line}" for variant, run in built.items() for line in run.notes())
-        alone = {name: 1e6 / rate for name, rate in medians(found).items() if name.endswith("updates alone")}
+        alone = {name: 1e6 / rate for name, rate in medians(m).items() if name.endswith("updates alone")}
         return {"updates/s in training": medians(updates_per_s), "us an update": alone}
 
     return Case({"environments": configs[CAPTURED].sampler.envs}, variants, compared=False, columns=columns)
@@ -159,9 +159,9 @@ def daley_case(bench: Bench, notes: list[str], stack: ExitStack) -> Case:
             stack.callback(built[name].close)
             paper[name] = published[str(n)][VARIANTS.index(variant)]
 
-    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+    def columns(m: Measurements) -> dict[str, dict[str, Any]]:
         notes.extend(line for run in built.values() for line in run.notes())
-        rates = medians(found)
+        rates = medians(m)
         first = next(iter(rates.values()))
         hours = {name: STEPS / rate / 3600 for name, rate in rates.items()}
         speedup = {name: rate / first for name, rate in rates.items()}

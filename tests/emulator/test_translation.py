@@ -1,6 +1,7 @@
 """Translated games against the plain core, and the cache of translations."""
 
 import _ctypes
+import contextlib
 import hashlib
 import os
 import shutil
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 pytest.importorskip("ale_py")
@@ -17,6 +19,7 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator, VectorEnv, translation
 from accel_rl.emulator.games import read_rom
+from tests.integration.runs import wait_for
 
 pytestmark = pytest.mark.skipif(translation.compiler() is None, reason="no C++ compiler")
 
@@ -188,3 +191,38 @@ def test_a_compiler_that_fails_is_one_line(cache, monkeypatch, capfd):
         and "does not compile" in done.stderr
         and "Traceback" not in done.stderr
     )
+
+
+def test_a_few_compilers_run_at_once(tmp_path):
+    """A second one waits for the first, and gives up at its deadline."""
+    files = translation._turns(tmp_path)[:1]
+    held = lambda seconds: translation._held(files, time.monotonic() + seconds)  # noqa: E731
+    with held(5), pytest.raises(TimeoutError, match="other compilers"), held(0.1):
+        pass
+    with held(5):
+        pass
+
+
+def test_a_compiler_ends_with_its_run(tmp_path):
+    """The compiler starts processes of its own, which end when the run is killed."""
+    lines = [
+        "import sys, time",
+        "from accel_rl.emulator import AtariEmulator, translation",
+        "translation.begin(AtariEmulator('pong')._emulator, 'pong')",
+        "time.sleep(60)",
+    ]
+    variables = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    variables.pop(translation.VARIABLE, None)
+    run = subprocess.Popen([sys.executable, "-c", "\n".join(lines)], env=variables)
+
+    def compilers():
+        running = []
+        for p in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                running += [p] if any(str(tmp_path) in word for word in p.cmdline()) else []
+        return running
+
+    wait_for(lambda: any("cc1plus" in p.name() for p in compilers()) or list(tmp_path.rglob("rom-pong-*.so")))
+    run.kill()
+    run.wait()
+    wait_for(lambda: not compilers(), 10, "their ends")

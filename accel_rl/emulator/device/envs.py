@@ -44,11 +44,11 @@ class DeviceEnvs:
         """`seeds` has one whole number below 2^32 per environment."""
         functions = core().device
         self.game, self.n = game, len(seeds)
-        sizes, self._at = functions.sizes, functions.words
+        sizes, self._words = functions.sizes, functions.words
         logged, finishing = sizes["logged"], min(self.n, MOST_FINISHING)
         self.state = {
-            "envs": self._zeros(self._at["env"], self.n, dtype=torch.int32),
-            "shots": self._zeros(2, self._at["shot"], self.n, dtype=torch.int32),
+            "envs": self._zeros(self._words["env"], self.n, dtype=torch.int32),
+            "shots": self._zeros(2, self._words["shot"], self.n, dtype=torch.int32),
             "logs": self._zeros(self.n, 2, logged, dtype=torch.int32),
             "shown": self._zeros(self.n, dtype=torch.uint8),
             "code": self._zeros(self.n, dtype=torch.uint8),
@@ -72,7 +72,7 @@ class DeviceEnvs:
 
     def begin(self, out: DeviceStep) -> None:
         """Begin episode 0 of all environments, and write the first frames and ages into `out`."""
-        self.state["envs"][self._at["seed"]] = self._seeds
+        self.state["envs"][self._words["seed"]] = self._seeds
         self._step(self._no_action, out, begins=True)
 
     def step(self, action: Tensor, out: DeviceStep) -> None:
@@ -95,7 +95,7 @@ class DeviceEnvs:
 
     def hide_history(self) -> None:
         """Hide earlier frames from the agent: the next observations contain only the current and later frames."""
-        self.state["envs"][self._at["age"]] = 0
+        self.state["envs"][self._words["age"]] = 0
 
     @property
     def code(self) -> Tensor:

@@ -69,8 +69,8 @@ def compiled(capability: tuple[int, int] | int) -> Compiled:
     architecture = _architecture(capability)
     texts = sources()
     file = cache_folder() / f"emulator-{architecture}-{_key(texts, architecture, _version(nvrtc))}"
-    if (found := _read(file)) is not None:
-        return found
+    if (cached := _read(file)) is not None:
+        return cached
     print(f"compiling the emulator for {architecture} (once, about 30 s) ...", file=sys.stderr, flush=True)
     result = compile_sources(texts, MAIN, architecture)
     _write(file, result)

@@ -90,17 +90,17 @@ def step_arguments(
 ) -> StepArguments:
     """Return the argument of the kernels: the arrays' addresses in the device's memory, and the rules."""
     assert all(x.is_contiguous() for x in (action, *state, *out))
-    at = {f"state.{k}": x.data_ptr() for k, x in zip(STATE, state, strict=True)}
-    at |= {f"table.{k}": x.data_ptr() for k, x in zip(TABLES, tables, strict=True)}
+    address = {f"state.{k}": x.data_ptr() for k, x in zip(STATE, state, strict=True)}
+    address |= {f"table.{k}": x.data_ptr() for k, x in zip(TABLES, tables, strict=True)}
     r = dict(zip(RULES, rules, strict=True))
     a = StepArguments()
-    a.envs = EnvArrays(len(action), *(at[f"state.{k}"] for k in STATE[:-1]))
-    a.tables = GameTables(*(at[f"table.{k}"] for k in TABLES[:6]), r["rom_bytes"], r["kind"])
+    a.envs = EnvArrays(len(action), *(address[f"state.{k}"] for k in STATE[:-1]))
+    a.tables = GameTables(*(address[f"table.{k}"] for k in TABLES[:6]), r["rom_bytes"], r["kind"])
     a.rules = Rules(r["frame_skip"], r["max_steps"], bool(r["life_loss"]), repeat_probability, r["observation"])
-    tables_of_starts = (at[f"table.{k}"] for k in ("starts", "start_frames", "continued"))
+    tables_of_starts = (address[f"table.{k}"] for k in ("starts", "start_frames", "continued"))
     a.starts = Starts(*tables_of_starts, r["start_rows"], r["start_columns"])
     a.action = action.data_ptr()
-    a.codes = at["table.codes"]
+    a.codes = address["table.codes"]
     a.oldest = r["oldest"]
     a.out = StepOutputs(*(x.data_ptr() for x in out))
     assert ctypes.sizeof(a) == core().device.sizes["arguments"]

@@ -102,10 +102,10 @@ class DeviceRollouts:
 
     def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
         """Wait until the actions of a group of environments are in host memory, and call `meanwhile` repeatedly."""
-        there = self._actions_there[group]
-        while meanwhile is not None and not there.query():
+        arrived = self._actions_there[group]
+        while meanwhile is not None and not arrived.query():
             meanwhile()
-        there.synchronize()
+        arrived.synchronize()
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
         """After a rollout's last step, copy the data that inference did not need to the GPU. `is_unseen` is true if the

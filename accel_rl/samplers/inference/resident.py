@@ -22,12 +22,12 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
     """Allocate a rollout on a GPU. All arrays except the frames also have a copy in page-locked host memory, `host`."""
     cells = rollout_layout(spec, T, B)
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
-    there: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
-    here: dict[str, Any] = {
-        k: page_locked_zeros(shape, dtype, runtime(device)) if k in KNOWN else there[k]
+    on_gpu: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
+    on_host: dict[str, Any] = {
+        k: page_locked_zeros(shape, dtype, runtime(device)) if k in KNOWN else on_gpu[k]
         for k, (dtype, shape) in layout.items()
     }
-    return Rollout(**there, stack=spec.stack, host=Rollout(**here, stack=spec.stack))
+    return Rollout(**on_gpu, stack=spec.stack, host=Rollout(**on_host, stack=spec.stack))
 
 
 class ResidentRollouts:
