@@ -13,8 +13,8 @@ class SamplerConfig(NamesEngine):
     """`SamplerConfig` has the settings of environments, worker processes and inference."""
 
     envs: Count = 16
-    """Total number B of environments, a multiple of ranks x groups x workers. With --update async, the number of
-    environments of each rank."""
+    """Total number B of environments, a multiple of ranks x groups x workers; of each rank with
+    --update async."""
     horizon: OptionalCount = None
     """Number T of agent steps of each environment between optimisation phases. The default horizon follows from the
     algorithm's batch size."""
