@@ -235,7 +235,7 @@ def test_losses_become_priorities():
     algo, flat = learner(Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True)))
     batch = algo.replay.sample(16)
     loss = made_up.update(algo, flat, batch)
-    tree = algo.replay.selection.tree[algo.replay.ring.at(batch.cell)]
+    tree = algo.replay.selection.tree[algo.replay.ring.position_of(batch.cell)]
     torch.testing.assert_close(tree, (loss.error.abs() + 1e-6) ** 0.5, rtol=1e-4, atol=1e-6)
     assert float(loss.error.min()) > -1e-5  # a divergence
 

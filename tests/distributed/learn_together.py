@@ -98,7 +98,7 @@ def priorities(learner):
     replay.append(part(next(iter(rollouts(1, False))), 0, B // learner.algo.B))  # takes over the highest of all
     batch = replay.sample(16)
     tree = replay.selection.tree
-    share = tree[replay.ring.at(batch.cell)].double() / tree.total
+    share = tree[replay.ring.position_of(batch.cell)].double() / tree.total
     return {
         "weight": batch.weight,
         "share": share,

@@ -12,7 +12,7 @@ from accel_rl.emulator.device.game import DeviceGame
 from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_engine import make_device_game
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 
 def make_game(name: str, **settings: object) -> DeviceGame:
