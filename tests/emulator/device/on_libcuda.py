@@ -20,7 +20,7 @@ from accel_rl.emulator.device import envs as device_envs
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_engine import make_device_game
-from tests.environments import env_of
+from tests.env_settings import env_of
 
 STREAM = 0x77  # libcuda.cpp refuses any other stream.
 # A warp of `step` has 4 of 33 environments, and 21 of 1,000.
