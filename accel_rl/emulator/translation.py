@@ -47,7 +47,8 @@ FRAMES = 900
 """Number of frames that are played to find the ROM's instructions. Code that these frames do not reach is
 interpreted."""
 
-LIMIT_S = 300.0
+LIMIT_S = 300.0  # of one compilation
+WAIT_S = 3600.0  # for other compilers
 POLL_S = 0.5
 NICE = 5
 _DIGEST_BYTES = 32
@@ -126,7 +127,7 @@ def _sources() -> str:
 
 def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.PathLike[str] | None) -> None:
     """Compile a translation, unless another process does, and insert the translation."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + WAIT_S
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with _held([file.with_suffix(".lock")], deadline), _held(_turns(file.parent), deadline):
@@ -158,7 +159,7 @@ def _held(files: list[Path], deadline: float) -> Iterator[None]:
                     yield
                     return
             time.sleep(POLL_S)
-        raise TimeoutError(f"other compilers have run for {LIMIT_S:g} s")
+        raise TimeoutError(f"other compilers have run for {WAIT_S:g} s")
 
 
 def _run_compiler(file: Path, game: str, rom: str | os.PathLike[str] | None) -> None:
