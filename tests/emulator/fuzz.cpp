@@ -5,33 +5,12 @@
 //     fuzz states COUNT SEED KIND ROM states of it: bytes changed, cut off, made longer
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
-#include "../../accel_rl/emulator/emulator.h"
-
-using namespace accel;
+#include "random_games.h"
 
 namespace {
 
 constexpr u32 HEAD = 20;  // bytes before the console's state
-Random chance{};
-u32 below(u32 n) { return random_draw(chance) % n; }
-
-std::string read_file(const char* path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Game plain_game(Controllers controllers) {
-    Game game{};
-    game.controllers = controllers;
-    game.first_line = 34;
-    game.height = 210;
-    game.hmove_blanks = 1;
-    return game;
-}
-
 void mutate(std::string& bytes, size_t from) {
     for (u32 n = 1 + below(8); n && bytes.size() > from; n--) bytes[from + below(u32(bytes.size() - from))] = char(below(256));
 }

@@ -1,31 +1,9 @@
 // Environments of one cartridge for programs that run under sanitizers (fuzz.cpp, sanitized_kernels.cpp).
 #pragma once
-#include <fstream>
-#include <iterator>
-
 #include "../../../accel_rl/emulator/device/host.h"
-#include "../../../accel_rl/emulator/emulator.h"
-
-using namespace accel;
+#include "../random_games.h"
 
 namespace {
-
-Random chance{};
-u32 below(u32 n) { return random_draw(chance) % n; }
-
-std::string read_file(const char* path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Game plain_game(Controllers controllers) {
-    Game game{};
-    game.controllers = controllers;
-    game.first_line = 34;
-    game.height = 210;
-    game.hmove_blanks = 1;
-    return game;
-}
 
 std::string full_size(std::string rom, CartridgeKind kind) {
     for (size_t i = 0; !rom.empty() && rom.size() < cartridge_size(kind); i++) rom.push_back(rom[i]);
