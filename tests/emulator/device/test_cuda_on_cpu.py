@@ -67,13 +67,12 @@ def planted(folder: Path, file: str, old: str, new: str) -> Path:
     shutil.copytree(
         ROOT / "accel_rl/emulator", folder / "accel_rl/emulator", ignore=shutil.ignore_patterns("*.so", "*.py")
     )
-    here = folder / HERE.relative_to(ROOT)
-    shutil.copytree(HERE, here)
+    shutil.copytree(HERE.parent, folder / HERE.parent.relative_to(ROOT))
     changed = folder / "accel_rl/emulator" / file
     text = changed.read_text()
     assert text.count(old) == 1, f"{file} has no single {old}"
     changed.write_text(text.replace(old, new))
-    return here
+    return folder / HERE.relative_to(ROOT)
 
 
 @pytest.fixture(scope="module")
