@@ -99,7 +99,7 @@ def slow() -> gymnasium.Env:
 
 
 def slow_on_one_core() -> gymnasium.Env:
-    """CartPole whose steps take long on the core SLOW_CORE."""
+    """CartPole with slow steps on the core SLOW_CORE."""
     core = int(os.environ["SLOW_CORE"])
     return AtStep(lambda: time.sleep(0.15) if os.sched_getaffinity(0) == {core} else None)
 

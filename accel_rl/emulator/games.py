@@ -173,12 +173,12 @@ def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
         if "menu" in rule:
             chosen += _menu(rule["menu"], mode)
         else:
-            positions = (
+            conditions = (
                 rule["until"][str(mode)]
                 if "until" in rule
                 else [[rule["at"], [[mode + n] * 2 for n in rule["values"]]]]
             )
-            chosen += [(0, SELECT, rule["select"], 1, False, _clause(positions), 0)]
+            chosen += [(0, SELECT, rule["select"], 1, False, _clause(conditions), 0)]
         chosen += [reset, *((*press, [], 0) for press in rule.get("after", []))]
     chosen += [reset]
     return chosen + [

@@ -45,7 +45,7 @@ inline bool __any_sync(unsigned, bool value) { return cuda::any_of(value); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
 
-// The namespace has another name, because a program may also contain the host build, whose functions differ.
+// The namespace has another name, because a program may also contain the host build with functions of the same names.
 #define accel accel_cuda
 #define __CUDACC__ 1
 #define __CUDA_ARCH__ 900

@@ -20,7 +20,7 @@ def make_game(name: str, **settings: object) -> DeviceGame:
 
 
 def seeds_of_all_starts(game: DeviceGame, columns: range) -> list[int]:
-    """Seeds whose first episodes begin in all start states of the columns."""
+    """Seeds for which the first episodes begin in all start states of the columns."""
     seeds: dict[tuple[int, int], int] = {}
     wanted, seed = game.start_rows * len(columns), 0
     while len(seeds) < wanted:
