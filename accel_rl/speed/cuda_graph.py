@@ -1,10 +1,10 @@
 """GPU operations are captured once as a CUDA graph, and replayed with one launch instead of one launch per
 operation."""
 
+import contextlib
 import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ WARM_UP = 2
 themselves."""
 
 
-@contextmanager
+@contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """Disable garbage collection, because freeing an object during a capture could wait for the GPU and break the
     capture. A collection before the capture is not needed, and takes a fifth of a second."""
@@ -33,6 +33,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 _one_at_a_time = threading.Lock()  # Starting a capture would break another thread's capture.
+_failed: list[Any] = []  # The graphs of failed captures, which torch continues to use.
 
 
 class CudaGraphs:
@@ -43,7 +44,7 @@ class CudaGraphs:
         self._device, self._runtime = device, runtime(device)
         self._stream, self._pool = self._runtime.Stream(device), self._runtime.graph_pool_handle()
 
-    @contextmanager
+    @contextlib.contextmanager
     def warming_up(self) -> Iterator[None]:
         """Return a context manager in which operations run on the capture's CUDA stream, in order with the current
         stream."""
@@ -74,7 +75,7 @@ class CudaGraphs:
             ):
                 work()
         except RuntimeError as e:
-            self._restore(current, registered)
+            self._restore(graph, current, registered)
             # The error of `work` is the context of the error with which torch ends the capture.
             raise e.__context__ if isinstance(e.__context__, RuntimeError) else e from None
         current.wait_stream(self._stream)
@@ -86,11 +87,17 @@ class CudaGraphs:
 
         return replay
 
-    def _restore(self, current: Any, registered: Sequence[torch.Generator]) -> None:
-        """Restore the current stream and the random generators after a failed capture. torch leaves the capture's
-        stream current, and torch 2.11 leaves the generators in a state in which every further draw fails. Raises
-        RunError if a generator cannot be restored."""
+    def _restore(self, failed: Any, current: Any, registered: Sequence[torch.Generator]) -> None:
+        """Restore the current stream, the memory pool and the random generators after a failed capture. torch leaves
+        the capture's stream current and the pool recording, and torch 2.11 leaves the generators in a state in which
+        every further draw fails. Raises RunError if a generator cannot be restored."""
         self._runtime.set_stream(current)
+        with contextlib.suppress(RuntimeError):  # A capture that could not begin has not used the pool.
+            self._runtime.memory._cuda_endAllocateToPool(self._device.index or 0, self._pool)
+            self._runtime.memory._cuda_releasePool(self._device.index or 0, self._pool)
+        # For page-locked memory torch cannot end the recording, and asks the failed graph at each later allocation.
+        _failed.append(failed)
+        self._pool = self._runtime.graph_pool_handle()
         default = self._runtime.default_generators[self._device.index or 0]
         try:
             for generator in (default, *registered):

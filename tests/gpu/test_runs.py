@@ -12,7 +12,8 @@ from tests.gpu.runs import CAPTURE, GPU, GPU_QUICK, QUICK, RUNS, SERVED, marked,
 CYCLES = 12
 FROM_PYTHON = ("impala,", "replay on the host")  # updates that are not captured
 CAPTURED = tuple(n for n in RUNS if not any(x in f"{n}," for x in FROM_PYTHON))
-ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")))  # draw nothing on the GPU
+# These runs draw nothing on the GPU. In a deep network, rounding changes an action after ten cycles.
+ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")) and "IMPALA network" not in n)
 # The next draw depends on the last errors: priorities on the host cost a wait an update.
 WAITS_AN_UPDATE = {
     name: 1
@@ -36,11 +37,14 @@ def both(names, quick, on_gpu=None):
 
 
 @pytest.fixture
-def gpu(request):
-    """Return the device of a test's parameter, and make simulated devices available for a simulated one."""
+def gpu(request, monkeypatch):
+    """Return the device of a test's parameter. Make simulated devices available for a simulated one, and let a real one
+    sum gradients in the same order every time."""
     device = request.getfixturevalue("device")
     if device == GPU:
         request.getfixturevalue("simulated_gpu")
+    else:
+        monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     return device
 
 
@@ -86,14 +90,13 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
 
 @pytest.mark.parametrize(("device", "name"), both(CAPTURED, ("a2c, LSTM", "dqn, concurrent")))
 def test_captured_updates_equal_those_from_python(gpu, device, tmp_path, name):
-    """Bit for bit on the simulated GPU; on a real GPU, a gradient's sums may have another order."""
+    """Bit for bit, on a real GPU with cuDNN's deterministic convolutions."""
     n = 5 if RUNS[name].schedule == "concurrent" else CYCLES  # a cycle is a period
     captured = play(RUNS[name], gpu, tmp_path / "captured", n)
     eager = play(replace(RUNS[name], capture_updates=False), gpu, tmp_path / "eager", n)
     assert sum(captured.updates) >= 12 and "not captured" not in captured.events, captured.events
-    tolerance = {"atol": 1e-4, "rtol": 1e-3} if gpu == REAL else {"atol": 0.0, "rtol": 0.0}
     for a, b in zip(captured.parameters, eager.parameters, strict=True):
-        torch.testing.assert_close(a, b, **tolerance)
+        torch.testing.assert_close(a, b, atol=0.0, rtol=0.0)
     for a, b in zip(captured.metrics, eager.metrics, strict=True):
         assert a == pytest.approx(b, rel=1e-12 if gpu == GPU else 1e-2, abs=1e-3 * (gpu == REAL), nan_ok=True)
 

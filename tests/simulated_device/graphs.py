@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tests.simulated_device import generators, source_lines, streams
 from tests.simulated_device.generators import HostGenerator
-from tests.simulated_device.memory import Access, Memory, races
+from tests.simulated_device.memory import Access, Memory, races, recording_pools
 from tests.simulated_device.streams import Stream
 
 failing_replays: list[str] = []
@@ -59,6 +59,9 @@ class CUDAGraph:
         self.reset()
         self._device = stream.device_index
         self._pool = self._pool if pool is None else pool
+        if self._pool in recording_pools:
+            raise RuntimeError("beginAllocateToPool: already recording to mempool_id")
+        recording_pools.add(self._pool)
         self.thread, self.mode, self.is_capturing = threading.get_ident(), capture_error_mode, True
         drawing = (torch.default_generator, *self._generators)
         self._states = [(g, g.get_state()) for g in drawing]
@@ -74,7 +77,8 @@ class CUDAGraph:
         if self._error is not None:
             error = FAILED if self._error == FAILED else f"{FAILED}: {self._error}"
             self.reset()
-            raise RuntimeError(error)
+            raise RuntimeError(error)  # As in torch, the pool remains recording.
+        recording_pools.remove(self._pool)
         generators.capturing.difference_update(self._capturing)
         self.is_captured = True
 

@@ -124,3 +124,17 @@ class PageLocks:
 
 
 page_locks = PageLocks()
+
+
+recording_pools: set[tuple[int, int]] = set()
+"""The memory pools into which a capture allocates. A failed capture leaves its pool recording, as in torch."""
+
+
+def _cuda_endAllocateToPool(device: int, pool: tuple[int, int]) -> None:
+    """Check that the pool is recording. As in torch, page-locked memory continues to be recorded."""
+    if pool not in recording_pools:
+        raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
+
+
+def _cuda_releasePool(device: int, pool: tuple[int, int]) -> None:
+    pass
