@@ -1,5 +1,6 @@
 """Fixtures of all tests."""
 
+import gc
 import os
 
 # As before_torch of accel_rl/system/process.py, also for scripts that import torch first. Threads that spin long at a
@@ -96,10 +97,12 @@ def simulated_gpu():
     from tests import simulated_device
 
     simulated_device.install()
+    gc.freeze()  # A finalizer of an earlier test's objects may wait for its GPU, also within a capture of this test.
     with simulated_device.present(), simulated_device.child_processes():
         simulated_device.reset()
         yield simulated_device
         simulated_device.reset()
+    gc.unfreeze()
 
 
 @pytest.fixture
