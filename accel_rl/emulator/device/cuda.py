@@ -44,6 +44,7 @@ class CudaKernels:
         self._properties = torch.cuda.get_device_properties(device)
         with torch.cuda.device(device):
             torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
+            self._context = self._checked(driver.cuCtxGetCurrent())
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
@@ -77,6 +78,9 @@ class CudaKernels:
         stream = torch.cuda.current_stream(self._device).cuda_stream
         shape = (blocks, 1, 1, threads, 1, 1, shared, stream)
         with torch.cuda.device(self._device):
+            # A thread has no context before its first call of CUDA, and torch selects only a GPU that is not selected.
+            if not int(self._checked(self._driver.cuCtxGetCurrent())):
+                self._checked(self._driver.cuCtxSetCurrent(self._context))
             self._checked(
                 self._driver.cuLaunchKernel(self._kernels[name], *shape, ctypes.addressof(addresses), 0), name
             )

@@ -9,6 +9,7 @@ own, because a process loads only one libcuda.so.1.
 import contextlib
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -22,9 +23,9 @@ from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_engine import make_device_game
 from tests.env_settings import env_of
 
-STREAM = 0x77  # libcuda.cpp refuses any other stream.
-# A warp of `step` has 4 of 33 environments, and 21 of 1,000.
-GPU = SimpleNamespace(multi_processor_count=4, shared_memory_per_multiprocessor=228 << 10)
+STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses any other stream, and a thread without a context.
+# A warp of `step` has 5 of 33 environments, and 32 of 1,000.
+GPU = SimpleNamespace(multi_processor_count=4)
 
 
 @dataclass
@@ -40,7 +41,13 @@ class Found:
 
 def install() -> None:
     """Give torch the stream of the stand-in, and `CudaKernels` an image for its module."""
-    torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=STREAM, synchronize=lambda: None)
+    from cuda.bindings import driver
+
+    def synchronize() -> None:
+        """Create the thread's context, as torch does."""
+        driver.cuCtxSetCurrent(driver.CUcontext(CONTEXT))
+
+    torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=STREAM, synchronize=synchronize)
     torch.cuda.device = lambda device: contextlib.nullcontext()
     torch.cuda.get_device_capability = lambda device=None: (9, 0)
     torch.cuda.get_device_properties = lambda device: GPU
@@ -76,8 +83,8 @@ def compare(game: str, n: int, steps: int, played_before: int = 0, **settings: A
         host.step(action, outs[0])
         if t < played_before:
             continue
-        with on_libcuda():
-            other.step(action, outs[1])
+        with on_libcuda(), ThreadPoolExecutor(1) as pool:  # Each step has a thread that has not called CUDA.
+            pool.submit(other.step, action, outs[1]).result()
         check(found, f"step {t}", outs, outs[0].ended)
         found.finished += int(host.code.count_nonzero())
         found.ended += int(outs[0].ended.sum())
