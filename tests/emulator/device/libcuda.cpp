@@ -7,7 +7,15 @@
 
 namespace {
 
-enum Result { SUCCESS = 0, INVALID_VALUE = 1, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, LAUNCH_FAILED = 719 };
+enum Result {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
+    NOT_FOUND = 500,
+    LAUNCH_FAILED = 719
+};
 void* const STREAM = reinterpret_cast<void*>(0x77);  // on_libcuda.py
 const char* const kernels[] = {"step", "draw", "finish", "begin"};
 
