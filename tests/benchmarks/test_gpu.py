@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from accel_rl.system import hardware
@@ -23,6 +23,7 @@ from benchmarks.gpu.results import Results, slug
 from benchmarks.gpu.sizes import TINY
 from benchmarks.harness.program import Case
 from benchmarks.harness.table import cell
+from tests.integration.runs import wait_for
 
 ROOT = Path(__file__).parents[2]
 MISSING = (
@@ -164,24 +165,17 @@ def test_what_failed_is_repeated_after_what_is_missing(tmp_path: Path, made_up, 
 
 
 def ended(pid: int) -> bool:
-    """Wait until a process ends, also as a zombie; False if it still runs after 20 s."""
-    for _ in range(200):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.1)
-    return False
+    """Return whether a process has ended, also if it is a zombie."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
-def until(found):
-    """Return the first true value of a function."""
-    for _ in range(600):
-        if value := found():
-            return value
-        time.sleep(0.1)
-    raise AssertionError("nothing within 60 s")
+def written_pid(file: Path) -> int:
+    """Wait until a program has written a process's number, and return the number."""
+    wait_for(lambda: file.exists() and file.read_text(), what=file.name)
+    return int(file.read_text())
 
 
 ESCAPED = """
@@ -202,17 +196,18 @@ with guarded([sys.executable, "-c", *sys.argv[1:]]) as process:
 def test_a_guarded_program_leaves_no_process(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     with guarded([sys.executable, "-c", ESCAPED, str(file)]) as process:
-        pid = until(lambda: file.exists() and file.read_text())
-    assert process.returncode == -signal.SIGKILL and ended(int(pid))
+        pid = written_pid(file)
+    assert process.returncode == -signal.SIGKILL
+    wait_for(lambda: ended(pid), what="end of the process")
 
 
 def test_a_guarded_program_ends_with_a_killed_parent(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     parent = subprocess.Popen([sys.executable, "-c", PARENT, ESCAPED, str(file)], cwd=ROOT)
-    pid = until(lambda: file.exists() and file.read_text())
+    pid = written_pid(file)
     parent.kill()
     parent.wait()
-    assert ended(int(pid))
+    wait_for(lambda: ended(pid), what="end of the process")
 
 
 def measured(folder: Path) -> dict:
@@ -226,7 +221,8 @@ def test_a_killed_command_is_resumed_by_repeating_it(tmp_path: Path) -> None:
     argv = ["--simulated", "--tiny", "--part", "replay", "parr", "--processes", "each", "--seconds", "6"]
     command = [sys.executable, "-m", "benchmarks.gpu", *argv, "--out", str(tmp_path)]
     killed = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    part = until(lambda: measured(tmp_path))
+    wait_for(lambda: measured(tmp_path), what="first measurement")
+    part = measured(tmp_path)
     killed.kill()
     killed.wait()
     assert not part["finished"] and "Not finished" in (tmp_path / "gpu-simulated.md").read_text()
