@@ -1,10 +1,16 @@
 """The flat vector by name: layouts of the same parameters in another order, and of others."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
+from accel_rl.config.resolved import resolve
+from accel_rl.config.train import default_config
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.learner import build_algorithm
+from tests.env_settings import env_of
 
 
 def flat(*names: str, width: int = 2) -> FlatParameters:
@@ -49,3 +55,12 @@ def test_a_shared_parameter_has_one_place_and_both_names():
     named = x.by_name(vector)
     assert named.keys() == model.state_dict().keys() and torch.equal(named["a.weight"], named["b.weight"])
     assert len(x.data) == 8 and torch.equal(x.vector(named), vector) and not x.untrained()
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "c51", "rainbow"])
+def test_matrices_begin_at_multiples_of_64_numbers(algorithm):
+    """Pong has six actions, and the biases of a dueling network's first head would displace the second head."""
+    config = resolve(replace(default_config(algorithm), env=env_of(game="pong")))
+    x = FlatParameters(build_algorithm(config, config.spec, "cpu").agent.model)
+    assert all(part.start % 64 == 0 for name, part in x.layers() if (part.stop - part.start) % 64 == 0)
+    assert sum(part.start % 64 != 0 for _, part in x.layers()) <= 4
