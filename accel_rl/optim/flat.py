@@ -22,7 +22,7 @@ class FlatParameters:
     def __init__(self, model: nn.Module):
         self.model = model
         named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-        # The biases of output layers are last, so that all other tensors begin at multiples of 64 numbers.
+        # Tensors of other sizes, mostly small biases, are last, so that all others begin at multiples of 64 numbers.
         self.named = sorted(named, key=lambda item: item[1].numel() % ALIGNED != 0)
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])

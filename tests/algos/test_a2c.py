@@ -69,7 +69,7 @@ def test_an_update_equals_the_textbook(invalid):
     (batch,) = list(algo.batches())
     loss = update(algo, flat, batch)
     assert loss.total.item() == pytest.approx(want_loss, abs=1e-5)
-    updated = torch.cat([p.detach().reshape(-1) for p in algo.agent.model.parameters()])
+    updated = torch.nn.utils.parameters_to_vector(algo.agent.model.parameters()).detach()
     torch.testing.assert_close(updated, want, atol=1e-5, rtol=0)
 
 

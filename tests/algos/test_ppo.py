@@ -59,7 +59,7 @@ def textbook(algo, r, config, minibatches):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_grad_norm)
         optimizer.step()
-    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
 
 
 @pytest.mark.parametrize("invalid", [False, True])
@@ -79,7 +79,7 @@ def test_updates_equal_the_textbook(invalid):
     ingest(algo, r)
     losses = list(updates(algo, flat, algo.batches()))
     assert len(losses) == len(minibatches)
-    updated = torch.cat([p.detach().reshape(-1) for p in algo.agent.model.parameters()])
+    updated = torch.nn.utils.parameters_to_vector(algo.agent.model.parameters()).detach()
     torch.testing.assert_close(updated, want, atol=1e-5, rtol=0)
 
 
