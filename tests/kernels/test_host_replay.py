@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from accel_rl.kernels import native
-from accel_rl.kernels.host_replay import host_ring, host_tree
+from accel_rl.kernels.replay_gather import host_ring, host_tree
 from accel_rl.kernels.ring_arrays import RingArrays, gather
 from accel_rl.replays.prioritized import Prioritized, SumTree
 from accel_rl.replays.replay import Replay
