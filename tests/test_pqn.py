@@ -96,6 +96,7 @@ def test_two_ranks(tmp_path, algorithm, mode):
     assert int(last["updates"]) > 10 and float(last["td_error"]) > 0
 
 
+@pytest.mark.slow
 def test_it_resumes(tmp_path):
     flags = ("--engine", "in-process", "--envs", 8, "--horizon", 16, "--minibatch", 64, "--evaluation.interval", 0)
     whole = ("train", PQN, "--env", "CartPole-v1", *flags, "--run-dir")

@@ -109,7 +109,8 @@ def test_a_picture_that_is_too_small_is_refused_before_anything_starts(tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("what", "engine", "stack"), [("ppo", "workers", 2), ("ppo", "in-process", 1), ("dqn", "in-process", 2)]
+    ("what", "engine", "stack"),
+    [pytest.param("ppo", "workers", 2, marks=pytest.mark.slow), ("ppo", "in-process", 1), ("dqn", "in-process", 2)],
 )
 def test_coloured_pictures_train(tmp_path, what, engine, stack):
     values = {**(SMALL if what == "ppo" else Q), "engine": engine, "env_steps": 128, "stack": stack}

@@ -64,6 +64,7 @@ def test_bad_input_is_one_line(argv: list[str], part: str, tmp_path: Path, capsy
     assert part in (err := capsys.readouterr().err) and err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_ratios_of_this_checkout(monkeypatch):
     monkeypatch.setattr("accel_rl.emulator.translation.translate", lambda game: None)  # The compiler takes 20 s.
     found = ratios("pong", seconds=0.02, turns=1)

@@ -37,7 +37,7 @@ def pong(**settings) -> Tuned:
     return Tuned(machine_name(), "ppo", "pong", settings, 1000.0, (1.1, 1.0, 1.2), shares, "2026-11-26")
 
 
-@pytest.mark.parametrize("words", [["a2c"], ["dqn", "--replay.start", "100"]])
+@pytest.mark.parametrize("words", [["a2c"], pytest.param(["dqn", "--replay.start", "100"], marks=pytest.mark.slow)])
 def test_a_search_stores_a_preset_that_trains(words, capsys):
     others = psutil.Process().children()
     assert main(["tune", *words, "--game", "pong", "--seconds", "3", "--envs", "4", *SMALL]) == 0

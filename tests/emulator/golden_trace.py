@@ -1,6 +1,7 @@
 """Checksums of 8 games, of which golden_trace.json has the expected ones: they are the same on every machine.
 
     python tests/emulator/golden_trace.py            # compares the installed accel_rl; 1 at a difference
+    python tests/emulator/golden_trace.py --translated    # the same, but the games are translated and compiled by $CXX
     python tests/emulator/golden_trace.py --write    # after a change that is meant
 
 A game is played frame by frame (RAM, screen, reward, lives, end), by `VectorEnv`, and with each of a worker's
@@ -11,6 +12,7 @@ import hashlib
 import json
 import platform
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,7 +20,7 @@ import numpy as np
 
 import accel_rl.emulator
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.emulator import AtariEmulator, VectorEnv, palette
+from accel_rl.emulator import AtariEmulator, VectorEnv, palette, translation
 from accel_rl.emulator.env_core import OBSERVATIONS, make_env_core, step_env_cores
 
 EXPECTED = Path(__file__).with_suffix(".json")
@@ -84,6 +86,17 @@ def checksums(game: str) -> dict[str, str]:
     return found
 
 
+def translate(game: str) -> AtariEmulator:
+    """Translate a game in this process, for all its emulators as long as the returned one exists."""
+    emulator = AtariEmulator(game)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rom.so"
+        translation.compile_rom(emulator._emulator, file)
+        translation._insert(emulator._emulator, file)
+    assert emulator._emulator.is_translated, game
+    return emulator
+
+
 def main(arguments: list[str]) -> int:
     if arguments == ["--write"]:
         EXPECTED.write_text(json.dumps({game: checksums(game) for game in GAMES}, indent=1) + "\n")
@@ -91,9 +104,11 @@ def main(arguments: list[str]) -> int:
     start, expected, wrong = time.monotonic(), json.loads(EXPECTED.read_text()), 0
     print(f"{Path(accel_rl.emulator.__file__).parent} on {platform.machine()}")
     for game in GAMES:
+        translated = translate(game) if "--translated" in arguments else None
         found = checksums(game)
         different = [name for name, value in found.items() if value != expected[game][name]]
-        print(f"{game:18} {'differs: ' + ', '.join(different) if different else 'exact'}", flush=True)
+        result = f"differs: {', '.join(different)}" if different else "exact"
+        print(f"{game:18} {result}{', translated' if translated else ''}", flush=True)
         wrong += bool(different)
     print(f"{len(GAMES) - wrong} of {len(GAMES)} games exact in {time.monotonic() - start:.0f} s")
     return wrong > 0

@@ -119,7 +119,7 @@ def interleaved(build, name, in_flight):
     return shown(m for part in metrics for m in part), state["parameters"]
 
 
-@pytest.mark.parametrize("in_flight", [0, 2])
+@pytest.mark.parametrize("in_flight", [pytest.param(0, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("name", ["dqn, adagrad", "a2c, rmsprop"])
 def test_two_learners_that_take_turns_repeat_bit_for_bit(build, name, in_flight):
     (metrics, parameters), (again, same) = (interleaved(build, name, in_flight) for _ in range(2))

@@ -49,6 +49,7 @@ def learned(folder, learner):
     return torch.cat([x.flatten() for x in network.values()])
 
 
+@pytest.mark.slow
 def test_ranks_train_as_often_as_the_intensity_says_and_stay_equal(whole, tmp_path):
     assert run(*ARGS, "--env-steps", ENV_STEPS, "--run-dir", tmp_path / "one").returncode == 0
     one, two = rows(tmp_path / "one"), rows(whole)

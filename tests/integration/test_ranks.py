@@ -192,7 +192,8 @@ def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
     assert gone(children, 5) and set(os.listdir("/dev/shm")) <= before
 
 
-@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_ctrl_c_saves_and_ends(tmp_path, update):
     folder = tmp_path / "run"
     process = start(

@@ -53,6 +53,7 @@ EXPLORING = Q_LEARNING | {"envs": 16, "horizon": 1, "algo__intensity": 2, "repla
 EXPLORING |= {"algo__target_interval": 250}
 
 
+@pytest.mark.slow
 def test_noise_finds_the_end_of_a_chain(train):
     """With four seeds of five. On another processor the first seed may be one that misses it."""
     runs = (train("dqn", tables.chain, seed, noisy=True, **EXPLORING) for seed in (1, 2))
@@ -106,6 +107,7 @@ def test_an_lstm_recalls_a_cue(train):
     assert recalled(train("ppo", tables.recall, **RECALLING))
 
 
+@pytest.mark.slow
 def test_a_state_that_is_reset_every_step_recalls_nothing(train):
     assert not recalled(train(ForgetsSteps, tables.recall, **RECALLING))
 

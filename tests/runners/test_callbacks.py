@@ -191,7 +191,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["sync", pytest.param("async", marks=pytest.mark.slow), "concurrent", "workers"])
 def test_callbacks_run_on_rank_0_of_every_mode(tmp_path, mode):
     algorithm, *options = MODES[mode]
     options += [] if mode == "workers" else ["--engine", "in-process"]

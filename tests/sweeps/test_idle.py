@@ -66,6 +66,7 @@ def test_a_pause_stops_every_process_until_it_ends(tmp_path, capsys):
     assert sweep.main(["--unpause", str(folder)]) == 2
 
 
+@pytest.mark.slow
 def test_a_sweep_killed_in_a_pause_is_resumed(tmp_path, capsys):
     folder = tmp_path / "sweep"
     process = start(LONG, "--only", "envs=4", "seed=0", "--out", folder)

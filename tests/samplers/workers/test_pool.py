@@ -65,7 +65,7 @@ def test_a_killed_worker_is_noticed_within_a_second(warned):
     assert min(took) < 1.0, took
 
 
-@pytest.mark.parametrize("threaded", [False, True])
+@pytest.mark.parametrize("threaded", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_worker_killed_in_the_middle_of_a_rollout(threaded, warned):
     sampler = make_sampler(ENV, 8, 2, 2, T=100, threaded_inference=threaded)
     agent = make_agent(ENV)
@@ -115,7 +115,7 @@ def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
     assert not [t for t in threading.enumerate() if t.name.startswith("group-")]
 
 
-@pytest.mark.parametrize("threaded", [False, True])
+@pytest.mark.parametrize("threaded", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_worker_killed_while_the_next_rollout_is_begun(threaded, warned):
     """Its part is missing in both; the others' are what they would have been."""
     agent = make_agent(ENV) if threaded else RandomAgent(make_spec(ENV, training=True).n_actions)
@@ -298,7 +298,7 @@ def test_workers_outlive_the_thread_that_started_them(warned):
         sampler.close()
 
 
-@pytest.mark.parametrize("fault", ["killed", "hangs"])
+@pytest.mark.parametrize("fault", ["killed", pytest.param("hangs", marks=pytest.mark.slow)])
 def test_a_worker_lost_while_a_checkpoint_is_written_is_replaced(fault, warned):
     sampler, agent = make_sampler(ENV, 8, 2, 2, timeout_s=2.0), make_agent(ENV)
     other = make_sampler(ENV, 8, 2, 2)
