@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from accel_rl.optim.optimizer import ElementWise, Optimizer, Rate
+from accel_rl.optim.optimizer import ElementWise, Optimizer, Rate, found_inf
 from accel_rl.optim.torch_optimizer import FLAG, PREFIX, find_torch_optimizer, make_torch_optimizer
 from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError, nearest
@@ -78,11 +78,10 @@ class Adam(ElementWise):
             self._update_on_gpu(data, grad, mean, square, learning_rate, finite)
             return
         step = torch.tensor(float(self._steps)) if self._count is None else self._count
-        found_inf = None if finite is None else (~finite).float()
         epsilon = self.epsilon_at(self._steps) if self._count is None else self.epsilon
         settings: dict[str, Any] = {
             "amsgrad": False, "beta1": self.beta_1, "beta2": self.beta_2, "lr": learning_rate, "weight_decay": 0.0,
-            "eps": epsilon, "maximize": False, "found_inf": found_inf,
+            "eps": epsilon, "maximize": False, "found_inf": None if finite is None else found_inf(finite),
         }  # fmt: skip
         if FUSED_ADAM is not None:
             FUSED_ADAM([data], [grad], [mean], [square], [], [step], **settings)
@@ -99,8 +98,8 @@ class Adam(ElementWise):
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
         share_1 = (1 - self.beta_1) * keep  # A factor of 0 leaves the moments unchanged.
         share_2 = (1 - self.beta_2) * keep
-        mean.mul_(1 - share_1).add_(grad * share_1)
-        square.mul_(1 - share_2).add_(grad.square() * share_2)
+        mean.lerp_(grad, share_1)
+        square.lerp_(grad.square(), share_2)
         count = self._count.double().clamp(min=1)
         rate = learning_rate * keep / (1 - self.beta_1**count)
         self._move(data, mean, square, rate, count)
@@ -109,7 +108,7 @@ class Adam(ElementWise):
         """Make the optimizer's step on a GPU. `rate` [] is the learning rate over 1 - beta_1^t. `count` [] is the
         number t of the step, at least 1."""
         rate = rate * (1 - self.beta_2**count).sqrt()
-        data.sub_(rate.float() * mean / (square.sqrt() + self.epsilon))
+        data.addcdiv_(rate.float() * mean, square.sqrt().add_(self.epsilon), value=-1)
 
     def epsilon_at(self, steps: int) -> float:
         """Return the epsilon that is added to the bias-corrected root at a step, counted from 1."""
@@ -138,8 +137,9 @@ class RAdam(Adam):
         super().__init__(size, epsilon, device=device, epsilon_hat=True)
         self._rho_inf = 2 / (1 - self.beta_2) - 1
 
-    def _rho(self, t: Any) -> Any:
-        return self._rho_inf - 2 * t * self.beta_2**t / (1 - self.beta_2**t)
+    def _rho(self, t: Any, power: Any) -> Any:
+        """Return rho_t, where `power` is beta_2^t."""
+        return self._rho_inf - 2 * t * power / (1 - power)
 
     def _rectification(self, rho: Any) -> Any:
         """Return r_t squared."""
@@ -149,7 +149,7 @@ class RAdam(Adam):
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         if self._count is not None:
             super()._update(part, data, grad, learning_rate, finite)
-        elif (rho := self._rho(self._steps)) > 5:
+        elif (rho := self._rho(self._steps, self.beta_2**self._steps)) > 5:
             super()._update(part, data, grad, learning_rate * math.sqrt(self._rectification(rho)), finite)
         else:
             mean = self.mean[part].lerp_(grad, 1 - self.beta_1)
@@ -157,10 +157,12 @@ class RAdam(Adam):
             data.add_(mean * (-learning_rate / (1 - self.beta_1**self._steps)))
 
     def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
-        rho = self._rho(count)
-        rectified = (rate * (self._rectification(rho).clamp(min=0) * (1 - self.beta_2**count)).sqrt()).float()
-        step = torch.where(rho > 5, rectified * mean / (square.sqrt() + self.epsilon), rate.float() * mean)
-        data.sub_(step)
+        power = self.beta_2**count
+        rho = self._rho(count, power)
+        is_rectified = rho > 5
+        factor = torch.where(is_rectified, (self._rectification(rho) * (1 - power)).sqrt(), 1.0)
+        denominator = square.sqrt().add_(self.epsilon).masked_fill_(~is_rectified, 1.0)
+        data.addcdiv_((rate * factor).float() * mean, denominator, value=-1)
 
 
 class AdaGrad(ElementWise):
@@ -181,7 +183,7 @@ class AdaGrad(ElementWise):
         # If an update is skipped, its gradient is zero, so neither the sum of squares nor the parameters change.
         denominator = self.square[part].addcmul_(grad, grad).sqrt().add_(self.epsilon)
         if isinstance(learning_rate, Tensor):
-            data.sub_(learning_rate * grad / denominator)
+            data.addcdiv_(learning_rate * grad, denominator, value=-1)
         else:
             data.addcdiv_(grad, denominator, value=-learning_rate)
 
@@ -219,7 +221,7 @@ class RMSProp(ElementWise):
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         square = self.square[part]
         # With alpha 1 and a zero gradient, the average does not change.
-        alpha: Rate = self.alpha if finite is None else torch.where(finite, self.alpha, 1.0)
+        alpha: Rate = self.alpha if finite is None else found_inf(finite).clamp(min=self.alpha)
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
             mean = self.mean[part].mul_(alpha).add_(grad, alpha=1 - self.alpha)
@@ -230,7 +232,7 @@ class RMSProp(ElementWise):
         else:
             denominator = variance.sqrt().add_(self.epsilon)
         if isinstance(learning_rate, Tensor):
-            data.sub_(learning_rate * grad / denominator)
+            data.addcdiv_(learning_rate * grad, denominator, value=-1)
         else:
             data.addcdiv_(grad, denominator, value=-learning_rate)
 
