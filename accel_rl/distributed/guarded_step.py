@@ -25,8 +25,8 @@ class SkippedUpdates:
 
     def count(self, skipped: Tensor) -> None:
         """Count an update as made or skipped, where `skipped` [] bool is true if the update was skipped."""
-        self._total.add_(skipped)
-        self._in_a_row.add_(1).mul_(skipped)
+        self._counts.add_(skipped)
+        self._in_a_row.mul_(skipped)
 
     @property
     def total(self) -> int:
