@@ -12,9 +12,10 @@ from benchmarks.gpu.sizes import TINY
 from benchmarks.gpu.training import build
 from tests.simulated_device.graphs import CUDAGraph
 
-MOST = {"A2C": 103, "PPO": 117, "PQN": 100, "DQN": 101, "C51": 99, "Rainbow": 216, "Rainbow, noisy": 354}
-"""Number of operations of a captured update. Who adds operations raises the number here, and in docs/gpu.md."""
-MOST_INVALID = {"A2C": 126, "PPO": 144}
+COUNTS = {"A2C": 103, "PPO": 117, "PQN": 80, "DQN": 101, "C51": 99, "Rainbow": 216, "Rainbow, noisy": 354}
+"""The numbers of operations of a captured update, as in docs/gpu.md."""
+WITH_INVALID_STEPS = {"A2C": 126, "PPO": 144}
+MORE = 5  # Another version of torch may need a few more operations.
 
 
 @pytest.fixture
@@ -31,8 +32,8 @@ def captured(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", MOST)
-def test_an_update_has_at_most_so_many_operations(simulated_gpu, captured, tmp_path, name):
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_operations_of_an_update(simulated_gpu, captured, tmp_path, name):
     bench = Bench("sim:0", replace(TINY, q_network="dqn", replay_size=2_000, warm_cycles=3), tmp_path, 60.0)
     config = configs(bench)[name]
     config = replace(config, sampler=replace(config.sampler, capture=False))
@@ -45,7 +46,7 @@ def test_an_update_has_at_most_so_many_operations(simulated_gpu, captured, tmp_p
         assert set(found) <= set(STAGES) and all(found[stage] for stage in STAGES if stage != "priorities")
         total = found.total() - (0 if is_replay else found["batch"])
         assert captured and set(captured) == {total}, (captured, found)
-        assert total <= MOST[name], found
-        if name in MOST_INVALID:
+        assert total <= COUNTS[name] + MORE, found
+        if name in WITH_INVALID_STEPS:
             invalid = count(run.learner, is_whole=False)
-            assert invalid.total() - invalid["batch"] <= MOST_INVALID[name], invalid
+            assert invalid.total() - invalid["batch"] <= WITH_INVALID_STEPS[name] + MORE, invalid
