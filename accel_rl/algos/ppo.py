@@ -102,8 +102,7 @@ class PPO(PolicyGradient):
         return {**super().schedules(progress, env_steps), "clip": c.clip * remaining(c.clip_schedule, progress)}
 
     def batches(self) -> Iterator[PolicyBatch]:
-        c = self.config
-        rollout = self.rollout
+        c, rollout = self.config, self.rollout
         self._stop = False
         assert rollout is not None
         if c.normalize_advantage == "rollout":

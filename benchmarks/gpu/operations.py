@@ -121,8 +121,8 @@ def measure(bench: Bench) -> Result:
             for is_whole in (True, False) if name in ("A2C", "PPO") else (True,):
                 if on_policy:
                     run.learner.algo.ingest(run.rollout)
-                found = count(run.learner, is_whole)
-                captured = found.total() - found["batch"] * on_policy
+                by_stage = count(run.learner, is_whole)
+                captured = by_stage.total() - by_stage["batch"] * on_policy
                 row = name if is_whole else f"{name}, some steps invalid"
-                result.rows.append([row, *(found[stage] for stage in STAGES), captured])
+                result.rows.append([row, *(by_stage[stage] for stage in STAGES), captured])
     return result
