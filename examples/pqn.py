@@ -17,7 +17,7 @@ from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.layers import LayerNorm
 from accel_rl.models.q_network import QNetwork
-from accel_rl.ops.policy_loss import masked_mean
+from accel_rl.ops.policy_loss import mean_over
 from accel_rl.ops.q_learning import batched_index
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.torch_optimizer import TorchOptimizer
@@ -108,6 +108,7 @@ class PQN(PolicyGradient):
         """Return the loss E[(G^lambda - q(s, a))^2] / 2 (Gallici et al. 2024, algorithm 1)."""
         q = self.agent.model.q(batch.obs)
         error = batch.target - batched_index(q, batch.action)
-        total = 0.5 * masked_mean(error.square(), batch.valid)
-        metrics = {"loss": total, "td_error": masked_mean(error.abs(), batch.valid), "q": q.amax(-1).mean()}
+        mean = mean_over(batch.valid)
+        total = 0.5 * mean(error.square())
+        metrics = {"loss": total, "td_error": mean(error.abs()), "q": q.amax(-1).mean()}
         return Loss(total, {name: x.detach() for name, x in metrics.items()}, samples=batch.samples)

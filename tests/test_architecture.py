@@ -191,7 +191,7 @@ def test_every_room_has_a_floor() -> None:
 
 def test_equations_import_nothing_compiled() -> None:
     for path in sorted((PACKAGE / "ops").rglob("*.py")):
-        assert {n.split(".")[0] for n in imports(path)} <= {"torch", "typing", "accel_rl"}, name_of(path)
+        assert {n.split(".")[0] for n in imports(path)} <= {"collections", "torch", "typing", "accel_rl"}, name_of(path)
         assert {room_of(n) for n in imports(path)} <= {"ops", ""}, name_of(path)
 
 

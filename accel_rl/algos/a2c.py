@@ -4,9 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from torch.nn.functional import mse_loss
+
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
-from accel_rl.ops.policy_loss import entropy, explained_variance, log_prob, masked_mean
+from accel_rl.ops.policy_loss import entropy, explained_variance, log_prob, mean_over
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import AnyOptimizer, check_optimizer, make_optimizer
 
@@ -85,11 +87,12 @@ class A2C(PolicyGradient):
         """Compute -E[log pi(a|s) A] + c_v E[(R - V)^2] - c_e E[H(pi)] (Mnih et al. 2016, section 4): policy loss, value
         loss and entropy bonus."""
         logits, value, _ = self.agent.forward(batch.obs, batch.memory)
-        policy_loss = -masked_mean(log_prob(logits, batch.action) * batch.advantage, batch.valid)
-        value_loss = masked_mean((batch.target - value).square(), batch.valid)
-        policy_entropy = masked_mean(entropy(logits), batch.valid)
+        mean = mean_over(batch.valid)
+        policy_loss = -mean(log_prob(logits, batch.action) * batch.advantage)
+        value_loss = mean(mse_loss(value, batch.target, reduction="none"))
+        policy_entropy = mean(entropy(logits))
         return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.samples,
-            value=masked_mean(value, batch.valid),
-            explained_variance=explained_variance(value.detach(), batch.target, batch.valid),
+            value=mean(value),
+            explained_variance=explained_variance(value.detach(), batch.target, mean),
         )  # fmt: skip

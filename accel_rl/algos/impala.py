@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from torch.nn.functional import mse_loss
 
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.window import RolloutWindow
-from accel_rl.ops.policy_loss import entropy, explained_variance, finite_where_invalid, log_prob, masked_mean
+from accel_rl.ops.policy_loss import entropy, explained_variance, finite_where_invalid, log_prob, mean_over
 from accel_rl.ops.returns import vtrace
 
 
@@ -108,14 +109,15 @@ class IMPALA(A2C):
                 self.next_value(batch, value, values[-1]), lambda_=c.gae_lambda, rho_clip=c.rho_clip, c_clip=c.c_clip,
                 cut=batch.truncated,
             )  # fmt: skip
-        policy_loss = -masked_mean(log_pi * trace.advantage, valid)
-        value_loss = masked_mean((trace.target - value).square(), valid)
-        policy_entropy = masked_mean(entropy(logits), valid)
+        mean = mean_over(valid)
+        policy_loss = -mean(log_pi * trace.advantage)
+        value_loss = mean(mse_loss(value, trace.target, reduction="none"))
+        policy_entropy = mean(entropy(logits))
         return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.valid.sum(),
-            value=masked_mean(value, valid),
-            ratio=masked_mean((log_pi - mu).exp(), valid),
-            explained_variance=explained_variance(value.detach(), trace.target, valid),
+            value=mean(value),
+            ratio=mean((log_pi - mu).exp()),
+            explained_variance=explained_variance(value.detach(), trace.target, mean),
         )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from torch.nn.functional import mse_loss
 
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.minibatches import Minibatches
@@ -17,7 +18,7 @@ from accel_rl.ops.policy_loss import (
     entropy,
     explained_variance,
     log_prob,
-    masked_mean,
+    mean_over,
 )
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
@@ -101,8 +102,7 @@ class PPO(PolicyGradient):
         return {**super().schedules(progress, env_steps), "clip": c.clip * remaining(c.clip_schedule, progress)}
 
     def batches(self) -> Iterator[PolicyBatch]:
-        c = self.config
-        rollout = self.rollout
+        c, rollout = self.config, self.rollout
         self._stop = False
         assert rollout is not None
         if c.normalize_advantage == "rollout":
@@ -124,21 +124,22 @@ class PPO(PolicyGradient):
         logits, value, _ = self.agent.forward(batch.obs, batch.memory)
         log_ratio = log_prob(logits, batch.action) - batch.recorded["log_prob"]
         clip = self.now.clip
-        policy_loss = -masked_mean(clipped_surrogate(log_ratio, batch.advantage, clip), batch.valid)
+        ratio = log_ratio.exp()
+        mean = mean_over(batch.valid)
+        policy_loss = -mean(clipped_surrogate(ratio, batch.advantage, clip))
         if c.value_clip:
             error = clipped_value_error(value, batch.recorded["value"], batch.target, c.value_clip)
         else:
-            error = (batch.target - value).square()
-        value_loss = masked_mean(error, batch.valid)
-        policy_entropy = masked_mean(entropy(logits), batch.valid)
-        ratio = log_ratio.exp()
+            error = mse_loss(value, batch.target, reduction="none")
+        value_loss = mean(error)
+        policy_entropy = mean(entropy(logits))
         return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.samples,
-            value=masked_mean(value, batch.valid),
+            value=mean(value),
             # KL(old || new) is estimated by (ratio - 1) - log ratio, which is never negative.
-            kl=masked_mean(ratio - 1 - log_ratio, batch.valid),
-            clipped=masked_mean(((ratio - 1).abs() > clip).float(), batch.valid),
-            explained_variance=explained_variance(batch.recorded["value"], batch.target, batch.valid),
+            kl=mean(ratio - 1 - log_ratio),
+            clipped=mean(((ratio - 1).abs() > clip).float()),
+            explained_variance=explained_variance(batch.recorded["value"], batch.target, mean),
         )  # fmt: skip
 
     def after_update(self, batch: PolicyBatch, loss: Loss) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from torch.nn.functional import mse_loss
+
 from accel_rl.agents.epsilon_greedy import MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.algos.algorithm import AlgorithmConfig, Loss, require
 from accel_rl.algos.minibatches import Minibatches
@@ -15,7 +17,7 @@ from accel_rl.models.layers import LayerNorm
 from accel_rl.models.networks import find_network
 from accel_rl.models.q_network import QNetwork
 from accel_rl.models.recurrent import RecurrentQNetwork
-from accel_rl.ops.policy_loss import masked_mean
+from accel_rl.ops.policy_loss import mean_over
 from accel_rl.ops.q_learning import batched_index, spread_powers
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
@@ -149,11 +151,12 @@ class PQN(PolicyGradient):
         """Compute 1/2 E[(G^lambda - Q(s, a))^2], the squared error of the lambda-return (Gallici et al. 2024, algorithm
         1)."""
         q, _ = self.agent.forward(batch.obs, batch.memory)
-        error = batch.target - batched_index(q, batch.action)
-        total = 0.5 * masked_mean(error.square(), batch.valid)
+        mean = mean_over(batch.valid)
+        value = batched_index(q, batch.action)
+        total = 0.5 * mean(mse_loss(value, batch.target, reduction="none"))
         metrics = {
             "loss": total,
-            "td_error": masked_mean(error.abs(), batch.valid),
-            "q": masked_mean(q.amax(-1), batch.valid),
+            "td_error": mean((batch.target - value).abs()),
+            "q": mean(q.amax(-1)),
         }
         return Loss(total, {name: x.detach() for name, x in metrics.items()}, samples=batch.samples)

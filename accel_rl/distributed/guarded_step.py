@@ -1,5 +1,6 @@
 """An optimizer step is skipped and counted if the loss or the gradient is not finite."""
 
+import math
 from typing import Any
 
 import torch
@@ -22,10 +23,10 @@ class SkippedUpdates:
         if Device(device).queues_work:
             self._seen = page_locked_zeros((2,), torch.int64, Device(device).runtime)
 
-    def count(self, finite: Tensor) -> None:
-        """Count an update as made or skipped, where `finite` [] bool is true if the update was made."""
-        self._total.add_(~finite)
-        self._in_a_row.add_(1).mul_(~finite)
+    def count(self, skipped: Tensor) -> None:
+        """Count an update as made or skipped, where `skipped` [] bool is true if the update was skipped."""
+        self._counts.add_(skipped)
+        self._in_a_row.mul_(skipped)
 
     @property
     def total(self) -> int:
@@ -83,11 +84,12 @@ class GuardedStep:
     def of_clipped(self, learning_rate: Rate, total: Tensor) -> None:
         """Make one update from a clipped gradient, unless `total` [], the sum of gradient norm and loss, is not
         finite."""
-        is_finite = torch.isfinite(total)
-        self.skips.count(is_finite)
+        is_finite = total.abs() < math.inf  # `isfinite` would be four operations on a GPU.
+        is_skipped = ~is_finite
+        self.skips.count(is_skipped)
         data, grad = self.flat.data, self.flat.grad
         if self.knows_on_gpu:
-            grad.copy_(torch.where(is_finite, grad, 0.0))
+            grad.masked_fill_(is_skipped, 0.0)
             self.optimizer.step(data, grad, learning_rate, is_finite)
         elif is_finite:
             self.optimizer.step(data, grad, learning_rate)

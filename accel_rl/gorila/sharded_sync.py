@@ -138,7 +138,7 @@ class ShardedSync(GradientSync):
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         norm = clip_by_norm_(self.flat.grad, self.max_norm)
         is_finite = torch.isfinite(norm + loss).cpu()
-        self.skips.count(is_finite)
+        self.skips.count(~is_finite)
         if is_finite:
             if self._is_outlier(float(loss)):
                 self.counts.outliers += 1

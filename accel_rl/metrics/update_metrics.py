@@ -47,7 +47,9 @@ class UpdateMetrics:
         device. Raises ConfigError for other values."""
         device = next((x.device for x in values.values() if isinstance(x, Tensor)), None)
         scalars = [_scalar(name, x, device) for name, x in values.items()]
-        return cls(tuple(values), torch.stack(scalars), 1)
+        if len({x.dtype for x in scalars}) > 1:
+            scalars = [x.double() for x in scalars]
+        return cls(tuple(values), torch.stack(scalars).double(), 1)
 
     def prefixed(self, prefix: str) -> "UpdateMetrics":
         """Return the metrics with a prefix before each metric's name."""
@@ -59,8 +61,7 @@ class UpdateMetrics:
 
 
 def _scalar(name: str, value: Tensor | float, device: torch.device | None) -> Tensor:
-    """Return a metric as a scalar [] float64. Raises ConfigError for a name that a row already has, or for another
-    shape."""
+    """Return a metric as a scalar []. Raises ConfigError for a name that a row already has, or for another shape."""
     if name in COLUMNS or name.startswith(PREFIXES):
         raise ConfigError(f"metric {name!r}: a row has a column of this name; give the metric another name")
     if not isinstance(value, Tensor):
@@ -69,4 +70,4 @@ def _scalar(name: str, value: Tensor | float, device: torch.device | None) -> Te
         return torch.full((), float(value), dtype=torch.float64, device=device)
     if value.numel() != 1:
         raise ConfigError(f"metric {name!r} has the shape {list(value.shape)}: must be a number, or a tensor with one")
-    return value.detach().double().reshape(())
+    return value.detach().reshape(())

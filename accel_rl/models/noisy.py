@@ -1,6 +1,7 @@
 """The weights of a noisy linear layer have learned noise (Fortunato et al. 2018, arXiv:1706.10295)."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -12,18 +13,18 @@ _MIX_1 = -0x40A7B892E31B1A47
 _MIX_2 = -0x6B2FB644ECCEEE15
 
 
-def hashed_uniform(seed: Tensor, n: int) -> Tensor:
-    """Return n numbers in (0, 1), float64, from a seed [] int64."""
-    x = (torch.arange(1, n + 1, device=seed.device) + seed * n) * _STEP
+def hashed_uniform(counter: Tensor) -> Tensor:
+    """Return numbers in (0, 1), float64, from counters [...] int64."""
+    x = counter * _STEP
     x = (x ^ _shifted(x, 30)) * _MIX_1
     x = (x ^ _shifted(x, 27)) * _MIX_2
     x = x ^ _shifted(x, 31)
     return (_shifted(x, 11).double() + 0.5) * 2.0**-53
 
 
-def hashed_normal(seed: Tensor, n: int) -> Tensor:
-    """Return n numbers of the standard normal distribution, float32, from a seed [] int64."""
-    return (torch.erfinv(2 * hashed_uniform(seed, n) - 1) * 2**0.5).float()
+def hashed_normal(counter: Tensor) -> Tensor:
+    """Return numbers of the standard normal distribution, float32, from counters [...] int64."""
+    return (torch.erfinv(2 * hashed_uniform(counter) - 1) * 2**0.5).float()
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
@@ -34,7 +35,7 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 class NoisyLinear(nn.Linear):
     """Computes y = (mu_w + sigma_w * f(e_out) f(e_in)^T) x + mu_b + sigma_b * f(e_out), with factorised noise
     (Fortunato et al. 2018, eq. 9 to 11). The weights of the base class `nn.Linear` are the means of the noisy weights.
-    `resample` draws new noise, which the layer uses until the next `resample`."""
+    The noise f(e_in) and f(e_out) is zero until `draw_noise` draws it."""
 
     def __init__(self, inputs: int, outputs: int, sigma: float = 0.5):
         super().__init__(inputs, outputs)
@@ -43,20 +44,35 @@ class NoisyLinear(nn.Linear):
         nn.init.uniform_(self.bias, -bound, bound)
         self.sigma_weight = nn.Parameter(torch.full((outputs, inputs), sigma * bound))
         self.sigma_bias = nn.Parameter(torch.full((outputs,), sigma * bound))
+        self.noise_in: Tensor
+        self.noise_out: Tensor
         self.register_buffer("noise_in", torch.zeros(inputs), persistent=False)
         self.register_buffer("noise_out", torch.zeros(outputs), persistent=False)
-
-    @torch.no_grad()
-    def resample(self, seed: Tensor) -> None:
-        """Draw new noise as a function of a seed [] int64."""
-        for i, noise in enumerate((self.noise_in, self.noise_out)):
-            assert isinstance(noise, Tensor)
-            x = hashed_normal(2 * seed + i, len(noise))
-            noise.copy_(x.sign() * x.abs().sqrt())
 
     def forward(self, x: Tensor, noisy: bool = True) -> Tensor:
         if not noisy:
             return super().forward(x)
-        assert isinstance(self.noise_in, Tensor) and isinstance(self.noise_out, Tensor)
         weight = self.weight + self.sigma_weight * torch.outer(self.noise_out, self.noise_in)
         return F.linear(x, weight, self.bias + self.sigma_bias * self.noise_out)
+
+
+def noise_counters(layers: Sequence[NoisyLinear]) -> tuple[Tensor, Tensor]:
+    """Return (first, stride), [E] int64 each, of the E numbers of noise of all layers. With seed s, number e is a
+    function of the counter first[e] + s stride[e]. Vector j (0: e_in, 1: e_out) of layer i of L, with n numbers, has
+    the seed 2 (s L + i) + j, and uses n consecutive counters."""
+    first, stride = list[Tensor](), list[Tensor]()
+    for i, layer in enumerate(layers):
+        for j, noise in enumerate((layer.noise_in, layer.noise_out)):
+            n = len(noise)
+            first.append(torch.arange(1, n + 1) + (2 * i + j) * n)
+            stride.append(torch.full((n,), 2 * len(layers) * n))
+    return torch.cat(first), torch.cat(stride)
+
+
+@torch.no_grad()
+def draw_noise(layers: Sequence[NoisyLinear], counter: Tensor) -> None:
+    """Draw new noise for all layers together from counters [E] int64, because a GPU would take 36 operations for each
+    vector of noise."""
+    x = hashed_normal(counter)
+    noises = [noise for layer in layers for noise in (layer.noise_in, layer.noise_out)]
+    torch._foreach_copy_(noises, (x.sign() * x.abs().sqrt()).split([len(noise) for noise in noises]))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.layers import MLP, Head, LayerNorm, Linear, NormedReLU, orthogonal_
 from accel_rl.models.networks import find_network
-from accel_rl.models.noisy import NoisyLinear
+from accel_rl.models.noisy import NoisyLinear, draw_noise, noise_counters
 from accel_rl.models.precision import float32_head, float32_if_small
 from accel_rl.ops.q_learning import dueling, expectation
 
@@ -76,6 +76,12 @@ class QNetwork(nn.Module):
         hidden = hidden or width
         self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, noisy, layer_norm)
         self.value = Stream(inputs, hidden, atoms, noisy, layer_norm) if is_dueling else None
+        self.first_counter: Tensor
+        self.counter_stride: Tensor
+        if noisy:
+            first, stride = noise_counters(self._noisy_layers())
+            self.register_buffer("first_counter", first, persistent=False)
+            self.register_buffer("counter_stride", stride, persistent=False)
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
         """Compute the outputs [N, A, atoms] from obs [N, ...]. With `noise`, the network uses the noise of the last
@@ -96,9 +102,10 @@ class QNetwork(nn.Module):
 
     def resample(self, seed: Tensor) -> None:
         """Draw new noise for every noisy layer as a function of a seed [] int64."""
-        layers = [module for module in self.modules() if isinstance(module, NoisyLinear)]
-        for i, layer in enumerate(layers):
-            layer.resample(seed * len(layers) + i)
+        draw_noise(self._noisy_layers(), self.first_counter + seed * self.counter_stride)
+
+    def _noisy_layers(self) -> list[NoisyLinear]:
+        return [module for module in self.modules() if isinstance(module, NoisyLinear)]
 
 
 class CategoricalQNetwork(QNetwork):

@@ -1,5 +1,7 @@
 """This module has policy-gradient losses for categorical policies."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -15,27 +17,27 @@ def entropy(logits: Tensor) -> Tensor:
     return -(logp.exp() * logp).sum(-1)
 
 
-def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Return the mean [] of x [...] over the valid cells (all cells if `valid` is None). If no cell is valid, the mean
-    is zero.
+def mean_over(valid: Tensor | None) -> Callable[[Tensor], Tensor]:
+    """Return the function that computes the mean [] of x [...] over the valid cells, `valid` [...] bool, or over all
+    cells if `valid` is None. If no cell is valid, the mean is zero.
 
     An invalid cell of x may be NaN, because the mean and its gradient with respect to x are still finite. The gradient
     with respect to the inputs of x would be zero times NaN, which is NaN, so `finite_where_invalid` must be applied to
     the inputs of x.
     """
     if valid is None:
-        return x.mean()
-    weight = valid.to(x.dtype)
-    # torch.where is used, not a product with `weight`, because NaN times zero is NaN.
-    return torch.where(valid, x, torch.zeros_like(x)).sum() / weight.sum().clamp(min=1)
+        return torch.mean
+    invalid, count = ~valid, valid.sum().clamp(min=1)
+    # A product with `valid` would not remove NaN, because NaN times zero is NaN.
+    return lambda x: x.masked_fill(invalid, 0).sum() / count
 
 
-def explained_variance(value: Tensor, target: Tensor, valid: Tensor | None) -> Tensor:
+def explained_variance(value: Tensor, target: Tensor, mean: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the share [] of the variance of the value targets [...] that the values [...] explain, 1 - Var(target -
     value) / Var(target), or zero if the targets are constant. The share is at most 1, and negative for values that are
-    worse than the targets' mean."""
+    worse than the targets' mean. `mean` is the mean over the valid cells (`mean_over`)."""
     error = target - value
-    variance, unexplained = (masked_mean((x - masked_mean(x, valid)).square(), valid) for x in (target, error))
+    variance, unexplained = (mean((x - mean(x)).square()) for x in (target, error))
     return torch.where(variance > 0, 1 - unexplained / variance, 0.0)
 
 
@@ -48,14 +50,17 @@ def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
     return torch.where(cells | x.isfinite(), x, torch.zeros_like(x))
 
 
-def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
+def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
     """Return PPO's objective, which is maximised (Schulman et al. 2017, arXiv:1707.06347, eq. 7).
 
-    The objective [...] is min(rho A, clip(rho, 1 - clip, 1 + clip) A), where log_ratio = log rho = log pi(a|s) - log
-    pi_old(a|s), and A is the advantage.
+    The objective [...] is min(rho A, clip(rho, 1 - clip, 1 + clip) A), where rho = pi(a|s) / pi_old(a|s) is the ratio,
+    and A is the advantage.
     """
-    ratio = log_ratio.exp()
-    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)  # type: ignore[arg-type]
+    objective = ratio * advantage
+    bound = ratio.detach().clamp(1 - clip, 1 + clip) * advantage  # type: ignore[arg-type]
+    # Where the bound is the smaller of the two, the ratio is clipped, and the bound's gradient is zero.
+    # The gradient of torch.minimum would be nine more operations.
+    return torch.where(bound < objective, bound, objective)
 
 
 def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: float) -> Tensor:

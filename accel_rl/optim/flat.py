@@ -63,13 +63,17 @@ class FlatParameters:
         for _, p in self.named:
             p.grad = None
         loss.backward()
+        views, grads = list[Tensor](), list[Tensor]()
         for _, p in self.named:
             view: Tensor = p.flat_grad  # type: ignore[attr-defined]
             if p.grad is None:
                 view.zero_()
             elif p.grad.data_ptr() != view.data_ptr():
-                view.copy_(p.grad)
+                views.append(view)
+                grads.append(p.grad)
             p.grad = view
+        if views:
+            torch._foreach_copy_(views, grads)  # A GPU copies all tensors in one operation.
 
     def layers(self) -> Iterator[tuple[str, slice]]:
         """Yield (name, slice of the flat vector) for each parameter tensor, in order."""

@@ -16,6 +16,12 @@ Rate = float | Tensor
 """A learning rate is a number, or a scalar [] on the GPU, where a captured update reads its current value."""
 
 
+def found_inf(finite: Tensor) -> Tensor:
+    """Return 1 if an update is skipped, and otherwise 0, as [] float32, which torch's fused optimizers call found_inf.
+    `finite` [] bool is the argument of `Optimizer.step`."""
+    return torch.logical_not(finite, out=torch.empty_like(finite, dtype=torch.float32))
+
+
 class Optimizer(Protocol):
     """Updates parameters [P] in place from their gradient [P]. The optimizer's state also consists of flat vectors.
 

@@ -1,5 +1,6 @@
 """Optimizers on flat parameters are found by name: Adam, RAdam, AdaGrad and RMSProp without momentum."""
 
+import itertools
 import math
 from typing import Any, Literal, get_args
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from accel_rl.optim.optimizer import ElementWise, Optimizer, Rate
+from accel_rl.optim.optimizer import ElementWise, Optimizer, Rate, found_inf
 from accel_rl.optim.torch_optimizer import FLAG, PREFIX, find_torch_optimizer, make_torch_optimizer
 from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError, nearest
@@ -16,6 +17,8 @@ from accel_rl.system.hardware import say_once
 # The fused operation is called directly, because torch.optim adds overhead to each step. The operation is private, so
 # a later torch may lack it.
 FUSED_ADAM: Any = getattr(torch, "_fused_adam_", None)
+BETA_2 = 0.999
+SETTLED = 1e-14  # When beta_2^t is below SETTLED, the factors of step t's learning rate no longer change in float32.
 
 
 class Adam(ElementWise):
@@ -39,7 +42,7 @@ class Adam(ElementWise):
         size: int,
         epsilon: float = 1e-8,
         beta_1: float = 0.9,
-        beta_2: float = 0.999,
+        beta_2: float = BETA_2,
         device: str = "cpu",
         epsilon_hat: bool = False,
     ):
@@ -53,6 +56,9 @@ class Adam(ElementWise):
         self._steps = 0
         # Steps are counted on the GPU, which skips steps without the host's knowledge.
         self._count = torch.zeros((), device=device) if Device(device).queues_work else None
+        if self._count is not None and epsilon_hat:
+            last = math.ceil(math.log(SETTLED) / math.log(beta_2))
+            self._factors = self._factor(torch.arange(1, last + 1, dtype=torch.float64)).float().to(device)
 
     @property
     def steps(self) -> int:
@@ -78,11 +84,10 @@ class Adam(ElementWise):
             self._update_on_gpu(data, grad, mean, square, learning_rate, finite)
             return
         step = torch.tensor(float(self._steps)) if self._count is None else self._count
-        found_inf = None if finite is None else (~finite).float()
         epsilon = self.epsilon_at(self._steps) if self._count is None else self.epsilon
         settings: dict[str, Any] = {
             "amsgrad": False, "beta1": self.beta_1, "beta2": self.beta_2, "lr": learning_rate, "weight_decay": 0.0,
-            "eps": epsilon, "maximize": False, "found_inf": found_inf,
+            "eps": epsilon, "maximize": False, "found_inf": None if finite is None else found_inf(finite),
         }  # fmt: skip
         if FUSED_ADAM is not None:
             FUSED_ADAM([data], [grad], [mean], [square], [], [step], **settings)
@@ -93,23 +98,25 @@ class Adam(ElementWise):
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
     ) -> None:
-        """Update the parameters by Adam in the form with `epsilon_hat`. The update's factors depend on the number of
-        steps, which only the GPU knows."""
+        """Update the parameters by Adam in the form with `epsilon_hat`. The factor of the learning rate depends on the
+        number of steps, which only the GPU knows, and is read from a table."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
         share_1 = (1 - self.beta_1) * keep  # A factor of 0 leaves the moments unchanged.
         share_2 = (1 - self.beta_2) * keep
-        mean.mul_(1 - share_1).add_(grad * share_1)
-        square.mul_(1 - share_2).add_(grad.square() * share_2)
-        count = self._count.double().clamp(min=1)
-        rate = learning_rate * keep / (1 - self.beta_1**count)
-        self._move(data, mean, square, rate, count)
+        mean.lerp_(grad, share_1)
+        square.lerp_(grad.square(), share_2)
+        index = self._count.clamp(1, len(self._factors)).long() - 1
+        rate = learning_rate * keep * self._factors.index_select(0, index.view(1)).view(())
+        data.addcdiv_(rate * mean, self._denominator(square), value=-1)
 
-    def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
-        """Make the optimizer's step on a GPU. `rate` [] is the learning rate over 1 - beta_1^t. `count` [] is the
-        number t of the step, at least 1."""
-        rate = rate * (1 - self.beta_2**count).sqrt()
-        data.sub_(rate.float() * mean / (square.sqrt() + self.epsilon))
+    def _factor(self, step: Tensor) -> Tensor:
+        """Return the factors by which steps t [...] multiply the learning rate, float64."""
+        return (1 - self.beta_2**step).sqrt() / (1 - self.beta_1**step)
+
+    def _denominator(self, square: Tensor) -> Tensor:
+        """Return the numbers [P] by which a step on a GPU divides the mean gradient."""
+        return square.sqrt().add_(self.epsilon)
 
     def epsilon_at(self, steps: int) -> float:
         """Return the epsilon that is added to the bias-corrected root at a step, counted from 1."""
@@ -135,8 +142,9 @@ class RAdam(Adam):
     """
 
     def __init__(self, size: int, epsilon: float = 1e-8, device: str = "cpu"):
+        self._rho_inf = 2 / (1 - BETA_2) - 1
         super().__init__(size, epsilon, device=device, epsilon_hat=True)
-        self._rho_inf = 2 / (1 - self.beta_2) - 1
+        self._first_rectified = next(t for t in itertools.count(1) if self._rho(t) > 5)
 
     def _rho(self, t: Any) -> Any:
         return self._rho_inf - 2 * t * self.beta_2**t / (1 - self.beta_2**t)
@@ -156,11 +164,14 @@ class RAdam(Adam):
             self.square[part].mul_(self.beta_2).addcmul_(grad, grad, value=1 - self.beta_2)
             data.add_(mean * (-learning_rate / (1 - self.beta_1**self._steps)))
 
-    def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
-        rho = self._rho(count)
-        rectified = (rate * (self._rectification(rho).clamp(min=0) * (1 - self.beta_2**count)).sqrt()).float()
-        step = torch.where(rho > 5, rectified * mean / (square.sqrt() + self.epsilon), rate.float() * mean)
-        data.sub_(step)
+    def _factor(self, step: Tensor) -> Tensor:
+        rho = self._rho(step)
+        rectified = super()._factor(step) * self._rectification(rho).clamp(min=0).sqrt()
+        return torch.where(rho > 5, rectified, 1 / (1 - self.beta_1**step))
+
+    def _denominator(self, square: Tensor) -> Tensor:
+        assert self._count is not None
+        return super()._denominator(square).masked_fill_(self._count < self._first_rectified, 1.0)
 
 
 class AdaGrad(ElementWise):
@@ -181,7 +192,7 @@ class AdaGrad(ElementWise):
         # If an update is skipped, its gradient is zero, so neither the sum of squares nor the parameters change.
         denominator = self.square[part].addcmul_(grad, grad).sqrt().add_(self.epsilon)
         if isinstance(learning_rate, Tensor):
-            data.sub_(learning_rate * grad / denominator)
+            data.addcdiv_(learning_rate * grad, denominator, value=-1)
         else:
             data.addcdiv_(grad, denominator, value=-learning_rate)
 
@@ -219,7 +230,7 @@ class RMSProp(ElementWise):
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         square = self.square[part]
         # With alpha 1 and a zero gradient, the average does not change.
-        alpha: Rate = self.alpha if finite is None else torch.where(finite, self.alpha, 1.0)
+        alpha: Rate = self.alpha if finite is None else found_inf(finite).clamp(min=self.alpha)
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
             mean = self.mean[part].mul_(alpha).add_(grad, alpha=1 - self.alpha)
@@ -230,7 +241,7 @@ class RMSProp(ElementWise):
         else:
             denominator = variance.sqrt().add_(self.epsilon)
         if isinstance(learning_rate, Tensor):
-            data.sub_(learning_rate * grad / denominator)
+            data.addcdiv_(learning_rate * grad, denominator, value=-1)
         else:
             data.addcdiv_(grad, denominator, value=-learning_rate)
 

@@ -1,5 +1,6 @@
 """This module implements prioritized experience replay with a sum tree (Schaul et al. 2016, arXiv:1511.05952)."""
 
+import math
 from collections.abc import Hashable
 from typing import Any
 
@@ -32,7 +33,8 @@ class SumTree:
             if size == 1:
                 break
         self._compiled = host_tree(self.levels, self.fanout)
-        self._from_last = torch.arange(self.fanout, 0, -1, device=device)
+        from_last = torch.arange(self.fanout, 0, -1, device=device)
+        self._if_above, self._if_below = self.fanout + from_last, -from_last  # `find` descends to the largest number.
 
     @property
     def total(self) -> Tensor:
@@ -72,11 +74,11 @@ class SumTree:
             sums = weight.cumsum(-1)
             # The search descends to the first child whose cumulative sum exceeds the mass.
             # If rounding errors leave no such child, the search descends to the last child with a weight.
-            order = torch.where(sums > mass[:, None], self.fanout + self._from_last, -self._from_last)
-            child = torch.where(weight > 0, order, -self.fanout - 1).argmax(-1)
+            order = torch.where(sums > mass[:, None], self._if_above, self._if_below)
+            child = order.masked_fill_(weight <= 0, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)
-            mass = mass - torch.where(child > 0, before, 0)
-            node = node * self.fanout + child
+            mass = mass - before.masked_fill_(child == 0, 0)
+            node = torch.add(child, node, alpha=self.fanout)
         return node
 
     def load(self, levels: list[Tensor]) -> None:
@@ -186,9 +188,9 @@ class Prioritized:
         if host is not None and tree is not None:
             tree.update(cell, weight, host, *self.ring.inside, self.highest)
             return
-        position, finite = self.ring.position_of(cell), weight.isfinite()
-        sampleable, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)
-        self.highest.copy_(torch.maximum(self.highest, torch.where(sampleable, weight, 0).max()))
+        position, finite = self.ring.position_of(cell), weight < math.inf
+        sampleable, weight = self.ring.sampleable(cell), weight.nan_to_num_(0, posinf=0)
+        torch.maximum(self.highest, (weight * sampleable).max(), out=self.highest)
         # If no error of the batch is finite, priorities do not change.
         self.tree.set(position, torch.where(sampleable & finite.any(), weight, self.tree[position]))
 

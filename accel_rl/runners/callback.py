@@ -233,8 +233,8 @@ class _ObservedSampler:
 
 
 def failed(name: str, error: Exception) -> RunError:
-    """Return the error of a run that a user's object `name` has ended. Its note is the traceback, which the run writes
-    to events.log."""
+    """Return the error of a run that a user's object or a device `name` has ended. Its note is the traceback, which the
+    run writes to events.log."""
     result = RunError(f"{name} failed: {type(error).__name__}: {' '.join(str(error).split())}")
     result.add_note("".join(traceback.format_exception(error)))
     return result

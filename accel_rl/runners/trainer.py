@@ -16,7 +16,7 @@ from accel_rl.models.network_state import copy_network
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners import initial_network
 from accel_rl.runners.build import build_sampler
-from accel_rl.runners.callback import Callbacks, Training
+from accel_rl.runners.callback import Callbacks, Training, failed
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.evaluation import Evaluation, Result
 from accel_rl.runners.evaluator import Evaluator
@@ -190,6 +190,8 @@ class Trainer:
                 return self._result(stop)
         except RunError as error:
             raise self.run_folder.logged(error) from error
+        except (torch.AcceleratorError, torch.OutOfMemoryError) as error:
+            raise self.run_folder.logged(failed(self.plan.device, error)) from error
         finally:
             self._close()
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.gpu import acting, checks, emulation, profiling, replays, training
+from benchmarks.gpu import acting, checks, emulation, operations, profiling, replays, training
 from benchmarks.gpu.bench import Bench, Result
 
 
@@ -37,6 +37,7 @@ PARTS: dict[str, Part] = {
     "emulation": Part("Atari on the GPU: emulation, inference, training", emulation.measure, 240),
     "acting": Part("sampling with random play, A3C-Net and DQN-Net", acting.measure, 120),
     "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),
+    "operations": Part("the number of operations of an update, by stage", operations.measure, 60),
     "c51": _q_learning("c51", "2,048"),
     "rainbow": _q_learning("rainbow", "512"),
     "slow-tests": Part("the slow tests that need a GPU", partial(checks.measure, marks="gpu and slow"), 300),

@@ -12,7 +12,7 @@ from accel_rl.algos.policy_gradient import PolicyBatch
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.ops.policy_loss import finite_where_invalid, log_prob, masked_mean
+from accel_rl.ops.policy_loss import finite_where_invalid, log_prob, mean_over
 from accel_rl.optim.flat import FlatParameters
 from tests.algos.made_up import act_over, ingest
 
@@ -122,7 +122,7 @@ def test_finite_where_invalid():
     found = finite_where_invalid(x, valid)
     assert found[0].isnan().tolist() == [True, False] and found[1].tolist() == [0.0, 0.0]
     assert finite_where_invalid(x, None) is x
-    assert masked_mean(found[:, 1], valid) == 1.0
+    assert mean_over(valid)(found[:, 1]) == 1.0
 
 
 def test_old_numbers_need_not_be_given_anew():

@@ -90,12 +90,15 @@ def test_no_optimizer_changes_anything(simulated_gpu, name):
     assert not torch.equal(state()["parameters"], before["parameters"]) and sync.skips.total == 1
 
 
+@pytest.mark.parametrize("steps", [0, 32_210, 10**6])
 @pytest.mark.parametrize("name", get_args(OptimizerName))
-def test_every_optimizer_steps_as_on_the_cpu(simulated_gpu, name):
+def test_every_optimizer_steps_as_on_the_cpu(simulated_gpu, name, steps):
     g = torch.Generator().manual_seed(0)
     start, grads = torch.randn(50, generator=g), [torch.randn(50, generator=g) for _ in range(12)]
     here = make_optimizer(name, 50, alpha=0.9, epsilon=1e-3)
     there = make_optimizer(name, 50, alpha=0.9, epsilon=1e-3, device=GPU)
+    if hasattr(here, "steps"):
+        here.steps = there.steps = steps
     ours, theirs = start.clone(), start.to(GPU)
     rate, finite = torch.full((), 0.01, device=GPU), torch.ones((), dtype=torch.bool, device=GPU)
     for grad in grads:

@@ -14,7 +14,7 @@ import torch
 import accel_rl
 from accel_rl import A2C, DQN, IMPALA, PPO, PQN, Run
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
-from accel_rl.models.noisy import NoisyLinear
+from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.policy_loss import log_prob
 from accel_rl.samplers.inference.server import ActionServer
 from tests import tables
@@ -70,13 +70,13 @@ def test_epsilon_greedy_actions_miss_it(train):
 @pytest.mark.parametrize("draws", [0, 1])
 def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
     """Without a draw, the noise is zero."""
-    resample = NoisyLinear.resample
+    resample = QNetwork.resample
 
-    def limited(layer: NoisyLinear, seed: torch.Tensor | None = None) -> None:
-        if draws and not layer.noise_in.any():
-            resample(layer, seed)
+    def limited(network: QNetwork, seed: torch.Tensor) -> None:
+        if draws and not any(layer.noise_in.any() for layer in network._noisy_layers()):
+            resample(network, seed)
 
-    monkeypatch.setattr(NoisyLinear, "resample", limited)
+    monkeypatch.setattr(QNetwork, "resample", limited)
     assert greedy_actions(train("dqn", tables.chain, noisy=True, **EXPLORING), 7) != SOLUTION
 
 

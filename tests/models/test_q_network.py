@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.noisy import NoisyLinear
+from accel_rl.models.noisy import NoisyLinear, draw_noise, noise_counters
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork
 
 PICTURES = EnvSpec("pictures", (104, 80), "uint8", 6, 4)
@@ -66,16 +66,40 @@ def test_noise_is_factorised_and_can_be_left_out():
     x = torch.randn(3, 7)
     quiet = layer(x, noisy=False)
     torch.testing.assert_close(layer(x), quiet)  # none was drawn yet
-    layer.resample(torch.tensor(0))
+    first, stride = noise_counters([layer])
+    draw_noise([layer], first)
     weight = layer.weight + layer.sigma_weight * torch.outer(layer.noise_out, layer.noise_in)
     torch.testing.assert_close(layer(x), x @ weight.T + layer.bias + layer.sigma_bias * layer.noise_out)
     torch.testing.assert_close(layer(x, noisy=False), quiet)
     assert float(layer.sigma_weight[0, 0].detach()) == pytest.approx(0.5 / 7**0.5)
     draws = []
     for seed in range(4000):
-        layer.resample(torch.tensor(seed))
+        draw_noise([layer], first + seed * stride)
         draws.append(layer.noise_in.clone())
     noise = torch.stack(draws)
     # f(e) = sgn(e) sqrt|e|: mean 0, variance E|e| = sqrt(2 / pi)
     assert float(noise.mean()) == pytest.approx(0, abs=0.02)
     assert float(noise.var()) == pytest.approx((2 / torch.pi) ** 0.5, rel=0.03)
+
+
+def splitmix64(x: int) -> int:
+    """The finaliser of Steele et al. 2014, by Python's integers."""
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+    return x ^ x >> 31
+
+
+@pytest.mark.parametrize("seed", [0, 3, 2**62 - 1])
+def test_each_vector_of_noise_has_its_own_seed(seed):
+    network = QNetwork(VECTORS, "dqn", is_dueling=True, noisy=True)
+    network.resample(torch.tensor(seed))
+    layers = [m for m in network.modules() if isinstance(m, NoisyLinear)]
+    assert len(layers) == 4
+    for i, layer in enumerate(layers):
+        for j, noise in enumerate((layer.noise_in, layer.noise_out)):
+            n = len(noise)
+            start = (2 * (seed * 4 + i) + j) * n
+            hashes = [splitmix64((start + k) * 0x9E3779B97F4A7C15 % 2**64) for k in range(1, n + 1)]
+            uniform = torch.tensor([(x >> 11) + 0.5 for x in hashes], dtype=torch.float64) * 2.0**-53
+            e = (torch.erfinv(2 * uniform - 1) * 2**0.5).float()
+            assert torch.equal(noise, e.sign() * e.abs().sqrt())

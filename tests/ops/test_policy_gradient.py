@@ -2,7 +2,14 @@ import math
 
 import torch
 
-from accel_rl.ops.policy_loss import entropy, explained_variance, log_prob, masked_mean, sample_categorical
+from accel_rl.ops.policy_loss import (
+    clipped_surrogate,
+    entropy,
+    explained_variance,
+    log_prob,
+    mean_over,
+    sample_categorical,
+)
 
 
 def test_log_prob_and_entropy_equal_the_distributions():
@@ -30,14 +37,14 @@ def test_samples_at_the_edges():
     assert sample_categorical(many, torch.tensor([0.0, 1 - 2**-24])).tolist() == [0, 17]
 
 
-def test_masked_mean_ignores_whatever_is_not_valid():
+def test_the_mean_ignores_whatever_is_not_valid():
     x = torch.tensor([1.0, float("nan"), 3.0], requires_grad=True)
     valid = torch.tensor([True, False, True])
-    mean = masked_mean(x, valid)
+    mean = mean_over(valid)(x)
     mean.backward()
     assert mean.item() == 2.0
     assert x.grad is not None and x.grad.tolist() == [0.5, 0.0, 0.5]
-    assert masked_mean(x, torch.zeros(3, dtype=torch.bool)).item() == 0.0
+    assert mean_over(torch.zeros(3, dtype=torch.bool))(x).item() == 0.0
 
 
 def test_explained_variance_is_one_minus_a_ratio_of_variances():
@@ -46,6 +53,23 @@ def test_explained_variance_is_one_minus_a_ratio_of_variances():
     for cells in (None, valid):
         v, r = (x.flatten() if cells is None else x[cells] for x in (value, target))
         want = 1 - (r - v).var(unbiased=False) / r.var(unbiased=False)
-        torch.testing.assert_close(explained_variance(value, target, cells), want)
-    assert explained_variance(value, target * 0, None) == 0
-    assert explained_variance(target, target, None) == 1
+        torch.testing.assert_close(explained_variance(value, target, mean_over(cells)), want)
+    assert explained_variance(value, target * 0, torch.mean) == 0
+    assert explained_variance(target, target, torch.mean) == 1
+
+
+def test_the_surrogate_and_its_gradient_are_those_of_the_smaller_term():
+    """With the gradient of torch.minimum, which halves it where both terms are equal."""
+    ratio = torch.tensor([0.0, 0.5, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, math.inf]).repeat(3)
+    advantage = torch.tensor([1.5, -0.7, 0.0]).repeat_interleave(9)
+    ratio, advantage = ratio[:-1], advantage[:-1]  # infinity times zero is NaN
+    ours, plain = (ratio.clone().requires_grad_() for _ in range(2))
+    found, expected = (
+        clipped_surrogate(ours, advantage, 0.2),
+        torch.minimum(plain * advantage, plain.clamp(0.8, 1.2) * advantage),
+    )
+    assert torch.equal(found, expected)
+    found.sum().backward()
+    expected.sum().backward()
+    assert ours.grad is not None and plain.grad is not None and torch.equal(ours.grad, plain.grad)
+    assert clipped_surrogate(torch.tensor(math.nan), torch.tensor(1.0), 0.2).isnan()

@@ -144,7 +144,7 @@ class CUDAGraph:
         if stream.capture is not None:
             stream.capture.fail("a graph is replayed during capture")
         if failing_replays:
-            raise RuntimeError(failing_replays.pop())
+            raise torch.AcceleratorError(failing_replays.pop())
         self._access(stream)
         autograd, autocast = torch._C._AutoDispatchBelowAutograd(), torch._C._ExcludeDispatchKeyGuard(_NO_AUTOCAST)
         with autograd, autocast:

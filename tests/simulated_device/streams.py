@@ -218,9 +218,11 @@ def wait_for(what: str, *streams: Stream) -> None:
 def know(clock: Clock) -> None:
     """The host knows that this work is done: what it starts later, on any stream, is ordered after it."""
     with _lock:
-        _join(_host, clock)
+        # All streams already know what the host knew.
+        news = {stream: epoch for stream, epoch in clock.items() if _host.get(stream, -1) < epoch}
+        _host.update(news)
         for stream in list(_all):
-            _join(stream.clock, clock)
+            _join(stream.clock, news)
             while stream.copies and stream.copies[0][0] <= clock.get(stream.stream_id, -1):
                 _, host, values = stream.copies.popleft()
                 host.copy_(values)

@@ -1,0 +1,128 @@
+"""Counts the operations that one update launches on a GPU, by stage. The counts do not depend on the sizes of batches,
+so small runs are counted."""
+
+import sys
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from accel_rl.algos.policy_gradient import PolicyBatch
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.config.train import TrainConfig
+from accel_rl.metrics.update_metrics import UpdateMetrics
+from accel_rl.runners.learner import Learner
+from benchmarks.gpu.bench import Bench, Result
+from benchmarks.gpu.sizes import TINY
+from benchmarks.gpu.training import build, q_settings, settings
+
+STAGES = ("batch", "forward", "loss", "backward", "clip", "optimizer", "priorities", "metrics")
+_PLACES = (
+    ("metrics", "/metrics/", "of"),
+    ("batch", "/algos/", "draw"),
+    ("batch", "/algos/", "batches"),
+    ("priorities", "/algos/", "after_update"),
+    ("backward", "/optim/", "backward"),
+    ("optimizer", "/optim/", "step"),
+    ("clip", "/distributed/", "step"),
+    ("forward", "/models/", ""),
+    ("loss", "/algos/", "loss"),
+)
+"""A stage's operations have a caller in a folder, with the name of a function. The first entry that matches decides."""
+
+
+class Operations(TorchDispatchMode):
+    """`Operations` counts the operations that are launched on a device inside the context, by stage. Views and
+    allocations launch nothing."""
+
+    def __init__(self, device: torch.device):
+        super().__init__()
+        self.by_stage: Counter[str] = Counter()
+        self._device = device.type
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        memory = {x.untyped_storage()._cdata for x in inputs}
+        out = func(*args, **(kwargs or {}))
+        outputs = [x for x in tree_leaves(out) if isinstance(x, Tensor)]
+        is_view = not func._schema.is_mutable and all(x.untyped_storage()._cdata in memory for x in outputs)
+        if (
+            not is_view
+            and "empty" not in func.__name__
+            and any(x.device.type == self._device for x in inputs + outputs)
+        ):
+            self.by_stage[_stage(sys._getframe(1))] += 1
+        return out
+
+
+def _stage(frame: FrameType | None) -> str:
+    """Return the stage whose function is a caller of an operation."""
+    callers = []
+    while frame is not None:
+        callers.append((frame.f_code.co_filename, frame.f_code.co_name))
+        frame = frame.f_back
+    for stage, folder, function in _PLACES:
+        if any(folder in file and function in ("", name) for file, name in callers):
+            return stage
+    return "backward"  # The autograd thread of a GPU has no caller.
+
+
+def count(learner: Learner, is_whole: bool = True) -> Counter[str]:
+    """Make one update from Python, and return the number of its operations by stage. With `is_whole` false, the steps
+    of a rollout can be invalid."""
+    algo = learner.algo
+    update = Operations(algo.device)
+    if isinstance(algo, ReplayAlgorithm):
+        with update:
+            UpdateMetrics.of(learner.update(algo.draw()))
+        return update.by_stage
+    batches, batch = algo.batches(), None
+    while True:  # The last minibatch is counted, because the first also draws the order of all minibatches.
+        with Operations(algo.device) as reading:
+            following = next(batches, None)
+        if following is None:
+            break
+        batch, update.by_stage["batch"] = following, reading.by_stage.total()
+    assert isinstance(batch, PolicyBatch)
+    if not is_whole:
+        batch = replace(batch, valid=torch.ones_like(batch.action, dtype=torch.bool))
+    with update:
+        UpdateMetrics.of(learner.update(batch))
+    return update.by_stage
+
+
+def configs(bench: Bench) -> dict[str, TrainConfig]:
+    """Return the run of each row of the table, by name."""
+    rainbow: Any = q_settings(bench, "rainbow")
+    return {
+        "A2C": settings(bench, "a2c", 4),
+        "PPO": settings(bench, "ppo", 4, 8, minibatch=16),
+        "PQN": settings(bench, "pqn", 4, 8, minibatch=16),
+        **{name.upper(): q_settings(bench, name) for name in ("dqn", "c51")},
+        "Rainbow": rainbow,
+        "Rainbow, noisy": replace(rainbow, algo=replace(rainbow.algo, noisy=True)),
+    }
+
+
+def measure(bench: Bench) -> Result:
+    """Count the operations of an update of each algorithm."""
+    bench = replace(bench, sizes=replace(TINY, q_network="dqn", replay_size=2_000, warm_cycles=0))
+    result = Result(("update", *STAGES, "captured"))
+    result.notes.append("the batches of A2C, PPO and PQN are read from Python, and are not captured")
+    for name, config in configs(bench).items():
+        with closing(build(bench, f"operations {name}", replace(config, capture_updates=False))) as run:
+            on_policy = not isinstance(run.learner.algo, ReplayAlgorithm)
+            for is_whole in (True, False) if name in ("A2C", "PPO") else (True,):
+                if on_policy:
+                    run.learner.algo.ingest(run.rollout)
+                by_stage = count(run.learner, is_whole)
+                captured = by_stage.total() - by_stage["batch"] * on_policy
+                row = name if is_whole else f"{name}, some steps invalid"
+                result.rows.append([row, *(by_stage[stage] for stage in STAGES), captured])
+    return result

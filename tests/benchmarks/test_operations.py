@@ -1,0 +1,52 @@
+"""The number of operations of a captured update is bounded for each algorithm, and is that of the captured graph."""
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.operations import STAGES, configs, count
+from benchmarks.gpu.sizes import TINY
+from benchmarks.gpu.training import build
+from tests.simulated_device.graphs import CUDAGraph
+
+COUNTS = {"A2C": 103, "PPO": 117, "PQN": 80, "DQN": 101, "C51": 99, "Rainbow": 216, "Rainbow, noisy": 354}
+"""The numbers of operations of a captured update, as in docs/gpu.md."""
+WITH_INVALID_STEPS = {"A2C": 126, "PPO": 144}
+MORE = 5  # Another version of torch may need a few more operations.
+
+
+@pytest.fixture
+def captured(monkeypatch):
+    """Numbers of operations of the graphs that were captured."""
+    found = []
+    end = CUDAGraph.capture_end
+
+    def capture_end(graph):
+        end(graph)
+        found.append(len(graph._operations))
+
+    monkeypatch.setattr(CUDAGraph, "capture_end", capture_end)
+    return found
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_operations_of_an_update(simulated_gpu, captured, tmp_path, name):
+    bench = Bench("sim:0", replace(TINY, q_network="dqn", replay_size=2_000, warm_cycles=3), tmp_path, 60.0)
+    config = configs(bench)[name]
+    config = replace(config, sampler=replace(config.sampler, capture=False))
+    with closing(build(bench, "run", config)) as run:
+        algo = run.learner.algo
+        is_replay = isinstance(algo, ReplayAlgorithm)
+        if not is_replay:
+            algo.ingest(run.rollout)
+        found = count(run.learner)
+        assert set(found) <= set(STAGES) and all(found[stage] for stage in STAGES if stage != "priorities")
+        total = found.total() - (0 if is_replay else found["batch"])
+        assert captured and set(captured) == {total}, (captured, found)
+        assert total <= COUNTS[name] + MORE, found
+        if name in WITH_INVALID_STEPS:
+            invalid = count(run.learner, is_whole=False)
+            assert invalid.total() - invalid["batch"] <= WITH_INVALID_STEPS[name] + MORE, invalid
