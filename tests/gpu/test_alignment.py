@@ -26,9 +26,7 @@ CYCLES = 6
 TWICE = ("a2c", "rainbow, noisy, pong")  # also from Python
 
 
-@pytest.mark.parametrize(
-    ("name", "captured"), [*((n, True) for n in RUNS), *((n, False) for n in TWICE)]
-)
+@pytest.mark.parametrize(("name", "captured"), [*((n, True) for n in RUNS), *((n, False) for n in TWICE)])
 def test_matrices_begin_at_multiples_of_16_bytes(simulated_gpu, tmp_path, name, captured):
     with simulated_device.operands() as operands:
         played = play(replace(RUNS[name], capture_updates=captured), GPU, tmp_path / "run", CYCLES)

@@ -1,5 +1,5 @@
-"""A run on a GPU that is resumed equals the uninterrupted one, and continues on a CPU, and the reverse. Evaluations equal
-those on a CPU."""
+"""A run on a GPU that is resumed equals the uninterrupted one, and continues on a CPU, and the reverse. Evaluations
+equal those on a CPU."""
 
 import warnings
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Where the operands of matrix products and convolutions begin.
 
-cuBLAS and cuDNN choose slower kernels for operands that do not begin at a multiple of 16 bytes. CUDA's allocator returns
-multiples of 512 bytes, so that the offset in the allocation counts, and not the host's address.
+cuBLAS and cuDNN choose slower kernels for operands that do not begin at a multiple of 16 bytes. CUDA's allocator
+returns multiples of 512 bytes, so that the offset in the allocation counts, and not the host's address.
 """
 
 from collections.abc import Iterator, Sequence

@@ -23,6 +23,8 @@ COUNT = 2
 DEVICES = [torch.device("cpu")] * COUNT  # become sim:0 and sim:1 when the device type is registered
 Clock = dict[int, int]
 
+busy = threading.RLock()
+"""Held while a collective runs on the device: other threads that wait for the device wait for the collective."""
 _lock = threading.RLock()
 _all: "weakref.WeakSet[Stream]" = weakref.WeakSet()
 _host: Clock = {}  # what the host knows to be done
@@ -160,6 +162,8 @@ class Event:
     def synchronize(self) -> None:
         refuse_in_capture()
         waits.count("Event.synchronize")
+        with busy:
+            pass
         if self.clock is not None:
             know(self.clock)
 
