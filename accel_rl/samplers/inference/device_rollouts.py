@@ -9,6 +9,7 @@ overlap the inference for another group. All buffers are parts of the same tenso
 every buffer: step t of a buffer is in row `buffer * rows + t`.
 """
 
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -100,12 +101,13 @@ class DeviceRollouts:
         self.host[buffer].action[t, self._groups[group]].copy_(action, non_blocking=True)
         self._actions_there[group].record(self._now)
 
-    def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """Wait until the actions of a group of environments are in host memory, and call `meanwhile` repeatedly."""
+    def await_actions(self, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
+        """Wait until the actions of a group of environments are in host memory. Until then, call `meanwhile` repeatedly
+        while it returns true."""
         arrived = self._actions_there[group]
-        while meanwhile is not None and not arrived.query():
-            meanwhile()
-        arrived.synchronize()
+        while meanwhile is not None and not arrived.query() and meanwhile():
+            time.sleep(0)  # Releases the GIL. Otherwise, a thread that trains would get it after 5 ms only.
+        arrived.synchronize()  # Also releases the GIL.
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
         """After a rollout's last step, copy the data that inference did not need to the GPU. `is_unseen` is true if the

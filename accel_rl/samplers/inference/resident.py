@@ -63,7 +63,7 @@ class ResidentRollouts:
         """Store the actions [n] of a group of environments at step t."""
         self.rollouts[buffer].action[t, self._groups[group]].copy_(action)
 
-    def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
+    def await_actions(self, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
         """Do nothing, because the environments read the actions on the GPU."""
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
