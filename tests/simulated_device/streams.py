@@ -4,6 +4,7 @@ A stream's clock says, for each other stream, up to which epoch its work is done
 A stream's own epoch grows whenever another stream, or the host, can get to know how far it is.
 """
 
+import itertools
 import threading
 import time
 import weakref
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tests.simulated_device.graphs import CUDAGraph
 
 COUNT = 2
+POOL = 32
 DEVICES = [torch.device("cpu")] * COUNT  # become sim:0 and sim:1 when the device type is registered
 Clock = dict[int, int]
 
@@ -27,6 +29,7 @@ busy = threading.RLock()
 """Held while a collective runs on the device: other threads that wait for the device wait for the collective."""
 _lock = threading.RLock()
 _all: "weakref.WeakSet[Stream]" = weakref.WeakSet()
+_pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}  # by device and priority
 _host: Clock = {}  # what the host knows to be done
 _numbers = iter(range(1 << 60))
 
@@ -54,11 +57,28 @@ def index_of(device: Any) -> int:
 
 
 class Stream:
-    """A queue of operations. Its operations run at once; only what they are ordered after is simulated."""
+    """A queue of operations. Its operations run at once; only what they are ordered after is simulated.
 
-    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
-        self.device_index, self.priority = index_of(device), priority
-        self._begin()
+    As in torch, a device has POOL streams of each priority, and `Stream` returns them in turn.
+    """
+
+    device_index: int
+    priority: int
+
+    def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> "Stream":
+        index = index_of(device)
+        with _lock:
+            pool, turn = _pools.setdefault((index, priority), ([], itertools.count()))
+            if len(pool) < POOL:
+                pool.append(cls._begun(index, priority))
+            return pool[next(turn) % POOL]
+
+    @classmethod
+    def _begun(cls, device: int, priority: int = 0) -> "Stream":
+        stream = super().__new__(cls)
+        stream.device_index, stream.priority = device, priority
+        stream._begin()
+        return stream
 
     def _begin(self) -> None:
         self.stream_id = next(_numbers)
@@ -195,7 +215,7 @@ class _Thread(threading.local):
 
 
 captures: "list[CUDAGraph]" = []  # those that are being captured
-defaults = [Stream(0), Stream(1)]
+defaults = [Stream._begun(i) for i in range(COUNT)]
 thread = _Thread()
 
 
@@ -263,6 +283,7 @@ def reset() -> None:
     """Forget copies under way, unfinished captures, and what is ordered after what."""
     with _lock:
         captures.clear()
+        _pools.clear()
         for stream in list(_all):
             stream.capture = None
             stream.copies.clear()

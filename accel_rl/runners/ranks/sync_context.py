@@ -15,7 +15,6 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.all_reduce import AllReduce, CollectiveMean, GradientMean, compare_ranks
 from accel_rl.distributed.collective import Collective
-from accel_rl.distributed.gpu_watch import watched
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.distributed.patient_store import PatientStore
@@ -26,6 +25,7 @@ from accel_rl.runners.evaluation import Result
 from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
+from accel_rl.runners.ranks.gpu_watch import watched
 from accel_rl.runners.ranks.shared_counters import share
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer

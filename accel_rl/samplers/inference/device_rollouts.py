@@ -21,7 +21,7 @@ from accel_rl.data.page_locked import PageLocked
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import TENSORS
 from accel_rl.data.staging import Staging
-from accel_rl.system.devices import runtime
+from accel_rl.system.devices import Device, runtime
 
 _AFTER_STEPS = ("action", "reward", "terminated", "truncated", "ended", "valid")
 
@@ -54,7 +54,7 @@ class DeviceRollouts:
         self._staging = Staging(device)
         for rollout in self.rollouts:
             rollout.staging = self._staging
-        self._copying = self._runtime.Stream(device)
+        self._copying = Device(device).stream(self)
         # `_fetched` has the last copied step (buffer, t) of each group.
         self._fetched: list[tuple[int, int] | None] = [None for _ in groups]
         self._frames_there = [self._runtime.Event() for _ in groups]
