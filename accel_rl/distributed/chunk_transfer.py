@@ -39,8 +39,8 @@ class ChunkTransfer:
             self._local.append({PARAMETERS: data[part], **state})
         self._stream, self._written = Device(self._device).stream(self), self._runtime.Event()
         self._staging = Staging(self._device)
-        self._is_finite = page_locked_zeros((1,), torch.bool, self._runtime)
-        locked = PageLocked(central.tensors(), self._runtime)
+        self._is_finite = page_locked_zeros((1,), torch.bool, self._device)
+        locked = PageLocked(central.tensors(), self._device)
         weakref.finalize(self, locked.close).atexit = False  # At the exit of the process, the system frees the memory.
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:

@@ -126,6 +126,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
         index = index if asked.index is None else asked.index
     elif len(tensors) > 1 or hosts:
         _check_devices(plan, args, index, tensors, hosts)
+    streams.touched.add(index)
     stream = streams.thread.streams[index]
     what = plan.wait
     if what is None and (plan.is_indexing or plan.is_repeat or plan.is_collective):

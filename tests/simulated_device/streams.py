@@ -27,6 +27,9 @@ Clock = dict[int, int]
 
 busy = threading.RLock()
 """Held while a collective runs on the device: other threads that wait for the device wait for the collective."""
+touched: set[int] = set()
+"""The devices that were used since `reset`: work was queued on them, or the host waited for them. On a real GPU each
+needs a context of half a gigabyte."""
 _lock = threading.RLock()
 _all: "weakref.WeakSet[Stream]" = weakref.WeakSet()
 _pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}  # by device and priority
@@ -69,6 +72,7 @@ class Stream:
         index = index_of(device)
         with _lock:
             pool, turn = _pools.setdefault((index, priority), ([], itertools.count()))
+            touched.add(index)
             if len(pool) < POOL:
                 pool.append(cls._begun(index, priority))
             return pool[next(turn) % POOL]
@@ -103,6 +107,7 @@ class Stream:
 
     def release(self) -> Clock:
         """Return the clock of everything until now. Later work belongs to the next epoch."""
+        touched.add(self.device_index)
         with _lock:
             clock = {**self.clock, self.stream_id: self.epoch}
             self.epoch += 1
@@ -276,6 +281,7 @@ def copy_later(stream: Stream, host: Tensor, values: Tensor) -> None:
 def synchronize(device: Any = None) -> None:
     """Wait for all streams of a device."""
     index = index_of(device)
+    touched.add(index)
     wait_for("synchronize", *[s for s in list(_all) if s.device_index == index])
 
 
@@ -291,3 +297,4 @@ def reset() -> None:
             know({stream.stream_id: stream.epoch})
             stream.epoch += 1
     thread.device, thread.streams = 0, list(defaults)
+    touched.clear()

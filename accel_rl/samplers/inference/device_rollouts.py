@@ -47,7 +47,7 @@ class DeviceRollouts:
         self.rollouts = [self._mirror(i) for i in range(len(host))]
         self.uniform = [self._part(self.random, i, r.T) for i, r in enumerate(host)]
         self._runtime = runtime(device)
-        locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
+        locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), device)
         # A finalizer unlocks the memory even if a caller's constructor raises an error.
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False

@@ -24,8 +24,7 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     on_gpu: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
     on_host: dict[str, Any] = {
-        k: page_locked_zeros(shape, dtype, runtime(device)) if k in KNOWN else on_gpu[k]
-        for k, (dtype, shape) in layout.items()
+        k: page_locked_zeros(shape, dtype, device) if k in KNOWN else on_gpu[k] for k, (dtype, shape) in layout.items()
     }
     return Rollout(**on_gpu, stack=spec.stack, host=Rollout(**on_host, stack=spec.stack))
 
