@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from accel_rl.system.devices import Device
 from accel_rl.system.hardware import say_once
 
 PAGE = 4096
@@ -76,12 +77,14 @@ class PageLocked:
     """`PageLocked` locks the pages of host tensors until `close`, so that copies from and to a GPU are asynchronous. If
     the system does not allow page locks, copies are slower, which is logged once."""
 
-    def __init__(self, tensors: Iterable[Tensor], module: Any):
-        """`module` is the GPU's runtime module (see `system.devices.runtime`)."""
+    def __init__(self, tensors: Iterable[Tensor], device: torch.device | str):
+        """`device` is the GPU of the copies. Other GPUs may copy too, but no memory of theirs is used."""
+        module = Device(device).runtime
         self._locks = page_locks(module)
         self._locked: list[int] = []
         for address, size in whole_pages(tensors):
-            error = self._locks.register(address, size)
+            with module.device(device):  # In a new thread, the first GPU is selected.
+                error = self._locks.register(address, size)
             if error:
                 say_once(
                     f"{size / 2**20:.0f} MiB of host memory could not be page-locked (CUDA error {error}; see "
@@ -96,13 +99,13 @@ class PageLocked:
             self._locks.unregister(self._locked.pop())
 
 
-def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, module: Any) -> Tensor:
-    """Allocate zeros in page-locked host memory, which is unlocked when the tensor is freed. `module` is the GPU's
-    runtime module."""
+def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str) -> Tensor:
+    """Allocate zeros in page-locked host memory, which is unlocked when the tensor is freed. `device` is the GPU of the
+    copies."""
     size = math.prod(shape) * dtype.itemsize
     memory = torch.zeros(-(-size // PAGE) * PAGE + PAGE, dtype=torch.uint8)
     begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.
     tensor = memory[begin : begin + size].view(dtype).view(shape)
-    locked = PageLocked([tensor], module)
+    locked = PageLocked([tensor], device)
     weakref.finalize(tensor, locked.close).atexit = False  # The system frees the memory at exit.
     return tensor

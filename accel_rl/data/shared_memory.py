@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.hardware import free_memory
 
 _ALIGN = 4096
 
@@ -73,17 +74,6 @@ def open_at(address: str) -> int:
     return fd
 
 
-def _available_bytes() -> int | None:
-    try:
-        with open("/proc/meminfo") as f:
-            for line in f:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
-
-
 def private_arrays(layout: Layout) -> dict[str, np.ndarray]:
     """Allocate zero-filled arrays that no other process sees. The arrays begin on their own pages, so that a GPU can
     lock them."""
@@ -113,8 +103,8 @@ class SharedArrays:
     @classmethod
     def create(cls, layout: Layout) -> "SharedArrays":
         _, size = _offsets(layout)
-        available = _available_bytes()
-        if available is not None and size > available:
+        available = free_memory()
+        if size > available:
             raise ConfigError(
                 f"the shared buffers need {size / 2**30:.1f} GiB but {available / 2**30:.1f} GiB of memory are free; "
                 "use fewer environments or a shorter horizon"

@@ -1,7 +1,6 @@
 """`Staging` copies data from the host to a GPU, without making the host wait."""
 
 import weakref
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,13 +13,13 @@ class _Slot:
     """A `_Slot` is a buffer of `size` bytes in page-locked host memory. `event` is set when the last copy from the
     buffer is complete."""
 
-    def __init__(self, size: int, module: Any):
+    def __init__(self, size: int, device: torch.device):
         memory = torch.empty(size + PAGE, dtype=torch.uint8)
         # Each slot has its own pages, because a page can be locked only once.
         begin = -memory.data_ptr() % PAGE
         self.memory = memory[begin : begin + size]
-        self.event = module.Event()
-        self.locked = PageLocked([self.memory], module)
+        self.event = Device(device).runtime.Event()
+        self.locked = PageLocked([self.memory], device)
 
     def close(self) -> None:
         self.event.synchronize()
@@ -35,10 +34,8 @@ class Staging:
     graph.
     """
 
-    def __init__(self, device: torch.device | str, module: Any = None):
-        """`module` is the runtime of the device, by default the device's own runtime (see `Device.runtime`)."""
+    def __init__(self, device: torch.device | str):
         self.device = torch.device(device)
-        self._module = module
         self._slots: list[_Slot] = []
         # At exit, the CUDA runtime may already be unloaded.
         weakref.finalize(self, _close, self._slots).atexit = False
@@ -60,7 +57,7 @@ class Staging:
         staged = slot.memory[: host.numel() * target.element_size()].view(target.dtype).view(host.shape)
         staged.copy_(host)
         target.copy_(staged, non_blocking=True)
-        slot.event.record(self._runtime.current_stream(self.device))
+        slot.event.record(Device(self.device).runtime.current_stream(self.device))
 
     def _slot(self, size: int) -> _Slot:
         """Return the smallest free slot that is large enough, or a new slot if none is free."""
@@ -69,12 +66,8 @@ class Staging:
             if slot.event.query():
                 return slot
         # Slot sizes are powers of two, so that tensors of similar sizes share slots.
-        self._slots.append(_Slot(max(PAGE, 1 << (size - 1).bit_length()), self._runtime))
+        self._slots.append(_Slot(max(PAGE, 1 << (size - 1).bit_length()), self.device))
         return self._slots[-1]
-
-    @property
-    def _runtime(self) -> Any:
-        return Device(self.device).runtime if self._module is None else self._module
 
 
 def _close(slots: list[_Slot]) -> None:

@@ -10,7 +10,7 @@ from accel_rl.data.page_locked import PageLocked, page_locked_zeros
 from accel_rl.data.staging import Staging
 from accel_rl.distributed.central import Central
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.system.devices import runtime
+from accel_rl.system.devices import Device, runtime
 
 PARAMETERS = "parameters"
 
@@ -37,10 +37,10 @@ class ChunkTransfer:
         for part, optimizer in zip(parts, optimizers, strict=True):
             state = {name: x for name, x in optimizer.state_dict().items() if isinstance(x, Tensor)}
             self._local.append({PARAMETERS: data[part], **state})
-        self._stream, self._written = self._runtime.Stream(self._device), self._runtime.Event()
+        self._stream, self._written = Device(self._device).stream(self), self._runtime.Event()
         self._staging = Staging(self._device)
-        self._is_finite = page_locked_zeros((1,), torch.bool, self._runtime)
-        locked = PageLocked(central.tensors(), self._runtime)
+        self._is_finite = page_locked_zeros((1,), torch.bool, self._device)
+        locked = PageLocked(central.tensors(), self._device)
         weakref.finalize(self, locked.close).atexit = False  # At the exit of the process, the system frees the memory.
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:

@@ -21,7 +21,7 @@ class SkippedUpdates:
         self._total, self._in_a_row = self._counts[0], self._counts[1]
         self._seen = self._counts
         if Device(device).queues_work:
-            self._seen = page_locked_zeros((2,), torch.int64, Device(device).runtime)
+            self._seen = page_locked_zeros((2,), torch.int64, device)
 
     def count(self, skipped: Tensor) -> None:
         """Count an update as made or skipped, where `skipped` [] bool is true if the update was skipped."""

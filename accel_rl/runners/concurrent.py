@@ -95,7 +95,7 @@ class Concurrent:
         self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
         self._device = Device(self.algo.device)
         # The trainer has its own CUDA stream, which is not ordered with the sampler's stream.
-        self._stream = self._device.stream()
+        self._stream = self._device.stream(self)
 
     def _set_up_thread(self, threads: int, cores: tuple[int, ...]) -> None:
         torch.set_num_threads(threads)

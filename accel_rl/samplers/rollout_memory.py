@@ -10,7 +10,7 @@ from torch import Tensor
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, TENSORS, RolloutArrays
-from accel_rl.system.devices import runtime
+from accel_rl.system.devices import Device, runtime
 
 
 class RolloutMemory(Protocol):
@@ -107,7 +107,7 @@ class ResidentMemory:
     def __init__(self, rollouts: list[Rollout], groups: int, device: torch.device):
         self.rollouts, self._device = rollouts, device
         self._module = runtime(device)
-        self._streams = [self._module.Stream(device) for _ in range(groups)]
+        self._streams = [Device(device).stream(self) for _ in range(groups)]
         self._is_side_by_side = False
         self._skips = False
         self._idle = torch.zeros(rollouts[0].B, dtype=torch.bool, device=device)

@@ -195,14 +195,19 @@ class Sampler:
                 with self.memory.turn(g):
                     self._serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
 
-    def _prefetch(self, buffer: int, t: int, g: int) -> None:
-        """While a GPU computes group g's actions at step t, start to copy the next group's frames to the GPU."""
+    def _prefetch(self, buffer: int, t: int, g: int) -> bool:
+        """While a GPU computes group g's actions at step t, start to copy the next group's frames to the GPU. Return
+        whether the next group is not ready yet."""
         t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
-        if self.grouping.alternates and 0 < t < self.T and self.engine.is_ready(g):
-            self.server.prefetch(buffer, t, g)
+        if not self.grouping.alternates or not 0 < t < self.T:
+            return False
+        if not self.engine.is_ready(g):
+            return True
+        self.server.prefetch(buffer, t, g)
+        return False
 
     def _serve(
-        self, agent: Agent | None, buffer: int, t: int, g: int, meanwhile: Callable[[], None] | None = None
+        self, agent: Agent | None, buffer: int, t: int, g: int, meanwhile: Callable[[], bool] | None = None
     ) -> None:
         if agent is not None:
             self.server.serve(agent, buffer, t, g, meanwhile)

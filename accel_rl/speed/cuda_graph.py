@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.system.devices import runtime
+from accel_rl.system.devices import Device, runtime
 from accel_rl.system.errors import RunError
 
 Replay = Callable[[], object]
@@ -42,7 +42,7 @@ class CudaGraphs:
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._runtime = device, runtime(device)
-        self._stream, self._pool = self._runtime.Stream(device), self._runtime.graph_pool_handle()
+        self._stream, self._pool = Device(device).stream(self), self._runtime.graph_pool_handle()
 
     @contextlib.contextmanager
     def warming_up(self) -> Iterator[None]:

@@ -1,8 +1,11 @@
 """This module gives unified access to CPUs and GPUs: the accelerator that torch finds, and its streams, events and
 graphs."""
 
+import weakref
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
+
+from accel_rl.system.hardware import say_once
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +27,10 @@ def runtime(device: "torch.device | str") -> Any:
     import torch
 
     return torch.get_device_module(torch.device(device))
+
+
+STREAMS = 32
+_owned: set[tuple[int, int]] = set()  # The device and number of each stream with an owner
 
 
 class HostStream:
@@ -62,8 +69,24 @@ class Device(str):
         if self.queues_work:
             self.runtime.set_device(self)
 
-    def stream(self) -> Any:
-        return self.runtime.Stream(self) if self.queues_work else HostStream()
+    def stream(self, owner: object) -> Any:
+        """Return a stream that no other object owns while `owner` exists. torch has 32 streams per GPU, and returns
+        them in turn, so that two captures or two threads could share a stream by accident. If all streams have owners,
+        streams are shared, which is logged once."""
+        if not self.queues_work:
+            return HostStream()
+        for _ in range(STREAMS):
+            stream = self.runtime.Stream(self)
+            key = stream.device.index, stream.stream_id
+            if key not in _owned:
+                _owned.add(key)
+                weakref.finalize(owner, _owned.discard, key).atexit = False
+                break
+        else:
+            say_once(
+                f"more than {STREAMS} streams of {self} are in use: some wait for each other, and captures may fail"
+            )
+        return stream
 
     def default_stream(self) -> Any:
         """Return the device's default stream."""

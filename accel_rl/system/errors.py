@@ -1,6 +1,7 @@
 """Defines the two errors that users see, a wrong setting (exit code 2) and a failed run (exit code 1), the format of
 warnings, and the exit codes of commands."""
 
+import contextlib
 import difflib
 import errno
 import os
@@ -8,7 +9,6 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import NoReturn
 
 from accel_rl.system.output import open_standard_descriptors
@@ -21,6 +21,8 @@ REPORTED = (
 )
 """Errors of a disk that is full, broken or not writable, of a folder in the place of a file, and of the limits of
 ulimit."""
+
+end_process = os._exit  # `no_exit` replaces os._exit for the environments' code.
 
 
 class ConfigError(ValueError):
@@ -70,6 +72,13 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
         return _told(name, line, 1)
 
 
+def exit_with(error: RunError) -> NoReturn:
+    """Print an error as `accel-rl` does, and end the process although its main thread is blocked."""
+    with contextlib.suppress(OSError):
+        _told("accel-rl", str(error), 1)
+    end_process(1)
+
+
 def reported(error: BaseException) -> str:
     """Describe an error of `REPORTED` in one line with the file, or return "" for other errors."""
     if not isinstance(error, OSError) or error.errno not in REPORTED:
@@ -83,7 +92,7 @@ def _told(name: str, line: str, exit_code: int) -> int:
     return exit_code
 
 
-@contextmanager
+@contextlib.contextmanager
 def no_exit(error: Callable[[str], Exception]) -> Iterator[None]:
     """Return a context manager in which `sys.exit` and `os._exit` raise `error` with a description of the call.
     Processes that are forked within the context can exit."""

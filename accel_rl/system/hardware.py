@@ -112,14 +112,27 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
 def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
     """Return the free bytes below the memory limit, the minimum over the process's cgroup (v1 or v2) and its ancestors,
     or None without a limit."""
-    names = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
     left = []
     for folder in _cgroup_folders("memory", root, proc):
-        for limit, usage in names:
+        for limit, usage, prefix in (
+            ("memory.max", "memory.current", ""),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+        ):
             # The cgroup has no limit if the limit file does not exist or contains "max".
             with contextlib.suppress(OSError, ValueError):
-                left.append(max(0, int((folder / limit).read_text()) - int((folder / usage).read_text())))
+                rest = int((folder / limit).read_text()) - int((folder / usage).read_text())
+                left.append(max(0, rest + _cached_files(folder / "memory.stat", prefix)))
     return min(left) if left else None
+
+
+def _cached_files(stat: Path, prefix: str) -> int:
+    """Return the bytes of files that a cgroup has read or written. They count as used, but the kernel frees them for a
+    process that needs memory."""
+    try:
+        numbers_of = dict(line.split() for line in stat.read_text().splitlines())
+        return sum(int(numbers_of[f"{prefix}{kind}_file"]) for kind in ("inactive", "active"))
+    except (OSError, ValueError, KeyError):
+        return 0
 
 
 def free_memory(device: str = "cpu") -> int:

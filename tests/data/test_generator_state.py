@@ -6,7 +6,7 @@ import torch
 from accel_rl.data import generator_state
 from accel_rl.data.generator_state import restore, restore_default, seed_from
 
-CUDA = torch.arange(16, dtype=torch.uint8)  # as a CUDA generator's: a seed and a counter, of 8 bytes each
+CUDA = torch.tensor([1 << 40, 4 * 300]).view(torch.uint8)  # as a CUDA generator's: a seed and a counter
 
 
 @pytest.fixture
@@ -56,4 +56,7 @@ def test_default_generators_from_a_cpu_to_a_gpu(simulated_gpu, said):
         drawn()
         restore_default(state, gpu, "sim:0")
         found.append(torch.rand(8, device="sim:0").cpu())
-    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2]) and len(said) == 3
+    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
+    assert len(said) == 2  # the GPU continues from a GPU's state
+    restore_default(state, CUDA, "sim:0")
+    assert torch.equal(torch.get_device_module("sim").get_rng_state(0), CUDA)

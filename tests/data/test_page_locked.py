@@ -1,14 +1,16 @@
 """Page locking: the locked pages, failures, and release."""
 
 import warnings
+from contextlib import nullcontext
 
 import pytest
 import torch
 
-from accel_rl.data.page_locked import PAGE, PageLocked, whole_pages
+from accel_rl.data.page_locked import PAGE, PageLocked, page_locked_zeros, whole_pages
 from accel_rl.data.rollout_arrays import TENSORS, RolloutArrays
 from accel_rl.data.spec import EnvSpec
-from accel_rl.system import hardware
+from accel_rl.data.staging import Staging
+from accel_rl.system import devices, hardware
 from tests.samplers.conftest import make_sampler
 from tests.speed.test_captured_inference import ENV
 
@@ -38,6 +40,9 @@ class Locks:
     def page_locks(self):
         return self
 
+    def device(self, device):
+        return nullcontext()
+
     def register(self, address, size):
         if not self.error:
             self.locked[address] = size
@@ -47,9 +52,10 @@ class Locks:
         del self.locked[address]  # an error if it is not
 
 
-def test_all_of_it_is_locked_and_let_go():
+def test_all_of_it_is_locked_and_let_go(monkeypatch):
     tensors, locks = [torch.zeros(3, 100_000), torch.zeros(7)], Locks()
-    locked = PageLocked(tensors, locks)
+    monkeypatch.setattr(devices, "runtime", lambda device: locks)
+    locked = PageLocked(tensors, "cuda:0")
     for x in tensors:
         assert any(a <= x.data_ptr() and x.data_ptr() + x.nbytes <= a + n for a, n in locks.locked.items())
     locked.close()
@@ -59,9 +65,10 @@ def test_all_of_it_is_locked_and_let_go():
 
 def test_what_cannot_be_locked_is_said_once(monkeypatch):
     monkeypatch.setattr(hardware, "_said", set())
+    monkeypatch.setattr(devices, "runtime", lambda device: Locks(error=2))
     with pytest.warns(UserWarning, match=r"could not be page-locked \(CUDA error 2; see ulimit -l\)") as said:
         for _ in range(2):
-            PageLocked([torch.zeros(10)], Locks(error=2)).close()
+            PageLocked([torch.zeros(10)], "cuda:0").close()
     assert len(said) == 1
 
 
@@ -83,4 +90,19 @@ def test_two_samplers_of_a_process_lock_each_page(simulated_gpu):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for a in arrays:
-            PageLocked([torch.from_numpy(getattr(a, name)) for name in TENSORS], torch.get_device_module("sim"))
+            PageLocked([torch.from_numpy(getattr(a, name)) for name in TENSORS], "sim:0")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda device: page_locked_zeros((3,), torch.int64, device),
+        lambda device: Staging(device).put(torch.ones(5)).tolist(),
+        lambda device: make_sampler(ENV, 8, 2, 0, device=device).close(),
+    ],
+    ids=["memory", "staging", "sampler"],
+)
+def test_memory_for_the_second_gpu_uses_no_memory_of_the_first(simulated_gpu, use):
+    """Outside a run, the first GPU is selected."""
+    use("sim:1")
+    assert simulated_gpu.touched == {1}

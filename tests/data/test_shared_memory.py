@@ -4,8 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel_rl.data.shared_memory import SharedArrays, _available_bytes, address, open_at
+from accel_rl.data.shared_memory import SharedArrays, address, open_at
+from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.hardware import free_memory
 
 LAYOUT = {"a": ("float32", (3, 5)), "flag": ("bool", (7,)), "frames": ("uint8", (2, 3, 4)), "one": ("int64", ())}
 
@@ -81,7 +83,6 @@ def test_a_child_program_does_not_inherit_it(shared):
     assert not os.get_inheritable(shared.fd)
 
 
-@pytest.mark.skipif(_available_bytes() is None, reason="how much memory is free is not known here")
 def test_more_than_there_is_is_one_line():
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(ConfigError, match=r"16384\.0 GiB .* GiB of memory are free") as e:
@@ -90,9 +91,17 @@ def test_more_than_there_is_is_one_line():
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_more_than_the_cgroup_allows_is_refused(monkeypatch):
+    """Although the host has more."""
+    monkeypatch.setattr(hardware, "cgroup_memory", lambda: 1 << 20)
+    SharedArrays.create({"frames": ("uint8", (1 << 20,))}).close()
+    with pytest.raises(ConfigError, match="of memory are free"):
+        SharedArrays.create({"frames": ("uint8", ((1 << 20) + 1,))})
+
+
 def test_untouched_pages_take_no_memory():
     size = 1 << 28
-    if (_available_bytes() or 0) < 2 * size:
+    if free_memory() < 2 * size:
         pytest.skip("too little memory")
     shared = SharedArrays.create({"frames": ("uint8", (size,))})
     shared["frames"][12345] = 1

@@ -1,12 +1,14 @@
 """Asynchronous copies through page-locked slots, with a made-up runtime and the device "meta", which holds no data."""
 
 import gc
+from contextlib import nullcontext
 
 import pytest
 import torch
 
 from accel_rl.data.page_locked import PAGE
 from accel_rl.data.staging import Staging
+from accel_rl.system import devices
 from tests.data.test_page_locked import Locks
 
 
@@ -38,6 +40,9 @@ class Module:
     def page_locks(self):
         return self.runtime
 
+    def device(self, device):
+        return nullcontext()
+
     def current_stream(self, device):
         return 0
 
@@ -45,7 +50,9 @@ class Module:
 @pytest.fixture
 def staging(monkeypatch):
     monkeypatch.setattr(Event, "done", False)
-    return Staging("meta", Module())
+    module = Module()
+    monkeypatch.setattr(devices, "runtime", lambda device: module)
+    return Staging("meta")
 
 
 def test_on_a_cpu_it_is_the_tensor_itself():
@@ -85,9 +92,10 @@ def test_an_empty_tensor_needs_no_slot(staging):
     assert staging.put(torch.zeros(0, 7)).shape == (0, 7) and not staging._slots
 
 
-def test_pages_are_unlocked_when_it_is_gone():
+def test_pages_are_unlocked_when_it_is_gone(monkeypatch):
     module = Module()
-    staging = Staging("meta", module)
+    monkeypatch.setattr(devices, "runtime", lambda device: module)
+    staging = Staging("meta")
     staging.put(torch.zeros(3))
     assert len(module.runtime.locked) == 1
     del staging

@@ -26,7 +26,7 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.speed.captured_updates import CapturedUpdates
 from tests import simulated_device
 from tests.golden.runs import POLE, config
-from tests.gpu.runs import RETURNS, declare_parts, on_device, q
+from tests.gpu.runs import RETURNS, declare_parts, on_device, permutations_of_a_gpu, q
 
 OWN = ("sim:0", "sim:1")
 DEVICES = {"cpu": ("cpu", "cpu"), "own": OWN, "captured": OWN, "shared": ("sim:1", "sim:1")}
@@ -99,7 +99,8 @@ def main() -> None:
             for where, pair in devices(name).items():
                 key = f"{name}/{where}"
                 context = sync_context(dist.PrefixStore(key, store), 60.0, 5)
-                with as_nccl() if where == "captured" else nullcontext():
+                as_elsewhere = {"captured": as_nccl, "cpu": permutations_of_a_gpu}.get(where, nullcontext)
+                with as_elsewhere():
                     found[key] = learned(RUNS[name], pair[rank], out / key.replace("/", "-"), context)
     torch.save(found, out / "found.pt")
 

@@ -2,7 +2,8 @@
 
 import importlib.util
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -166,13 +167,32 @@ def cycles(trainer: Trainer, n: int) -> tuple[list[dict[str, float]], list[Count
     return found, waits, updates
 
 
+@contextmanager
+def permutations_of_a_gpu() -> Iterator[None]:
+    """Inside, the CPU draws permutations from a generator of their own, as a GPU does. (The host draws the networks'
+    parameters of both.) It begins anew with each seed."""
+    generator, randperm = torch.Generator(), torch.randperm
+
+    def drawn(n: int, **settings: Any) -> Tensor:
+        if generator.initial_seed() != torch.initial_seed():
+            generator.manual_seed(torch.initial_seed())
+        return randperm(n, **({"generator": generator} | settings))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "randperm", drawn)
+        yield
+
+
 def play(run: TrainConfig, device: str, folder: Path, n: int = 12) -> Played:
     torch.manual_seed(0)
     trainer = build(run, device, folder)
     trainer.reporter.open(0, 0)
     lines: list[str] = []
     try:
-        with output.written(lines.append, lines.append):
+        with (
+            output.written(lines.append, lines.append),
+            permutations_of_a_gpu() if device == "cpu" else nullcontext(),
+        ):
             metrics, waits, updates = cycles(trainer, n)
         parameters = [x.flat.data.cpu().clone() for x in trainer.learners]
     finally:

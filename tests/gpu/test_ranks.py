@@ -1,13 +1,15 @@
 """Ranks on simulated GPUs, in processes of their own."""
 
+import signal
 import subprocess
 import sys
 
 import pytest
 import torch
 
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from tests.gpu.rank_runs import QUICK, RUNS, devices
-from tests.integration.runs import rows, run
+from tests.integration.runs import command, ranks_of, rows, run, wait_for
 
 
 def learned_by_two(folder, names):
@@ -64,3 +66,31 @@ def test_a_run_on_two_gpus(simulated_gpu, tmp_path, update):
     assert int(last["updates"]) > 5 and float(last["eval_score"]) > 0
     for folder in (tmp_path / "run", tmp_path / "run/ranks/1"):
         assert "exchange" in (folder / "events.log").read_text()
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_rank_in_a_captured_update_ends_the_run(simulated_gpu, monkeypatch, tmp_path, fault):
+    """Rank 0's main thread waits for its GPU for ever, and handles no signal. If rank 1 is dead, the launcher ends the
+    ranks at once; if it hangs, a thread ends rank 0 after --distributed.timeout-s."""
+    monkeypatch.setenv("ACCEL_RL_TEST_NCCL", "1")
+    monkeypatch.setenv("ACCEL_RL_TEST_LOST", f"1 {int(fault)} 60")
+    folder = tmp_path / "run"
+    train = command(
+        *("train", "a2c", "--env", "CartPole-v1", "--engine", "in-process", "--gpus", "0,1", "--envs", 8),
+        *("--horizon", 4, "--network", "a3c", "--env-steps", 10_000_000, "--evaluation.interval", 0),
+        *("--log.interval", 320, "--checkpoint.interval", 320, "--distributed.timeout-s", 3, "--run-dir", folder),
+    )
+    process = subprocess.Popen(train, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(lambda: process.poll() is not None or len(ranks_of(process.pid)) == 2)
+        ranks = ranks_of(process.pid)
+        _, err = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    killed = f"rank 1 (pid {ranks[1].pid}) was killed by SIGKILL"
+    hangs = "rank 1 is gone or hangs: gradients could not be exchanged (rank 0: its GPU has completed nothing for 3 s)"
+    assert process.returncode == 1 and (killed if fault == signal.SIGKILL else hangs) in err, err
+    assert "Traceback" not in err and not list(folder.glob("events.log"))  # all updates are captured
+    checkpoints = Checkpoints(folder / "checkpoints")
+    assert load(checkpoints.path(checkpoints.steps()[-1]))["env_steps"] > 0
+    assert not any(rank.is_running() for rank in ranks)

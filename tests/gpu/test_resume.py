@@ -1,13 +1,21 @@
-"""A run on a simulated GPU that is resumed equals the uninterrupted one; evaluations equal those on a CPU."""
+"""A run on a GPU that is resumed equals the uninterrupted one, and continues on a CPU, and the reverse. Evaluations
+equal those on a CPU."""
 
+import warnings
 from dataclasses import replace
 
 import pytest
 import torch
 
 from accel_rl.checkpoints.checkpoint import load
+from accel_rl.system import hardware
 from tests.gpu.runs import GPU, RUNS, build, cycles, marked
 
+MOVED = tuple(name for name in RUNS if "pong" not in name)
+QUICK_TO_MOVE = (
+    *("ppo, time limits", "dqn, without replacement, replay on the host", "rainbow, noisy"),
+    "dqn, prioritized, three steps",
+)
 EVALUATED = ("a2c, time limits", "ppo, LSTM", "impala, LSTM", "dqn", "c51, concurrent", "rainbow, noisy")
 
 
@@ -37,10 +45,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
     first = trainer(name, GPU, tmp_path / "first")
     cycles(first, 6)
     state = checkpoint(first)
-    second = restored(name, GPU, tmp_path / "second", state)
-    torch_rng = torch.get_rng_state()
     whole = cycles(first, 5)[0]
-    torch.set_rng_state(torch_rng)
+    second = restored(name, GPU, tmp_path / "second", state)
     resumed = cycles(second, 5)[0]
     assert torch.equal(first.learner.flat.data.cpu(), second.learner.flat.data.cpu())
     for a, b in zip(whole[1:], resumed[1:], strict=True):  # the first row's metrics begin before the checkpoint
@@ -49,16 +55,32 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
     second._close()
 
 
-def test_a_gpus_checkpoint_goes_on_on_the_cpu(simulated_gpu, tmp_path):
-    first = trainer("dqn, prioritized, three steps", GPU, tmp_path / "gpu")
+@pytest.mark.parametrize(("before", "after"), [(GPU, "cpu"), ("cpu", GPU)])
+@pytest.mark.parametrize("name", marked(MOVED, QUICK_TO_MOVE))
+def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, name, before, after):
+    """The runs that continue from one checkpoint on the other device are equal, and random numbers are logged as new.
+    `impala` alone draws nothing but the sampler's random numbers."""
+    first = trainer(name, before, tmp_path / "first")
     cycles(first, 6)
-    state = checkpoint(first)
-    second = restored("dqn, prioritized, three steps", "cpu", tmp_path / "cpu", state)
-    assert torch.equal(first.learner.flat.data.cpu(), second.learner.flat.data)
-    assert second.counters.env_steps == first.counters.env_steps
-    cycles(second, 3)
+    checkpoint(first)
+    found = []
+    for folder in ("second", "third"):
+        torch.manual_seed(11)  # of no effect
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            hardware._said.clear()
+            state = load(first.saver.checkpoints.path(first.counters.env_steps))
+            second = restored(name, after, tmp_path / folder, state)
+        assert sum("on another kind of device" in str(w.message) for w in said) == 1
+        for a, b in zip(first.learners, second.learners, strict=True):
+            assert torch.equal(a.flat.data.cpu(), b.flat.data.cpu())
+        assert second.counters.env_steps == first.counters.env_steps
+        cycles(second, 3)
+        assert second.learner.updates > first.learner.updates
+        found.append([x.flat.data.cpu() for x in second.learners])
+        second._close()
     first._close()
-    second._close()
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
 @pytest.mark.parametrize("name", marked(EVALUATED, ("ppo, LSTM", "dqn")))

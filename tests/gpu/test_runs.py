@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.gpu.runs import CAPTURE, GPU, GPU_QUICK, QUICK, RUNS, SERVED, marked, play
+from tests.gpu.runs import CAPTURE, GPU, GPU_QUICK, QUICK, RUNS, SERVED, build, cycles, marked, play
 
 CYCLES = 12
 FROM_PYTHON = ("impala,", "replay on the host")  # updates that are not captured
@@ -24,6 +24,7 @@ WAITS_AN_UPDATE = {
     )
 }
 REAL = "cuda:0"
+ON_SECOND = ("ppo, time limits", "rainbow, noisy, concurrent", "dqn, concurrent, replay on the host")
 
 
 def both(names, quick, on_gpu=None):
@@ -106,3 +107,16 @@ def test_captured_updates_equal_those_from_python(gpu, device, tmp_path, name):
 @pytest.mark.parametrize("name", marked([n for n in RUNS if "replay on the host" in n], RUNS))
 def test_a_run_with_the_replay_on_the_host(tmp_path, name):
     assert all(x.isfinite().all() for x in play(RUNS[name], REAL, tmp_path / "run").parameters)
+
+
+@pytest.mark.parametrize("name", marked(RUNS, ON_SECOND))
+def test_a_run_on_the_second_gpu_never_uses_the_first(simulated_gpu, tmp_path, name):
+    """The caller's own thread, threads of the run, and evaluations. A new thread's current device is the first."""
+    run = replace(RUNS[name], evaluation=replace(RUNS[name].evaluation, parallel=4, steps=100))
+    trainer = build(run, "sim:1", tmp_path / "run")
+    trainer.reporter.open(0, 0)
+    cycles(trainer, 5)
+    trainer.evaluator.evaluate(trainer.learner.algo.agent.evaluating(False), steps=100, seed=7)
+    trainer.saver.save()
+    trainer._close()
+    assert simulated_gpu.touched == {1}

@@ -1,5 +1,6 @@
 """Starts real runs as a user does, and compares their files."""
 
+import json
 import os
 import signal
 import subprocess
@@ -64,6 +65,12 @@ def assert_equal_runs(a: Path, b: Path) -> None:
     assert names == sorted(p.name for p in (b / "evaluations").iterdir())
     for name in names:
         assert (a / "evaluations" / name).read_bytes() == (b / "evaluations" / name).read_bytes()
+
+
+def ranks_of(pid):
+    """Processes of the ranks, by rank."""
+    found = [c for c in psutil.Process(pid).children() if "accel_rl.runners.ranks.rank" in c.cmdline()]
+    return sorted(found, key=lambda c: json.loads(c.cmdline()[-1])["rank"])
 
 
 def wait_for(condition, timeout_s: float = 120.0, what: str = "condition") -> None:

@@ -1,6 +1,5 @@
 """Several ranks as a user starts them, and what happens when they are killed."""
 
-import json
 import os
 import re
 import shutil
@@ -13,19 +12,13 @@ import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from tests.integration.looping import LOOPS
-from tests.integration.runs import checkpoint_bytes, kill, progressed, rows, run, start, wait_for
+from tests.integration.runs import checkpoint_bytes, kill, progressed, ranks_of, rows, run, start, wait_for
 
 CARTPOLE = (
     *("--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", 1, "--envs", 8, "--seed", 3),
     *("--evaluation.interval", 0, "--log.interval", 400),
 )
 LONG = (*CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 2_000)
-
-
-def ranks_of(pid):
-    """Processes of the ranks, by rank."""
-    found = [c for c in psutil.Process(pid).children() if "accel_rl.runners.ranks.rank" in c.cmdline()]
-    return sorted(found, key=lambda c: json.loads(c.cmdline()[-1])["rank"])
 
 
 def descendants(*pids):

@@ -5,8 +5,10 @@ values read before an asynchronous copy is done, unordered accesses of two strea
 It says nothing about speed.
 """
 
-from tests.simulated_device.collectives import collectives_on_device
+from tests.simulated_device.alignment import operands
+from tests.simulated_device.collectives import collectives_on_device, stay_on_device
 from tests.simulated_device.install import child_processes, install, present, reset, stay
+from tests.simulated_device.streams import touched
 from tests.simulated_device.tensor import in_parts
 from tests.simulated_device.waits import counting, waits
 
@@ -16,8 +18,11 @@ __all__ = [
     "counting",
     "in_parts",
     "install",
+    "operands",
     "present",
     "reset",
     "stay",
+    "stay_on_device",
+    "touched",
     "waits",
 ]

@@ -1,10 +1,16 @@
 """Collectives of torch's process groups on tensors of a simulated device."""
 
+import ctypes
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
+from tests.simulated_device import streams
+
+LOST = "ACCEL_RL_TEST_LOST"
 _on_device = [False]
+_lost: list[int] = []
 
 
 @contextmanager
@@ -21,6 +27,16 @@ def collectives_on_device() -> Iterator[None]:
         _on_device[0] = False
 
 
+def stay_on_device() -> None:
+    """Let collectives behave as NCCL's until this process ends, and torch report NCCL for simulated devices. If the
+    environment variable LOST is "rank signal n", that rank sends itself the signal in its nth collective."""
+    import torch.distributed as dist
+
+    _on_device[0] = True
+    _lost[:] = map(int, os.environ.get(LOST, "").split())
+    dist.get_backend_config = lambda group=None: "cpu:gloo,sim:nccl"
+
+
 def is_collective(name: str) -> bool:
     return name.startswith("c10d::")
 
@@ -31,11 +47,38 @@ def wait() -> str | None:
 
 
 def finished(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the operation, which then returns when the collective is done."""
+    """Return the operation, which then returns when the collective is done. On the device, a collective whose peer is
+    dead or hangs never is, and no signal ends the wait."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        out = func(*args, **kwargs)
-        out[1].wait()
+        if not _on_device[0]:
+            out = func(*args, **kwargs)
+            out[1].wait()
+            return out
+        with streams.busy:
+            _be_lost()
+            try:
+                out = func(*args, **kwargs)
+                out[1].wait()
+            except RuntimeError:
+                _wait_for_ever()
         return out
 
     return call
+
+
+def _be_lost() -> None:
+    import torch.distributed as dist
+
+    if _lost and dist.get_rank() == _lost[0]:
+        _lost[2] -= 1
+        if _lost[2] == 0:
+            os.kill(os.getpid(), _lost[1])
+
+
+def _wait_for_ever() -> NoReturn:
+    """Block as CUDA's driver does: Python's other threads run, but no handler of a signal."""
+    libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+    for _ in range(2):
+        libc.pthread_mutex_lock(mutex)
+    raise AssertionError

@@ -1,40 +1,114 @@
-"""Random generators of a simulated device. Their numbers are drawn on the host, so they equal those of a host run."""
+"""Random generators of a simulated device. As on CUDA, the state is a seed and an offset; the numbers are a host
+generator's.
 
+The numbers after `manual_seed` equal those of a host generator with that seed, so that runs on a simulated GPU can be
+compared with runs on the CPU. The offset is 4 times the number of 32-bit words that the host's Mersenne Twister has
+drawn since the seed.
+"""
+
+import struct
 import weakref
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tests.simulated_device import streams
 
 HostGenerator = torch._C.Generator
 _known: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakValueDictionary()
+_N = 624  # words of a Mersenne Twister
+_TWISTER = 5016  # bytes of its part of a host generator's state: seed, left, seeded, next, words
+_MOST = 1 << 28  # words that a generator may have drawn: the host skips 5 ns each
 
 
 class DeviceGenerator(HostGenerator):
-    """A host generator that says it is on a simulated device."""
+    """A random generator of a simulated device, with a state of 16 bytes."""
 
     def __new__(cls, device: Any = "sim") -> "DeviceGenerator":
         generator = super().__new__(cls, "cpu")
-        generator._device = streams.DEVICES[streams.index_of(device)]
+        generator._index = streams.index_of(device)
+        generator._counted, generator._words = HostGenerator(), 0  # follows at the last state that was asked for
         _known[generator._cdata] = generator
         return generator
 
     @property
     def device(self) -> torch.device:
-        return self._device
+        return streams.DEVICES[self._index]
+
+    def manual_seed(self, seed: int) -> "DeviceGenerator":
+        super().manual_seed(seed)
+        self._counted.manual_seed(seed)
+        self._words = 0
+        return self
+
+    def get_state(self) -> Tensor:
+        """Return [16] uint8 on the host. A normal number that the host's generator keeps for the next draw is dropped:
+        a GPU's keeps none."""
+        state = super().get_state()
+        state[_TWISTER:] = 0
+        super().set_state(state)
+        self._count(state)
+        return _bytes(struct.pack("<Qq", self.initial_seed(), 4 * self._words))
+
+    def set_state(self, state: Tensor) -> None:
+        if state.device.type != "cpu" or state.dtype != torch.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if state.numel() != 16:
+            raise RuntimeError("RNG state is wrong size")
+        seed, offset = struct.unpack("<Qq", state.numpy().tobytes())
+        if offset % 4:
+            raise RuntimeError("offset must be a multiple of 4")
+        if not 0 <= offset // 4 <= _MOST:
+            raise RuntimeError(f"the simulation cannot skip {offset // 4} words")
+        self.manual_seed(seed)
+        self._skip(offset // 4)
+        super().set_state(self._counted.get_state())
+
+    def get_offset(self) -> int:
+        return struct.unpack("<Qq", self.get_state().numpy().tobytes())[1]
 
     def graphsafe_get_state(self) -> "DeviceGenerator":
         return self
 
     def graphsafe_set_state(self, state: HostGenerator) -> None:
         self.set_state(state.get_state())
-        capturing.discard((self._device.index, self._cdata))
+        capturing.discard((self._index, self._cdata))
 
     def clone_state(self) -> "DeviceGenerator":
-        clone = DeviceGenerator(self._device)
+        clone = DeviceGenerator(self._index)
         clone.set_state(self.get_state())
         return clone
+
+    def snapshot(self) -> tuple[Tensor, Tensor, int]:
+        return super().get_state(), self._counted.get_state(), self._words
+
+    def rewind(self, snapshot: tuple[Tensor, Tensor, int]) -> None:
+        """Undo everything since `snapshot`."""
+        super().set_state(snapshot[0])
+        self._counted.set_state(snapshot[1])
+        self._words = snapshot[2]
+
+    def _skip(self, words: int) -> None:
+        torch.empty(words, dtype=torch.int32).random_(generator=self._counted)
+        self._words += words
+
+    def _count(self, state: Tensor) -> None:
+        """Count the words that were drawn until a host state."""
+        counted = self._counted.get_state()
+        self._skip((_next_word(state) - _next_word(counted)) % _N)
+        while not torch.equal(self._counted.get_state()[:_TWISTER], state[:_TWISTER]):
+            self._skip(_N)
+            assert self._words <= _MOST, "the generator's numbers do not follow from its seed"
+
+
+def _bytes(x: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(x), dtype=torch.uint8)
+
+
+def _next_word(state: Tensor) -> int:
+    """Return the index of the next of a host state's words."""
+    return int(state[16:24].view(torch.int64))
 
 
 class _Kind(type):
@@ -49,16 +123,8 @@ class Generator(metaclass=_Kind):
         return DeviceGenerator(device) if torch.device(device).type == "sim" else HostGenerator(device)
 
 
-class DefaultGenerator:
-    """Stands for an entry of torch.cuda.default_generators. Its numbers are those of the host's default generator."""
-
-    def __init__(self, index: int) -> None:
-        self._key = index, torch.default_generator._cdata
-        self.get_state = torch.default_generator.get_state
-
-    def graphsafe_set_state(self, state: HostGenerator) -> None:
-        torch.default_generator.set_state(state.get_state())
-        capturing.discard(self._key)
+defaults = tuple(DeviceGenerator(index) for index in range(streams.COUNT))
+"""As torch.cuda.default_generators. `torch.manual_seed` seeds them too."""
 
 
 capturing: set[tuple[int, int]] = set()
@@ -66,10 +132,9 @@ capturing: set[tuple[int, int]] = set()
 and stays in capture mode if the capture fails."""
 
 
-def check_draw(generator: HostGenerator | None, index: int, in_capture: bool) -> None:
-    """Raises RuntimeError for a draw outside the capture to which the generator belongs. None is the default
-    generator."""
-    if not in_capture and (index, (generator or torch.default_generator)._cdata) in capturing:
+def check_draw(generator: HostGenerator, index: int, in_capture: bool) -> None:
+    """Raises RuntimeError for a draw outside the capture to which the generator belongs."""
+    if not in_capture and (index, generator._cdata) in capturing:
         raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
 
 
@@ -80,3 +145,14 @@ def check(generator: HostGenerator, device: torch.device) -> None:
         raise RuntimeError("Expected a 'sim' device type for generator but found 'cpu'")
     if known.device != device:
         raise RuntimeError(f"Expected a '{device}' generator device but found '{known.device}'")
+
+
+def with_default(func: Any) -> Any:
+    """Return the operation that draws from the keyword argument `generator`, for one that need not name it."""
+    if any(a.name == "generator" for a in func._schema.arguments):
+        return func
+    packet, name = func.overloadpacket, func._overloadname
+    sibling = "generator" if name == "default" else name.replace("low", "low_generator")
+    if sibling == name or sibling not in packet.overloads():
+        raise NotImplementedError(f"the simulated device draws no {func}")
+    return getattr(packet, sibling)

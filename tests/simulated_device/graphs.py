@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tests.simulated_device import generators, source_lines, streams
-from tests.simulated_device.generators import HostGenerator
+from tests.simulated_device.generators import DeviceGenerator, HostGenerator
 from tests.simulated_device.memory import Access, Memory, races, recording_pools
 from tests.simulated_device.streams import Stream
 
@@ -27,7 +27,7 @@ class CUDAGraph:
     """Has torch.cuda.CUDAGraph's interface."""
 
     def __init__(self, keep_graph: bool = False) -> None:
-        self._generators: list[HostGenerator] = []
+        self._generators: list[DeviceGenerator] = []
         self.reset()
 
     def reset(self) -> None:
@@ -39,7 +39,7 @@ class CUDAGraph:
         self._operations: list[Callable[[], None]] = []
         self._results: list[Tensor] = []
         self._undo: list[tuple[Tensor, Tensor]] = []
-        self._states: list[tuple[HostGenerator, Tensor]] = []
+        self._states: list[tuple[DeviceGenerator, Any]] = []
         self._outside: list[tuple[weakref.ref[Memory], Access | None]] = []  # not the graph's own; its last write
         self._own: list[Memory] = []
         self._written: set[int] = set()  # id of outside memory
@@ -63,8 +63,8 @@ class CUDAGraph:
             raise RuntimeError("beginAllocateToPool: already recording to mempool_id")
         recording_pools.add(self._pool)
         self.thread, self.mode, self.is_capturing = threading.get_ident(), capture_error_mode, True
-        drawing = (torch.default_generator, *self._generators)
-        self._states = [(g, g.get_state()) for g in drawing]
+        drawing = (generators.defaults[self._device], *self._generators)
+        self._states = [(g, g.snapshot()) for g in drawing]
         self._capturing = {(self._device, g._cdata) for g in drawing}
         generators.capturing.update(self._capturing)
         self.join(stream)
@@ -89,8 +89,8 @@ class CUDAGraph:
             stream.capture = None
         for tensor, before in reversed(self._undo):
             tensor.copy_(before)
-        for generator, state in self._states:
-            generator.set_state(state)
+        for generator, snapshot in self._states:
+            generator.rewind(snapshot)
         for result in self._results:  # there are no values before the first replay
             result.fill_(float("nan") if result.is_floating_point() else 0)
         for memory in self._seen.values():
@@ -110,11 +110,11 @@ class CUDAGraph:
         raise RuntimeError(error)
 
     def check_generator(self, generator: HostGenerator) -> None:
-        known = [torch.default_generator._cdata, *(g._cdata for g in self._generators)]
+        known = [generators.defaults[self._device]._cdata, *(g._cdata for g in self._generators)]
         if generator._cdata not in known:
             self.fail("a generator that is not registered with the graph is used during capture")
 
-    def register_generator_state(self, generator: HostGenerator) -> None:
+    def register_generator_state(self, generator: DeviceGenerator) -> None:
         self._generators.append(generator)
 
     def before_write(self, tensor: Tensor) -> None:

@@ -29,6 +29,7 @@ class Memory:
         storage = raw.untyped_storage()
         self.key, self.nbytes = storage._cdata, storage.nbytes()
         self.device, self.is_graph = device, is_graph
+        streams.touched.add(device)
         self.in_parts = False  # streams access different parts of it: their order is not checked
         self.write: Access | None = None
         self.reads: dict[int, Access] = {}
@@ -84,6 +85,7 @@ class PageLocks:
         self._parts: list[tuple[int, int]] = []  # (first address, address behind the last), sorted, disjoint
 
     def register(self, address: int, size: int) -> int:
+        streams.touched.add(streams.thread.device)  # a context of the current device
         if size <= 0:
             return self.INVALID_VALUE
         with self._lock:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import collectives, generators, kernels, source_lines, streams
+from tests.simulated_device import alignment, collectives, generators, kernels, source_lines, streams
 from tests.simulated_device.copies import SPECIAL
 from tests.simulated_device.generators import HostGenerator
 from tests.simulated_device.memory import Memory, races
@@ -31,7 +31,6 @@ _WAITS = {
 }
 _INDEXING = ("aten::index", "aten::_index_put_impl_", "aten::index_put_", "aten::index_put", "aten::_unsafe_index")
 _RESHAPING = ("t_", "squeeze_", "unsqueeze_", "transpose_", "resize_", "resize_as_", "as_strided_", "set_", "swapaxes_")
-_DRAWS = ("randn", "rand", "randperm", "randint", "normal_", "uniform_", "random_", "bernoulli_", "exponential_")
 _MASKS = (torch.bool, torch.uint8)
 
 
@@ -53,12 +52,14 @@ class _Plan:
         if self.is_collective:
             self.call = collectives.finished(func)
         self.special = SPECIAL.get(name)
+        self.is_product = alignment.is_product(name)
         self.wait = _WAITS.get(name)
         self.is_indexing = name in _INDEXING
         self.is_empty = "empty" in name
         self.is_repeat = name == "aten::repeat_interleave"
-        self.generator = any(a.name == "generator" for a in schema.arguments)
-        self.draws = name.removeprefix("aten::") in _DRAWS
+        self.draws = torch.Tag.nondeterministic_seeded in func.tags
+        if self.draws:
+            self.call = generators.with_default(func)
 
     def waits(self, args: Any, kwargs: Any) -> str | None:
         if self.is_collective:
@@ -125,17 +126,20 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
         index = index if asked.index is None else asked.index
     elif len(tensors) > 1 or hosts:
         _check_devices(plan, args, index, tensors, hosts)
+    streams.touched.add(index)
     stream = streams.thread.streams[index]
     what = plan.wait
     if what is None and (plan.is_indexing or plan.is_repeat or plan.is_collective):
         what = plan.waits(args, kwargs)
     if what is not None and tensors:
         streams.wait_for(what)
-    if plan.generator:
-        _check_generator(inner, inner_kw, index)
     if plan.draws:
-        drawn = next((x for x in (*inner, *inner_kw.values()) if isinstance(x, HostGenerator)), None)
-        generators.check_draw(drawn, index, in_capture=stream.capture is not None)
+        if inner_kw.get("generator") is None:
+            inner_kw["generator"] = generators.defaults[index]
+        _check_generator(inner_kw["generator"], index)
+
+    if plan.is_product:
+        alignment.note(func._schema.name, [t.raw for t in tensors])
 
     written = plan.written_of(args, kwargs) if plan.writes else ()
     capture = stream.capture
@@ -190,13 +194,12 @@ def _check_devices(plan: _Plan, args: Any, index: int, tensors: list[DeviceTenso
             )
 
 
-def _check_generator(inner: list[Any], inner_kw: dict[str, Any], index: int) -> None:
-    for x in (*inner, *inner_kw.values()):
-        if isinstance(x, HostGenerator):
-            generators.check(x, DEVICES[index])
-            capture = streams.thread.streams[index].capture
-            if capture is not None:
-                capture.check_generator(x)
+def _check_generator(generator: HostGenerator, index: int) -> None:
+    generators.check(generator, DEVICES[index])
+    capture = streams.thread.streams[index].capture
+    if capture is not None:
+        capture.check_generator(generator)
+    generators.check_draw(generator, index, in_capture=capture is not None)
 
 
 def _replaced(values: list[Any], by: dict[int, Tensor]) -> list[Any]:

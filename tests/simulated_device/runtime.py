@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import memory, streams
-from tests.simulated_device.generators import DefaultGenerator
+from tests.simulated_device import generators, memory, streams
 from tests.simulated_device.graphs import CUDAGraph, graph, graph_pool_handle
 from tests.simulated_device.streams import Event, Stream, synchronize
 
@@ -15,7 +14,7 @@ __all__ = ["CUDAGraph", "Event", "Stream", "graph", "graph_pool_handle", "synchr
 
 OutOfMemoryError = torch.OutOfMemoryError
 is_present = [False]
-default_generators = tuple(DefaultGenerator(index) for index in range(streams.COUNT))
+default_generators = generators.defaults
 
 
 def is_available() -> bool:
@@ -169,22 +168,24 @@ def utilization(device: Any = None) -> int:
     return 0
 
 
-# -- random numbers, which come from the host's generator ------------------------------------------------------------
+# -- random numbers ------------------------------------------------------------
 
 
 def manual_seed(seed: int) -> None:
-    torch.default_generator.manual_seed(seed)
+    default_generators[current_device()].manual_seed(seed)
 
 
-manual_seed_all = manual_seed
+def manual_seed_all(seed: int) -> None:
+    for generator in default_generators:
+        generator.manual_seed(seed)
 
 
 def get_rng_state(device: Any = "sim") -> Tensor:
-    return torch.default_generator.get_state()
+    return default_generators[streams.index_of(device)].get_state()
 
 
 def set_rng_state(new_state: Tensor, device: Any = "sim") -> None:
-    torch.default_generator.set_state(new_state)
+    default_generators[streams.index_of(device)].set_state(new_state)
 
 
 # -- profiling ------------------------------------------------------------

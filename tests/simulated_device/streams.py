@@ -4,6 +4,7 @@ A stream's clock says, for each other stream, up to which epoch its work is done
 A stream's own epoch grows whenever another stream, or the host, can get to know how far it is.
 """
 
+import itertools
 import threading
 import time
 import weakref
@@ -20,11 +21,18 @@ if TYPE_CHECKING:
     from tests.simulated_device.graphs import CUDAGraph
 
 COUNT = 2
+POOL = 32
 DEVICES = [torch.device("cpu")] * COUNT  # become sim:0 and sim:1 when the device type is registered
 Clock = dict[int, int]
 
+busy = threading.RLock()
+"""Held while a collective runs on the device: other threads that wait for the device wait for the collective."""
+touched: set[int] = set()
+"""The devices that were used since `reset`: work was queued on them, or the host waited for them. On a real GPU each
+needs a context of half a gigabyte."""
 _lock = threading.RLock()
 _all: "weakref.WeakSet[Stream]" = weakref.WeakSet()
+_pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}  # by device and priority
 _host: Clock = {}  # what the host knows to be done
 _numbers = iter(range(1 << 60))
 
@@ -52,11 +60,29 @@ def index_of(device: Any) -> int:
 
 
 class Stream:
-    """A queue of operations. Its operations run at once; only what they are ordered after is simulated."""
+    """A queue of operations. Its operations run at once; only what they are ordered after is simulated.
 
-    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
-        self.device_index, self.priority = index_of(device), priority
-        self._begin()
+    As in torch, a device has POOL streams of each priority, and `Stream` returns them in turn.
+    """
+
+    device_index: int
+    priority: int
+
+    def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> "Stream":
+        index = index_of(device)
+        with _lock:
+            pool, turn = _pools.setdefault((index, priority), ([], itertools.count()))
+            touched.add(index)
+            if len(pool) < POOL:
+                pool.append(cls._begun(index, priority))
+            return pool[next(turn) % POOL]
+
+    @classmethod
+    def _begun(cls, device: int, priority: int = 0) -> "Stream":
+        stream = super().__new__(cls)
+        stream.device_index, stream.priority = device, priority
+        stream._begin()
+        return stream
 
     def _begin(self) -> None:
         self.stream_id = next(_numbers)
@@ -81,6 +107,7 @@ class Stream:
 
     def release(self) -> Clock:
         """Return the clock of everything until now. Later work belongs to the next epoch."""
+        touched.add(self.device_index)
         with _lock:
             clock = {**self.clock, self.stream_id: self.epoch}
             self.epoch += 1
@@ -160,6 +187,8 @@ class Event:
     def synchronize(self) -> None:
         refuse_in_capture()
         waits.count("Event.synchronize")
+        with busy:
+            pass
         if self.clock is not None:
             know(self.clock)
 
@@ -191,7 +220,7 @@ class _Thread(threading.local):
 
 
 captures: "list[CUDAGraph]" = []  # those that are being captured
-defaults = [Stream(0), Stream(1)]
+defaults = [Stream._begun(i) for i in range(COUNT)]
 thread = _Thread()
 
 
@@ -254,6 +283,7 @@ def copy_later(stream: Stream, host: Tensor, values: Tensor) -> None:
 def synchronize(device: Any = None) -> None:
     """Wait for all streams of a device."""
     index = index_of(device)
+    touched.add(index)
     wait_for("synchronize", *[s for s in list(_all) if s.device_index == index])
 
 
@@ -261,6 +291,7 @@ def reset() -> None:
     """Forget copies under way, unfinished captures, and what is ordered after what."""
     with _lock:
         captures.clear()
+        _pools.clear()
         for stream in list(_all):
             stream.capture = None
             stream.copies.clear()
@@ -268,3 +299,4 @@ def reset() -> None:
             know({stream.stream_id: stream.epoch})
             stream.epoch += 1
     thread.device, thread.streams = 0, list(defaults)
+    touched.clear()

@@ -35,10 +35,10 @@ def test_capture_has_no_effects(gpu):
         x[0] = torch.rand((), device=GPU)
         out.append(x * 2)
 
-    states = torch.get_rng_state(), generator.get_state()
+    states = gpu.get_rng_state(), generator.get_state()
     captured(gpu, step, generators=[generator])
     assert x.tolist() == [0] * 3 and out[0].isnan().all()
-    assert torch.equal(states[0], torch.get_rng_state()) and torch.equal(states[1], generator.get_state())
+    assert torch.equal(states[0], gpu.get_rng_state()) and torch.equal(states[1], generator.get_state())
 
 
 def test_replays_equal_calls(gpu):

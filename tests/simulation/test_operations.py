@@ -62,6 +62,7 @@ def network() -> nn.Module:
 def trained(device: str, make_optimizer) -> Tensor:
     torch.manual_seed(0)
     model = network().to(device)
+    torch.manual_seed(1)  # the host has drawn the model's parameters
     optimizer = make_optimizer(model.parameters())
     for _ in range(4):
         optimizer.zero_grad()
@@ -86,6 +87,7 @@ def test_training_flat_parameters_equals_the_hosts():
     for device in ("cpu", "sim:0"):
         torch.manual_seed(0)
         flat = FlatParameters(model := network().to(device))
+        torch.manual_seed(1)
         rule = Adam(len(flat.data), device=device)
         for _ in range(3):
             flat.backward(model(torch.rand(5, 4, 9, 9, device=device)).square().mean())
@@ -287,14 +289,62 @@ def test_memory_is_counted(gpu):
 # -- random numbers ------------------------------------------------------------
 
 
+DRAWS = {
+    "float64": lambda **to: torch.rand(700, dtype=torch.float64, **to),
+    "integers": lambda **to: torch.randint(2**62, (3,), **to),
+    "a permutation": lambda **to: torch.randperm(1_001, **to),
+    "few normal numbers": lambda **to: torch.randn(4, **to),
+    "normal numbers": lambda **to: torch.randn(100, **to),
+    "a low bound": lambda **to: torch.randint(3, 9, (5,), **to),
+}
+
+
 def test_generators_draw_the_hosts_numbers():
     here, host = torch.Generator("sim:1").manual_seed(3), torch.Generator().manual_seed(3)
     assert here.device == torch.device("sim:1") and isinstance(here, torch.Generator)
-    state = here.get_state()
-    found = torch.rand(5, device="sim:1", generator=here)
-    assert torch.equal(found.cpu(), torch.rand(5, generator=host))
-    here.set_state(state)
-    assert torch.equal(torch.empty(5, device="sim:1").uniform_(generator=here).cpu(), found.cpu())
+    for draw in DRAWS.values():
+        assert torch.equal(draw(device="sim:1", generator=here).cpu(), draw(generator=host))
+    assert torch.equal(torch.empty(5, device="sim:1").uniform_(generator=here).cpu(), torch.rand(5, generator=host))
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+@pytest.mark.parametrize("has_own", [True, False])
+def test_a_generator_continues_from_a_seed_and_an_offset(gpu, draw, has_own):
+    """A state has 16 bytes, as on CUDA, and another generator continues from the state."""
+    own = {"generator": torch.Generator("sim:1").manual_seed(3)} if has_own else {}
+    generator = own.get("generator", gpu.default_generators[1])
+    for _ in range(3):
+        draw(device="sim:1", **own)
+    state = generator.get_state()
+    assert state.shape == (16,) and state.dtype == torch.uint8 and state.device.type == "cpu"
+    seed, offset = state.view(torch.int64).tolist()
+    assert seed == generator.initial_seed() and offset == generator.get_offset() > 0 and offset % 4 == 0
+    assert torch.equal(gpu.get_rng_state("sim:1"), state) != has_own
+    later = [draw(device="sim:1", **own).cpu() for _ in range(3)]
+    other = torch.Generator("sim:1")
+    other.set_state(state)
+    for numbers in later:
+        assert torch.equal(draw(device="sim:1", generator=other).cpu(), numbers)
+    assert torch.equal(other.get_state(), generator.get_state())
+
+
+def test_states_of_a_cpu_and_of_a_gpu_differ(gpu):
+    for generator, state in (
+        (torch.Generator("sim:0"), torch.get_rng_state()),
+        (torch.Generator(), gpu.get_rng_state(0)),
+        (torch.Generator("sim:0"), torch.zeros(16)),
+    ):
+        with pytest.raises((RuntimeError, TypeError), match=r"size|ByteTensor"):
+            generator.set_state(state)
+
+
+def test_each_device_has_a_default_generator(gpu):
+    torch.manual_seed(7)
+    host, states = torch.get_rng_state(), [gpu.get_rng_state(i) for i in range(2)]
+    numbers = torch.rand(4, device="sim:0")
+    assert torch.equal(torch.get_rng_state(), host) and torch.equal(gpu.get_rng_state(1), states[1])
+    assert not torch.equal(gpu.get_rng_state(0), states[0])
+    assert torch.equal(torch.rand(4, device="sim:1").cpu(), numbers.cpu())  # the same seed
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim:0"])

@@ -12,6 +12,14 @@ pytestmark = pytest.mark.usefixtures("simulated_gpu")
 GPU = "sim:0"
 
 
+def test_a_device_has_32_streams_of_each_priority(gpu):
+    first, others = gpu.Stream(), [gpu.Stream() for _ in range(31)]
+    assert len({s.stream_id for s in (first, *others)}) == 32
+    assert gpu.Stream() is first and gpu.Stream() is others[0]
+    assert gpu.Stream(priority=-1) is not others[1] and gpu.Stream("sim:1") is not others[1]
+    assert gpu.Stream() is others[1] and gpu.default_stream() not in (first, *others)
+
+
 def test_an_unordered_access_raises(gpu):
     x = torch.zeros(3, device=GPU)
     with gpu.stream(gpu.Stream()), pytest.raises(RuntimeError) as error:

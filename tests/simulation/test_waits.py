@@ -14,7 +14,7 @@ GPU = "sim:0"
 
 def page_locked(x: Tensor) -> Tensor:
     """Page-lock a tensor of the host, and return it."""
-    PageLocked([x], torch.get_device_module("sim"))
+    PageLocked([x], GPU)
     return x
 
 
@@ -160,7 +160,7 @@ def test_page_locked_memory_may_be_overwritten_after_the_gpu_has_read_it(gpu, is
 
 def test_page_locks(gpu):
     host = torch.zeros(8192, dtype=torch.uint8)
-    locked = PageLocked([host], gpu)
+    locked = PageLocked([host], GPU)
     x = torch.ones(8192, dtype=torch.uint8, device=GPU)
     host.copy_(x, non_blocking=True)
     assert host[0] == 0

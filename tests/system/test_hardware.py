@@ -66,6 +66,24 @@ def test_quota_is_the_least_over_the_groups_this_process_is_in(tmp_path, proc, f
     assert hardware.cgroup_cpus(tmp_path / "fs", file) == want
 
 
+STAT = "anon 100\ninactive_file 2000\nactive_file 300\nshmem 50"
+
+
+@pytest.mark.parametrize(
+    ("files", "want"),
+    [
+        ({"b/memory.max": "9000", "b/memory.current": "5000"}, 4000),
+        ({"b/memory.max": "9000", "b/memory.current": "5000", "b/memory.stat": STAT}, 6300),
+        ({"b/memory.max": "max", "b/memory.current": "5000", "b/memory.stat": STAT}, None),
+        ({"b/memory.max": "100", "b/memory.current": "5000", "b/memory.stat": STAT}, 0),
+    ],
+)
+def test_the_files_that_a_cgroup_has_read_are_free_memory(tmp_path, files, want):
+    """The kernel frees them; a run that fits after that is not refused."""
+    file = cgroup(tmp_path, "0::/b\n", files)
+    assert hardware.cgroup_memory(tmp_path / "fs", file) == want
+
+
 def test_no_cgroups_is_no_limit(tmp_path):
     assert hardware.cgroup_cpus(tmp_path / "none", tmp_path / "nothing") is None
 

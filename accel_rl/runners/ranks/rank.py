@@ -5,16 +5,18 @@ import os
 import sys
 import traceback
 import warnings
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system import child
-from accel_rl.system.errors import ConfigError, RunError, reported, show_warning
+from accel_rl.system.errors import ConfigError, RunError, end_process, reported, show_warning
 from accel_rl.system.process import before_torch, die_with_parent
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
+    """Run a rank to its end, and return its result."""
     return _run_on_network(setup) if setup.get("by_environment") else _run_on_this_machine(setup)
 
 
@@ -35,7 +37,7 @@ def _run_on_this_machine(setup: dict[str, Any]) -> dict[str, Any]:
     # Ranks of one machine use the loopback interface, so that no port is open to other machines.
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     store = file_store(setup["store"], plan.size)
-    return sync_context.train(config, plan, folder, env_steps, store, plan.size).to_dict()
+    return sync_context.train(config, plan, folder, env_steps, store, plan.size, partial(_fail, setup)).to_dict()
 
 
 def _run_on_network(setup: dict[str, Any]) -> dict[str, Any]:
@@ -46,8 +48,8 @@ def _run_on_network(setup: dict[str, Any]) -> dict[str, Any]:
     info, config = torchrun.rank_info(), Resolved.from_dict(setup["config"])
     assert info is not None, "RANK is not set"
     _, _, result = torchrun.train(
-        info, config, info.plan(config), Path(setup["run"]), listening=setup["listening"]
-    )  # fmt: skip
+        info, config, info.plan(config), Path(setup["run"]), listening=setup["listening"], end=partial(_fail, setup)
+    )
     return {} if result is None else result.to_dict()
 
 
@@ -72,16 +74,25 @@ def _reply(setup: dict[str, Any]) -> None:
     except KeyboardInterrupt:
         code, reply = 130, {}
     except (ConfigError, RunError) as e:
-        kind = type(e).__name__
-        code, reply = (2 if kind == "ConfigError" else 1), {"error": " ".join(str(e).split()), "kind": kind}
+        _fail(setup, e)
     except BaseException as e:
         if not (line := reported(e)):
             traceback.print_exc()
         code, reply = 1, {"error": line or " ".join(f"{type(e).__name__}: {e}".split())}
+    _end(setup, code, reply)
+
+
+def _fail(setup: dict[str, Any], error: ConfigError | RunError) -> NoReturn:
+    """Report the error of a rank's run, and end the process."""
+    kind = type(error).__name__
+    _end(setup, 2 if kind == "ConfigError" else 1, {"error": " ".join(str(error).split()), "kind": kind})
+
+
+def _end(setup: dict[str, Any], code: int, reply: dict[str, Any]) -> NoReturn:
     os.write(setup["reply_fd"], json.dumps(reply).encode())
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # After a rank was lost, threads of torch's process group may never end.
+    end_process(code)  # After a rank was lost, threads of torch's process group may never end.
 
 
 if __name__ == "__main__":

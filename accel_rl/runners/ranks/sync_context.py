@@ -4,8 +4,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, NoReturn
 
 import torch
 
@@ -25,6 +25,7 @@ from accel_rl.runners.evaluation import Result
 from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
+from accel_rl.runners.ranks.gpu_watch import watched
 from accel_rl.runners.ranks.shared_counters import share
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
@@ -202,15 +203,24 @@ def train(
     env_steps: int | None,
     store: Any,
     local_ranks: int,
+    end: Callable[[RunError], NoReturn],
 ) -> Result:
     """Join the other ranks, and train to the end of the run. Raises RunError. Training continues from the checkpoint at
-    `env_steps`, which is None for a new run."""
+    `env_steps`, which is None for a new run. `end` ends this process, with the error's message, while its main thread
+    waits for a GPU that hangs."""
     state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))
     with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:
         exchange = context.exchange
         assert isinstance(exchange, SyncExchange)
         exchange.shared = _shared_gradients(store, exchange.communicator)
-        return Trainer(config, plan, folder, state, context, Observers.of(config)).run()
+        timeout_s = config.distributed.timeout_s
+
+        def hangs() -> None:
+            why = f"its GPU has completed nothing for {timeout_s:g} s"
+            end(exchange.communicator.failed("gradients", why))
+
+        with watched(plan.device, timeout_s, hangs) if exchange.captures_updates else nullcontext():
+            return Trainer(config, plan, folder, state, context, Observers.of(config)).run()
 
 
 def _shared_gradients(store: Any, communicator: Collective) -> int | None:

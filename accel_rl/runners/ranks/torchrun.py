@@ -9,10 +9,11 @@ checkpoints.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved, resolve
@@ -27,7 +28,7 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks import async_context, sync_context
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, RunError, exit_with
 from accel_rl.system.process import die_with_parent
 
 TORCHRUN = "torchrun"
@@ -87,10 +88,11 @@ def train(
     path: Path | None,
     network: InitialNetwork | None = None,
     listening: int | None = None,
+    end: Callable[[RunError], NoReturn] = exit_with,
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. The `plan` is made
     again if the settings of an existing run differ from `config`. Rank 0 has the `network` with which a new run
-    begins."""
+    begins. `end` ends this process if its GPU hangs."""
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given = config
     store, rank, size = environment_store(listening)
@@ -102,7 +104,7 @@ def train(
     # Under Ray, the driver process locks the run folder, and no rank does.
     is_first = rank == 0 and info.launcher == TORCHRUN
     with RunFolder(path).locked() if is_first else nullcontext():
-        return _train(info, given, plan, path, (store, rank, size), network)
+        return _train(info, given, plan, path, (store, rank, size), network, end)
 
 
 def _train(
@@ -112,6 +114,7 @@ def _train(
     path: Path,
     place: tuple[Any, int, int],
     network: InitialNetwork | None,
+    end: Callable[[RunError], NoReturn],
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part in the run folder `path`. The tuple `place` has torch's store, the rank's number and the
     number of ranks."""
@@ -134,7 +137,7 @@ def _train(
         return config, run, result if rank == 0 else None
     choose_interface(os.environ["MASTER_ADDR"], one_machine=info.local_size == size)
     local_ranks = 1 if info.own_gpu else info.local_size
-    result = sync_context.train(of_rank, plan, folder, begun_at, store, local_ranks)
+    result = sync_context.train(of_rank, plan, folder, begun_at, store, local_ranks, end)
     part(store, rank, size, config.distributed.timeout_s)
     return config, run, result if rank == 0 else None
 

@@ -9,6 +9,7 @@ overlap the inference for another group. All buffers are parts of the same tenso
 every buffer: step t of a buffer is in row `buffer * rows + t`.
 """
 
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from accel_rl.data.page_locked import PageLocked
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import TENSORS
 from accel_rl.data.staging import Staging
-from accel_rl.system.devices import runtime
+from accel_rl.system.devices import Device, runtime
 
 _AFTER_STEPS = ("action", "reward", "terminated", "truncated", "ended", "valid")
 
@@ -46,14 +47,14 @@ class DeviceRollouts:
         self.rollouts = [self._mirror(i) for i in range(len(host))]
         self.uniform = [self._part(self.random, i, r.T) for i, r in enumerate(host)]
         self._runtime = runtime(device)
-        locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
+        locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), device)
         # A finalizer unlocks the memory even if a caller's constructor raises an error.
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False
         self._staging = Staging(device)
         for rollout in self.rollouts:
             rollout.staging = self._staging
-        self._copying = self._runtime.Stream(device)
+        self._copying = Device(device).stream(self)
         # `_fetched` has the last copied step (buffer, t) of each group.
         self._fetched: list[tuple[int, int] | None] = [None for _ in groups]
         self._frames_there = [self._runtime.Event() for _ in groups]
@@ -100,12 +101,13 @@ class DeviceRollouts:
         self.host[buffer].action[t, self._groups[group]].copy_(action, non_blocking=True)
         self._actions_there[group].record(self._now)
 
-    def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """Wait until the actions of a group of environments are in host memory, and call `meanwhile` repeatedly."""
+    def await_actions(self, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
+        """Wait until the actions of a group of environments are in host memory. Until then, call `meanwhile` repeatedly
+        while it returns true."""
         arrived = self._actions_there[group]
-        while meanwhile is not None and not arrived.query():
-            meanwhile()
-        arrived.synchronize()
+        while meanwhile is not None and not arrived.query() and meanwhile():
+            time.sleep(0)  # Releases the GIL. Otherwise, a thread that trains would get it after 5 ms only.
+        arrived.synchronize()  # Also releases the GIL.
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
         """After a rollout's last step, copy the data that inference did not need to the GPU. `is_unseen` is true if the

@@ -24,8 +24,7 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     on_gpu: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
     on_host: dict[str, Any] = {
-        k: page_locked_zeros(shape, dtype, runtime(device)) if k in KNOWN else on_gpu[k]
-        for k, (dtype, shape) in layout.items()
+        k: page_locked_zeros(shape, dtype, device) if k in KNOWN else on_gpu[k] for k, (dtype, shape) in layout.items()
     }
     return Rollout(**on_gpu, stack=spec.stack, host=Rollout(**on_host, stack=spec.stack))
 
@@ -63,7 +62,7 @@ class ResidentRollouts:
         """Store the actions [n] of a group of environments at step t."""
         self.rollouts[buffer].action[t, self._groups[group]].copy_(action)
 
-    def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
+    def await_actions(self, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
         """Do nothing, because the environments read the actions on the GPU."""
 
     def finish(self, buffer: int, is_unseen: bool) -> None:

@@ -105,9 +105,10 @@ class ActionServer:
         if self._gpu is not None:
             self._gpu.prefetch(buffer, t, group)
 
-    def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], None] | None = None) -> None:
+    def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
         """Read the frames of a group of environments at step t, and write the group's actions and the agent's recorded
-        values. Several threads may serve different groups in parallel. `meanwhile` is called during waits for a GPU."""
+        values. Several threads may serve different groups in parallel. `meanwhile` is called during waits for a GPU,
+        while it returns true."""
         b = self._groups[group]
         if self._gpu is not None:
             self._gpu.fetch(buffer, t, group)

@@ -28,6 +28,8 @@ if os.environ.get("ACCEL_RL_TEST_SIMULATED_DEVICE") == "1":
 
                 simulated_device.install(races=False)  # a sampler's groups share tensors: see `in_parts`
                 simulated_device.stay()
+                if os.environ.get("ACCEL_RL_TEST_NCCL") == "1":
+                    simulated_device.stay_on_device()
 
             spec.loader.exec_module = exec_module
             return spec

@@ -1,0 +1,89 @@
+"""The wait for a GPU's actions leaves the GIL to other threads, and does nothing in Python once nothing is to copy."""
+
+import sys
+import threading
+
+import pytest
+import torch
+
+from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
+from tests.env_settings import env_of
+from tests.gpu.runs import declare_parts
+from tests.samplers.conftest import make_agent, make_sampler
+
+MOST = 100_000
+
+
+class Slow:
+    """An event that is done when a function says so."""
+
+    def __init__(self, is_done=lambda: False):
+        self.is_done, self.queries, self.waits = is_done, 0, 0
+
+    def query(self):
+        self.queries += 1
+        assert self.queries < MOST, "no other thread had the GIL"
+        return self.is_done()
+
+    def synchronize(self):
+        self.waits += 1
+
+
+def rollouts_waiting_for(event):
+    rollouts = DeviceRollouts.__new__(DeviceRollouts)
+    rollouts._actions_there = [event]
+    return rollouts
+
+
+@pytest.fixture
+def slow_switches():
+    """Let threads have the GIL only if another one lets it go."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1_000.0)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_another_thread_works_during_the_wait(slow_switches):
+    began, made = threading.Event(), [0]
+
+    def work():
+        began.set()
+        for _ in range(20):
+            made[0] += 1
+            torch.zeros(1 << 18).sum()  # releases the GIL, as the launch of an update
+
+    thread = threading.Thread(target=work)
+    event = Slow(lambda: made[0] == 20)
+    thread.start()
+    began.wait()
+    rollouts_waiting_for(event).await_actions(0, lambda: True)
+    thread.join()
+    assert event.waits == 1
+
+
+def test_no_query_follows_the_last_copy():
+    event, calls = Slow(), []
+    rollouts_waiting_for(event).await_actions(0, lambda: calls.append(0) or len(calls) < 3)
+    assert (event.queries, len(calls), event.waits) == (3, 3, 1)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_sampler_whose_next_group_is_ready_polls_once(simulated_gpu, groups, monkeypatch):
+    """Also the last group of a rollout, and one group alone, have nothing to copy."""
+    waits, await_actions = [], DeviceRollouts.await_actions
+
+    def counted(self, group, meanwhile):
+        asked = []
+        await_actions(self, group, lambda: asked.append(meanwhile()) or asked[-1])
+        waits.append(asked)
+
+    monkeypatch.setattr(DeviceRollouts, "await_actions", counted)
+    env = env_of(game="pong")
+    sampler = make_sampler(env, 4, groups, 0, device="sim:0")
+    declare_parts(sampler)
+    agent = make_agent(env)
+    agent.model.to("sim:0")
+    sampler.collect(agent)
+    sampler.close()
+    assert len(waits) == 5 * groups and all(len(asked) <= 1 and not any(asked) for asked in waits)

@@ -1,0 +1,57 @@
+"""Where the operands of matrix products and convolutions begin.
+
+cuBLAS and cuDNN choose slower kernels for operands that do not begin at a multiple of 16 bytes. CUDA's allocator
+returns multiples of 512 bytes, so that the offset in the allocation counts, and not the host's address.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from torch import Tensor
+
+from tests.simulated_device import source_lines
+
+PRODUCTS = (
+    *("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addbmm", "aten::mv", "aten::addmv"),
+    *("aten::convolution", "aten::convolution_backward", "aten::_convolution"),
+    *("aten::convolution_overrideable", "aten::convolution_backward_overrideable"),
+)
+BYTES = 16
+
+
+class Operand(NamedTuple):
+    """A tensor that a product reads or writes. offset: the bytes from the last multiple of 16 to its first element."""
+
+    operation: str
+    line: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+_open: list[list[Operand]] = []
+
+
+def is_product(name: str) -> bool:
+    return name in PRODUCTS
+
+
+def note(name: str, tensors: Sequence[Tensor]) -> None:
+    """Add a product's operands to the lists of all `operands` that are open."""
+    if not _open:
+        return
+    line = source_lines.text(source_lines.here())
+    found = [Operand(name, line, tuple(x.shape), x.storage_offset() * x.element_size() % BYTES) for x in tensors]
+    for operands in _open:
+        operands += found
+
+
+@contextmanager
+def operands() -> Iterator[list[Operand]]:
+    """Yield a list that gets the operands of all products inside, with those of a capture."""
+    operands: list[Operand] = []
+    _open.append(operands)
+    try:
+        yield operands
+    finally:
+        _open[:] = [x for x in _open if x is not operands]
