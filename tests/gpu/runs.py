@@ -101,7 +101,7 @@ GPU_QUICK = (
 """Runs that are quick on a real GPU, where the host's part counts, and need no Gymnasium: every algorithm."""
 QUICK = (
     "pqn, pong",
-    *("a2c, pong", "a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, replay on the host"),
+    *("a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, replay on the host"),
     *(
         "dqn, prioritized, three steps",
         "dqn, concurrent, second learner",
