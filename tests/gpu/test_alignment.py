@@ -23,10 +23,15 @@ RUNS = {
     "c51": q("c51", "pong"),
 }
 CYCLES = 6
-TWICE = ("a2c", "rainbow, noisy, pong")  # also from Python
+QUICK = ("a2c", "ppo", "dqn, dueling, pong", "rainbow, noisy, pong", "c51")
+CASES = [
+    pytest.param(name, captured, marks=() if captured and name in QUICK else pytest.mark.slow)
+    for name in RUNS
+    for captured in (True, False)
+]
 
 
-@pytest.mark.parametrize(("name", "captured"), [*((n, True) for n in RUNS), *((n, False) for n in TWICE)])
+@pytest.mark.parametrize(("name", "captured"), CASES)
 def test_matrices_begin_at_multiples_of_16_bytes(simulated_gpu, tmp_path, name, captured):
     with simulated_device.operands() as operands:
         played = play(replace(RUNS[name], capture_updates=captured), GPU, tmp_path / "run", CYCLES)

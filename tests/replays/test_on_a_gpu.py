@@ -231,5 +231,9 @@ def test_a_checkpoint_goes_from_device_to_device(gpu, kind):
     there.load_state_dict(replay.state_dict())
     for each in (replay, there):
         each.append(rollout)
-    a, b = replay.sample(N), there.sample(N)
-    same(a, b)
+    cell = replay.sample(N).cell  # The generators of a GPU and of a CPU draw other cells from the same seed.
+    same(replay.ring.batch(cell), there.ring.batch(cell.to(gpu)))
+    if kind == "prioritized":
+        trees = (each.selection.tree.levels for each in (replay, there))
+        assert all(torch.equal(a, b.cpu()) for a, b in zip(*trees, strict=True))
+    assert there.sample(N).cell.device.type == "sim"
