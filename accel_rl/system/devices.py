@@ -1,6 +1,7 @@
 """This module gives unified access to CPUs and GPUs: the accelerator that torch finds, and its streams, events and
 graphs."""
 
+import gc
 import weakref
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -75,18 +76,23 @@ class Device(str):
         streams are shared, which is logged once."""
         if not self.queues_work:
             return HostStream()
-        for _ in range(STREAMS):
-            stream = self.runtime.Stream(self)
-            key = stream.device.index, stream.stream_id
-            if key not in _owned:
-                _owned.add(key)
-                weakref.finalize(owner, _owned.discard, key).atexit = False
-                break
-        else:
+        if (stream := self._free_stream()) is None:
+            gc.collect()  # Earlier runs, whose objects refer to each other, own their streams until then.
+            stream = self._free_stream()
+        if stream is None:
             say_once(
                 f"more than {STREAMS} streams of {self} are in use: some wait for each other, and captures may fail"
             )
+            return self.runtime.Stream(self)
+        key = stream.device.index, stream.stream_id
+        _owned.add(key)
+        weakref.finalize(owner, _owned.discard, key).atexit = False
         return stream
+
+    def _free_stream(self) -> Any:
+        """Return a stream of torch's pool that has no owner, or None."""
+        streams = (self.runtime.Stream(self) for _ in range(STREAMS))
+        return next((s for s in streams if (s.device.index, s.stream_id) not in _owned), None)
 
     def default_stream(self) -> Any:
         """Return the device's default stream."""

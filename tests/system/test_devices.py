@@ -41,6 +41,21 @@ def test_more_owners_than_streams_are_logged(device, monkeypatch):
     assert len(said) == 1 and "more than 32 streams" in said[0]
 
 
+def test_owners_in_cycles_of_references_lose_their_streams(device, monkeypatch):
+    """As several runs of one process, which the garbage collector has not found yet."""
+    said = []
+    monkeypatch.setattr(devices, "say_once", said.append)
+    gc.disable()
+    try:
+        for _ in range(2 * devices.STREAMS):
+            owner = Owner()
+            owner.owner = owner
+            device.stream(owner)
+    finally:
+        gc.enable()
+    assert not said
+
+
 def test_a_capture_survives_many_others(device):
     """A capture fails if another thread queues work on its stream, as the copies of a sampler whose stream is the
     capture's."""
