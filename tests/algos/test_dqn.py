@@ -168,6 +168,16 @@ def test_epsilon_goes_down_and_can_differ_between_environments():
     assert algo.agent.epsilon.tolist() == pytest.approx(want, rel=1e-4)
 
 
+def test_importance_weights_are_annealed_by_the_runs_progress():
+    replay = replace(SMALL, prioritized=True, beta=0.4, beta_final=1.0)
+    algo = DQN(DQNConfig(replay=replay), made_up.SPEC, T=made_up.T, B=made_up.B)
+    algo.begin()
+    for progress in (0.0, 0.25, 1.0):
+        algo.now.progress = progress
+        made_up.ingest(algo, made_up.rollout())
+        assert algo.replay.selection.beta == pytest.approx(0.4 + 0.6 * progress)
+
+
 def test_the_target_follows_in_intervals():
     algo, flat = learner(DQN, DQNConfig(replay=SMALL, target_interval=100))
     flat.data.add_(1.0)

@@ -19,6 +19,7 @@ from accel_rl.ops.q_learning import (
     huber,
     project,
     q_learning_target,
+    uniform_action,
 )
 from accel_rl.replays.ring import FrameRing, NStep
 
@@ -137,3 +138,9 @@ def test_entropy_is_the_least_cross_entropy():
     p = torch.softmax(logits, -1)
     near(cross_entropy(p, logits), entropy(p))
     assert float(entropy(torch.eye(3)).abs().max()) == 0.0
+
+
+def test_each_action_has_an_equal_share_of_the_uniform_numbers():
+    uniform = torch.tensor([0.0, 0.24, 0.25, 0.49, 0.5, 0.74, 0.75, 1 - 2.0**-24])
+    assert uniform_action(uniform, 4).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert uniform_action(uniform[-1:], 2**25).item() < 2**25
