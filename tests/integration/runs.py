@@ -1,5 +1,6 @@
 """Starts real runs as a user does, and compares their files."""
 
+import contextlib
 import json
 import os
 import signal
@@ -69,8 +70,12 @@ def assert_equal_runs(a: Path, b: Path) -> None:
 
 def ranks_of(pid):
     """Processes of the ranks, by rank."""
-    found = [c for c in psutil.Process(pid).children() if "accel_rl.runners.ranks.rank" in c.cmdline()]
-    return sorted(found, key=lambda c: json.loads(c.cmdline()[-1])["rank"])
+    found = {}
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.Error):  # A child has just ended.
+            if "accel_rl.runners.ranks.rank" in (words := child.cmdline()):
+                found[json.loads(words[-1])["rank"]] = child
+    return [found[rank] for rank in sorted(found)]
 
 
 def wait_for(condition, timeout_s: float = 120.0, what: str = "condition") -> None:
