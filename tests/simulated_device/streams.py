@@ -179,6 +179,9 @@ class Event:
         """Whether the work is done: False at the first call after `record`, then True."""
         if self.clock is None:
             return True
+        if not busy.acquire(blocking=False):  # Another thread's collective has not ended.
+            return False
+        busy.release()
         self._asked, asked = True, self._asked
         if asked:
             know(self.clock)

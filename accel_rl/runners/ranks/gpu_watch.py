@@ -19,26 +19,20 @@ def watched(device: torch.device | str, timeout_s: float, hangs: Callable[[], No
     """Return a context manager in which a thread calls `hangs` if the work that the default stream of a GPU has at some
     time is not completed for `timeout_s` seconds."""
     gpu, ended = runtime(device), threading.Event()
-    probes = [0]
 
-    def probe() -> None:
-        """Wait for the GPU again and again. The wait blocks as soon as the GPU hangs."""
+    def watch() -> None:
+        done, completed = gpu.Event(), 0  # An event that was never recorded is done.
+        stall = Stall(lambda: completed)
         with gpu.device(device):
             while not ended.wait(LOOK_S):
-                done = gpu.Event(blocking=True)
-                done.record(gpu.default_stream(device))
-                done.synchronize()
-                probes[0] += 1
+                if done.query():
+                    completed += 1
+                    done.record(gpu.default_stream(device))
+                if stall.look() > timeout_s:
+                    hangs()
+                    return
 
-    def look() -> None:
-        stall = Stall(lambda: probes[0])
-        while not ended.wait(LOOK_S):
-            if stall.look() > timeout_s:
-                hangs()
-                return
-
-    for target in (probe, look):
-        threading.Thread(target=target, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
