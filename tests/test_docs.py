@@ -116,8 +116,9 @@ def test_the_tests_of_the_walk_throughs_pass(module, example_modules):
 
 
 def test_the_page_on_python_runs(tmp_path, monkeypatch):
-    """Its blocks one after the other, as one script, with fewer steps."""
+    """Its blocks one after the other, as one script, with fewer steps and short episodes."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(TrainConfig, "evaluation_limit", 100)
     code = "\n".join(blocks(ROOT / "docs/python.md", "python"))
     size = "horizon=16, minibatch=32, torch_threads=1"
     small = {

@@ -75,13 +75,14 @@ def test_a_gpu_captures_it_and_waits_for_actions_alone(simulated_gpu, tmp_path, 
     assert sum(found.updates) >= 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "mode"),
     [
         (PQN, "all-reduce"),
-        pytest.param("pqn", "all-reduce", marks=pytest.mark.slow),
-        pytest.param(PQN, "async", marks=pytest.mark.slow),
-        pytest.param("pqn", "async", marks=pytest.mark.slow),
+        ("pqn", "all-reduce"),
+        (PQN, "async"),
+        ("pqn", "async"),
     ],
 )
 def test_two_ranks(tmp_path, algorithm, mode):

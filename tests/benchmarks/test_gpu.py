@@ -266,6 +266,7 @@ def test_later(): pass
 }
 
 
+@pytest.mark.slow
 def test_the_outcomes_of_tests_remain_if_a_test_hangs(tmp_path: Path) -> None:
     for name, text in TESTS.items():
         (tmp_path / name).write_text(text)

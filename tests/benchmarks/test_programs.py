@@ -107,6 +107,7 @@ def test_cuda_emulator_runs(tmp_path: Path, capsys, loads: tuple[str, ...]) -> N
     assert capsys.readouterr().out.splitlines()[-2].endswith("| 1.00 |")  # all began alike
 
 
+@pytest.mark.slow
 def test_steps_of_the_plain_core_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     config, make = cuda_emulator.Load("qbert", 256).config("cpu"), cuda_emulator.make_device_game
     assert cuda_emulator.plain_steps(config, "cpu") == 0

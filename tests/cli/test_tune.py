@@ -53,6 +53,7 @@ def test_a_search_stores_a_preset_that_trains(words, capsys):
     assert (config.preset, config.sampler.envs, config.algo.network) == ("tuned", 4, "a3c")
 
 
+@pytest.mark.slow
 def test_a_search_of_a_gymnasium_environment(capsys):
     small = ["--seconds", "2", "--envs", "4", "--engine", "in-process", "--minibatch", "32"]
     assert main(["tune", "ppo", "--env", "CartPole-v1", *small]) == 0
@@ -60,6 +61,7 @@ def test_a_search_of_a_gymnasium_environment(capsys):
     assert "accel-rl train ppo --env CartPole-v1 --preset tuned" in out and "--engine" not in out
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_search_and_leaves_nothing_behind(folder):
     words = ["tune", "a2c", "--game", "pong", "--seconds", "300", "--envs", "4", *SMALL]
     process = subprocess.Popen([sys.executable, "-m", "accel_rl", *words], stdout=subprocess.PIPE, text=True)

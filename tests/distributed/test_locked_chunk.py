@@ -292,7 +292,7 @@ def survive(fd, kills, local_updates, seed=0):
         ranks.close()
 
 
-@pytest.mark.parametrize("local_updates", [1, 2])
+@pytest.mark.parametrize("local_updates", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_ranks_leave_whole_chunks_and_free_locks(fd, local_updates):
     _, slowest, versions = survive(fd, 10, local_updates)
     assert min(versions) > 10 and slowest < 1.0

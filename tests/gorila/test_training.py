@@ -120,7 +120,7 @@ def interleaved(build, name, in_flight):
 
 
 @pytest.mark.parametrize("in_flight", [pytest.param(0, marks=pytest.mark.slow), 2])
-@pytest.mark.parametrize("name", ["dqn, adagrad", "a2c, rmsprop"])
+@pytest.mark.parametrize("name", ["dqn, adagrad", pytest.param("a2c, rmsprop", marks=pytest.mark.slow)])
 def test_two_learners_that_take_turns_repeat_bit_for_bit(build, name, in_flight):
     (metrics, parameters), (again, same) = (interleaved(build, name, in_flight) for _ in range(2))
     assert metrics == again and torch.equal(parameters, same) and parameters.isfinite().all()

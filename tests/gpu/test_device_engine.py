@@ -22,7 +22,7 @@ RUNS = {
     "c51, replay on the host": q("c51", PONG, replay_device="cpu", **RETURNS),
     "dqn, concurrent": q("dqn", PONG, schedule="concurrent"),
 }
-QUICK = ("dqn", "a2c, LSTM")
+QUICK = ("dqn",)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in RUNS])

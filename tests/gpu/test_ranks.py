@@ -52,7 +52,8 @@ def test_ranks_on_gpus_learn_what_ranks_on_cpus_do(simulated_gpu, tmp_path, name
                 assert torch.equal(a, b), f"{key} differs from the run from Python"
 
 
-@pytest.mark.parametrize("update", [pytest.param("all-reduce", marks=pytest.mark.slow), "async"])
+@pytest.mark.slow
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_a_run_on_two_gpus(simulated_gpu, tmp_path, update):
     """As a user starts it."""
     done = run(

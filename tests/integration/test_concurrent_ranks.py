@@ -63,6 +63,7 @@ def test_ranks_train_as_often_as_the_intensity_says_and_stay_equal(whole, tmp_pa
     assert float(two[-1]["secondary/eval_score"]) > 0 and checkpoint_bytes(whole) != checkpoint_bytes(whole / "ranks/1")
 
 
+@pytest.mark.slow  # as test_two_ranks_stop_and_resume_bit_for_bit in test_ranks
 def test_ranks_stop_at_the_end_of_a_period_and_resume_bit_for_bit(whole, tmp_path):
     folder = tmp_path / "run"
     process = start(*ARGS, *TWO, *EVALUATED, "--env-steps", ENV_STEPS, "--run-dir", folder)

@@ -65,7 +65,8 @@ GROUP = {
 }
 
 
-@pytest.mark.parametrize("name", ["dqn", pytest.param("ppo", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dqn", "ppo"])
 def test_a_run_equals_one_whose_process_group_was_stopped(name, tmp_path):
     """As `timeout`, systemd and batch systems send SIGTERM."""
     args = (
@@ -91,6 +92,7 @@ def test_a_starting_worker_outlives_a_signal_to_its_process_group():
     assert worker.process.wait(10) == 0  # The worker ends because its socket is closed.
 
 
+@pytest.mark.slow
 def test_a_signal_while_workers_start_ends_the_run(open_trainer, capsys):
     config = replace(default_config("a2c"), env=EnvConfig(id="tests.environments:blocks_at_reset"))
     trainer = open_trainer(config, opens=False)

@@ -44,6 +44,7 @@ def test_training_is_evaluated_from_each_start_and_keeps_the_best(trained):
     assert kept.keys() == saved.keys() and all(torch.equal(kept[name], saved[name]) for name in kept)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_what_an_uninterrupted_one_keeps(trained):
     killed = trained / "killed"
     shutil.copytree(trained / "run", killed)

@@ -53,6 +53,7 @@ def played(run: Path) -> str:
     return json.loads((run / "protocol.json").read_text())["backend"]
 
 
+@pytest.mark.slow
 def test_workers_and_ranks_have_the_emulator(checkout: Path) -> None:
     """Each rank has workers of its own."""
     accel_rl(checkout, "train", "ppo", "--game", "pong", "--ranks", "2", "--run-dir", "two", *SMALL)

@@ -79,6 +79,7 @@ def test_a_killed_rank_stops_a_synchronous_run_and_is_named(tmp_path):
     assert "Traceback" not in err and gone(children)
 
 
+@pytest.mark.slow  # as tests/runners/ranks/test_stalled_ranks.py
 def test_a_rank_that_hangs_is_named(tmp_path):
     folder = tmp_path / "run"
     process = start("train", "a2c", *LONG, "--ranks", 2, "--distributed.timeout-s", 2, "--run-dir", folder)
@@ -90,7 +91,8 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     assert gone(children)
 
 
-@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+@pytest.mark.slow  # as the next test
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_a_signal_to_one_rank_stops_the_run(tmp_path, update):
     folder = tmp_path / "run"
     process = start("train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", folder)
@@ -235,7 +237,8 @@ def end(agents):
     return children
 
 
-@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_two_torchrun_agents_train(tmp_path, update):
     agents = two_agents(tmp_path / "run", *CARTPOLE, "--update", update, "--env-steps", 1_600)
     try:

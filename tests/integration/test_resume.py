@@ -158,7 +158,7 @@ def test_killed_twenty_times(tmp_path, name, env_steps):
     }
 
 
-@of_games("concurrent")
+@of_games()  # as test_two_ranks_stop_and_resume_bit_for_bit in test_ranks
 def test_stopped_by_ctrl_c_and_resumed(uninterrupted, tmp_path):
     name, first = uninterrupted
     folder = tmp_path / "run"

@@ -96,6 +96,7 @@ def test_a_run_whose_folder_is_removed_ends(open_trainer, tmp_path):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_lost_rows_are_reported_and_abandoned_checkpoints_stay(tmp_path):
     folder = tmp_path / "run"
     assert run(*SMALL, "--env-steps", 1_200, "--run-dir", folder).returncode == 0

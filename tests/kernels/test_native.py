@@ -19,6 +19,7 @@ def test_without_the_extension_one_line_says_so(monkeypatch):
     assert len(said) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_it_compiles_for_a_cpu_that_is_no_x86():
     pybind11 = pytest.importorskip("pybind11")

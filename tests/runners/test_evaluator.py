@@ -86,6 +86,7 @@ def test_an_evaluation_that_is_broken_off_leaves_nothing_for_the_next():
         assert evaluator.evaluate(agent, steps=1_000, seed=2) == fresh(config, agent, 2)
 
 
+@pytest.mark.slow
 def test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced():
     config = config_of(replace(PONG, backend="emulator"))
     agent = learner_of(config).algo.agent.evaluating(False)
@@ -101,6 +102,7 @@ def test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced():
     assert not pool.pids()
 
 
+@pytest.mark.slow
 def test_another_number_of_environments_takes_another_sampler():
     config = config_of(replace(PONG, backend="emulator"), "in-process")
     config = replace(config, evaluation=EvaluationConfig(parallel=4))

@@ -59,6 +59,7 @@ def test_each_start_is_played_once_up_to_the_limit(engine, tmp_path):
     assert first.protocol["max_episode_steps"] == limit
 
 
+@pytest.mark.slow
 def test_a_lost_worker_does_not_change_which_starts_are_played(tmp_path):
     file = tmp_path / "starts.json"
     points_of().save(file)

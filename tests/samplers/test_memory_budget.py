@@ -25,7 +25,7 @@ def private_bytes(env: ResolvedEnv, B: int, reset: str) -> int:
 @pytest.mark.parametrize(
     ("game", "reset", "frame"),
     [
-        ("pong", "swap", "104x80"),
+        pytest.param("pong", "swap", "104x80", marks=pytest.mark.slow),
         ("breakout", "immediate", "84x84"),
         pytest.param("seaquest", "cached", "104x80", marks=pytest.mark.slow),
         pytest.param("air_raid", "immediate", "84x84", marks=pytest.mark.slow),  # the largest screens

@@ -69,6 +69,7 @@ def test_a_killed_run_is_retried_and_equals_its_twin(whole, tmp_path):
     assert_equal(whole, folder, NAMES)
 
 
+@pytest.mark.slow
 def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
     """No core is shared, and each run is pinned to its slot."""
     folder = tmp_path / "sweep"

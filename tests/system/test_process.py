@@ -4,6 +4,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from accel_rl.system.process import SLICE_S, Patience
 
 SEEN = """
@@ -30,6 +32,7 @@ print(torch.get_num_threads(), float((tiny * tiny * 1e25).max()))
 """
 
 
+@pytest.mark.slow
 def test_functions_of_vectors_are_called_by_one_thread_before_any_other_does():
     done = subprocess.run([sys.executable, "-c", SEEN], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ def check(found: list[Divergence]) -> None:
     assert median(d.iterations_per_frame for d in found) <= 6500
 
 
+@pytest.mark.slow
 def test_divergence_of_some_games() -> None:
     check([divergence(game, frames=120, warmup=80) for game in ("breakout", "pong", "seaquest", "qbert", "enduro")])
 
