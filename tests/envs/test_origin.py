@@ -77,6 +77,7 @@ def test_it_goes_on_with_presses_before_the_agent_acts(protocol: str, one: str, 
     assert_goes_on(config, one, other, "immediate", [90], 160)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("one", "other"), TURNS)
 def test_after_many_resets(one: str, other: str) -> None:
     """Each draws the start of the console's timer, from which this game has its randomness."""

@@ -69,7 +69,8 @@ def test_a_run_on_two_gpus(simulated_gpu, tmp_path, update):
         assert "exchange" in (folder / "events.log").read_text()
 
 
-@pytest.mark.parametrize("fault", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGSTOP])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_lost_rank_in_a_captured_update_ends_the_run(simulated_gpu, monkeypatch, tmp_path, fault):
     """Rank 0's main thread waits for its GPU for ever, and handles no signal. If rank 1 is dead, the launcher ends the
     ranks at once; if it hangs, a thread ends rank 0 after --distributed.timeout-s."""

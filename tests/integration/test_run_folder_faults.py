@@ -114,10 +114,11 @@ def test_lost_rows_are_reported_and_abandoned_checkpoints_stay(tmp_path):
     assert names == [f"{n:012d}" for n in (800, 1_200)]
 
 
-SLOW = [pytest.param(c, marks=pytest.mark.slow) for c in ("<&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-")]
+CLOSED = ("<&- >&- 2>&-", "<&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-")
 
 
-@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", CLOSED)
 def test_a_worker_never_prints_into_the_rollouts(closed, tmp_path):
     (tmp_path / "prints.py").write_text(
         "from gymnasium.envs.classic_control import CartPoleEnv\n"

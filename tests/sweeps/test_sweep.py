@@ -295,6 +295,7 @@ def test_slurm_without_its_extra_says_how_to_install_it(tmp_path, monkeypatch, c
     assert "pip install 'accel_rl[slurm]'" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_earlier_checkpoints_of_finished_runs_are_pruned(whole, tmp_path, capsys):
     folder = shutil.copytree(whole, tmp_path / "sweep")
     of_runs = {name: Checkpoints(folder / name / "checkpoints") for name in NAMES}
