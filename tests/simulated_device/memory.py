@@ -41,7 +41,7 @@ class Memory:
         if allocated[device] > peak[device]:
             peak[device] = allocated[device]
 
-    def __del__(self) -> None:
+    def __del__(self, allocated: list[int] = allocated) -> None:  # bound: at exit, Python clears this module first
         allocated[self.device] -= self.nbytes
 
     def note_read(self, stream: Stream, line: SourceLine | None) -> None:
