@@ -255,6 +255,7 @@ def test_a_network_that_cannot_be_trained_is_refused_before_anything_starts(tmp_
 # -- several processes ------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_synchronous_ranks_have_the_same_buffers(tmp_path):
     run = train("BatchNormPPO", tmp_path / "run", evaluation__interval=0, ranks=2)
     one, two = (

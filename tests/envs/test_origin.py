@@ -58,7 +58,9 @@ TURNS = [("emulator", "ale"), ("ale", "emulator")]
 
 
 @pytest.mark.parametrize(("one", "other"), TURNS)
-@pytest.mark.parametrize("reset", RESETS)
+@pytest.mark.parametrize(
+    "reset", [r if r in ("immediate", "wait") else pytest.param(r, marks=pytest.mark.slow) for r in RESETS]
+)
 def test_it_goes_on_in_every_mode_of_reset(reset: str, one: str, other: str) -> None:
     config = env_of(game="breakout", max_episode_steps=45, repeat_action_probability=0.25)
     assert_goes_on(config, one, other, reset, [55, 100], 150)

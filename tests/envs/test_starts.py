@@ -50,7 +50,9 @@ def courses(config: ResolvedEnv, file, n: int = 2, episodes: int = 3) -> list[li
     return found
 
 
-@pytest.mark.parametrize("game", ["pong", "seaquest", "qbert", "yars_revenge"])
+@pytest.mark.parametrize(
+    "game", ["pong", "seaquest", *(pytest.param(g, marks=pytest.mark.slow) for g in ("qbert", "yars_revenge"))]
+)
 def test_both_backends_play_the_same_from_each_start(game, tmp_path):
     recorded(game).save(tmp_path / "starts.json")
     config = env_of(game=game, protocol="mnih2015")

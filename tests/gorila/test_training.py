@@ -73,7 +73,10 @@ def shown(metrics):
     return [repr(sorted(m.items())) for m in metrics]
 
 
-@pytest.mark.parametrize(("name", "shards"), [(name, 1) for name in RUNS] + [(name, 3) for name in THREE_SHARDS])
+@pytest.mark.parametrize(
+    ("name", "shards"),
+    [(name, 1) for name in RUNS] + [pytest.param(name, 3, marks=pytest.mark.slow) for name in THREE_SHARDS],
+)
 def test_one_learner_equals_local_training_bit_for_bit(build, name, shards):
     local = build(RUNS[name])
     expected = cycles(local)

@@ -37,6 +37,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_once_a_rollout(simulated_gpu, tm
     assert sum(n for place, n in waits.items() if place.startswith(WAITED)) == rollouts, waits
 
 
+@pytest.mark.slow
 def test_captured_rollouts_equal_those_from_python_bit_for_bit(simulated_gpu, tmp_path):
     captured = play(on_device(RUNS["a2c"]), GPU, tmp_path / "captured", CYCLES)
     eager = play(on_device(RUNS["a2c"], capture=False), GPU, tmp_path / "eager", CYCLES)

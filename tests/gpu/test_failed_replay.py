@@ -16,7 +16,7 @@ TRAIN = (
 )
 
 
-@pytest.mark.parametrize("captures", ["updates", "inference"])
+@pytest.mark.parametrize("captures", ["updates", pytest.param("inference", marks=pytest.mark.slow)])
 def test_the_run_ends_and_is_resumed(simulated_gpu, tmp_path, capsys, monkeypatch, captures):
     run, uninterrupted = tmp_path / "run", tmp_path / "uninterrupted"
     train = [*TRAIN, "--sampler.no-capture" if captures == "updates" else "--no-capture-updates"]

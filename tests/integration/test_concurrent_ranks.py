@@ -90,6 +90,7 @@ def test_a_rank_killed_within_a_period_is_named(tmp_path):
     assert "Traceback" not in err and not psutil.wait_procs(children, timeout=10)[1]
 
 
+@pytest.mark.slow
 def test_asynchronous_ranks_train_concurrently(tmp_path):
     """Each rank learns from all that it has sampled; the run's updates are those of both ranks."""
     done = run(*ARGS, "--ranks", 2, "--update", "async", "--env-steps", 1_600, "--run-dir", tmp_path / "run")

@@ -156,7 +156,14 @@ def test_a_resumed_run_has_the_callbacks_of_config_json(tmp_path):
     assert calls(tmp_path / "cut").count("start 256") == 1
 
 
-@pytest.mark.parametrize("method", ["on_start", "on_rollout", "on_update", "on_evaluation", "on_checkpoint"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "on_update",
+        "on_evaluation",
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("on_start", "on_rollout", "on_checkpoint")),
+    ],
+)
 def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
     values = {"env_steps": 320, "evaluation__interval": 32, "evaluation__episodes": 1, "checkpoint__interval": 32}
     stopped = train(tmp_path, [StopAt(64 * (method != "on_start"), method)], **values)

@@ -19,7 +19,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [n if n != "c51, pong" else pytest.param(n, marks=pytest.mark.slow) for n in NAMES])
 def test_a_trainer_equals_the_loop_bit_for_bit(name, tmp_path):
     config = replace(RUNS[name], env_steps=600)
     resolved = resolve(config)

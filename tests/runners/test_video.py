@@ -165,6 +165,7 @@ def test_an_environment_of_gymnasium_is_rendered():
     assert episode.fps == 10 and (episode.score, episode.length) == (3.0, 3)
 
 
+@pytest.mark.slow
 def test_else_its_pictures_are_shown():
     pictures = list(shown("Pictures").pictures())
     assert len(pictures) == 4 and all(p.shape == (40, 40, 3) and (p == (1, 2, 3)).all() for p in pictures)

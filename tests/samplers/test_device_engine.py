@@ -87,7 +87,14 @@ def test_sticky_actions_and_the_nature_picture(game):
     assert_same_rollouts(counter_env(game, protocol="machado2018"), rollouts=10)
 
 
-@pytest.mark.parametrize("rules", [{"frame_skip": 1}, {"frame_skip": 3}, {"frame": "104x80-mean"}, {"mode": 2}])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"frame_skip": 3},
+        {"frame": "104x80-mean"},
+        *(pytest.param(r, marks=pytest.mark.slow) for r in ({"frame_skip": 1}, {"mode": 2})),
+    ],
+)
 def test_other_rules(rules):
     assert_same_rollouts(counter_env("breakout" if "mode" not in rules else "space_invaders", **rules), rollouts=9)
 
@@ -144,7 +151,7 @@ def test_an_open_loop_agent_and_idle_environments():
             assert b.valid.all() == (idle is None)
 
 
-@pytest.mark.parametrize("at", [1, 5])
+@pytest.mark.parametrize("at", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_restored_sampler_continues_bit_for_bit(at):
     env = counter_env("seaquest", repeat_action_probability=0.25)
     agent, first = policy(env), device_sampler(env)
@@ -158,7 +165,7 @@ def test_a_restored_sampler_continues_bit_for_bit(at):
         assert first.finished == second.finished
 
 
-@pytest.mark.parametrize("game", ["seaquest", "breakout"])
+@pytest.mark.parametrize("game", [pytest.param("seaquest", marks=pytest.mark.slow), "breakout"])
 @pytest.mark.parametrize("to_device", [True, False])
 def test_an_engine_continues_from_the_others_state(game, to_device):
     env = counter_env(game, repeat_action_probability=0.25, life_loss_ends_return=True)

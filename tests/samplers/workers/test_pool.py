@@ -91,7 +91,7 @@ def test_a_worker_killed_in_the_middle_of_a_rollout(threaded, warned):
         sampler.close()
 
 
-@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("ahead", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
     sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, threaded_inference=True), make_agent(ENV)
     act = agent.act
@@ -201,6 +201,7 @@ def test_a_hung_worker_is_replaced(warned):
         sampler.close()
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_while_it_starts_is_replaced(warned, monkeypatch):
     """The first process of worker 1 is stopped, and so is the replacement of a process that is killed later. Almost all
     of their time has passed."""
@@ -246,6 +247,7 @@ def test_a_worker_that_never_starts_ends_the_run_in_a_line():
         sampler.close()
 
 
+@pytest.mark.slow
 def test_a_hung_worker_is_given_up_on_while_another_gets_on():
     """Who answers does not lengthen the patience with who does not: 20 steps of 0.1 s beside a stopped worker."""
     env, seen = env_of(id="tests.environments:slow"), []
