@@ -14,10 +14,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from benchmarks.chaos.command_lines import exit_with
 
+ROOT = Path(__file__).parents[2]
 _server: list[tuple[subprocess.Popen, socket.socket]] = []
 
 
@@ -106,7 +108,7 @@ def _started() -> socket.socket:
     if not _server:
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "tests.integration.warm", str(theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
         _server.append((process, ours))
         atexit.register(_end)

@@ -125,12 +125,9 @@ def test_two_groups_are_the_same_environments():
 @pytest.mark.parametrize("game", EIGHT)
 def test_rollouts_are_those_of_worker_processes(game):
     env, agent = counter_env(game), policy(counter_env(game))
-    spec, log = make_spec(env, training=True), []
-    pool = WorkerPool(
-        EngineSetup(env, spec, Grouping(B, 1, 2), T, 3, decorrelation_steps=40),
-        PoolConfig(cores=(None, None)),
-        log.append,
-    )
+    spec = make_spec(env, training=True)
+    setup = EngineSetup(env, spec, Grouping(B, 1, 2), T, 3, decorrelation_steps=40)
+    pool = WorkerPool(setup, PoolConfig(cores=(None, None)))
     first, second = Sampler(pool, spec, 3, partial_starts=True), device_sampler(env)
     try:
         for _ in range(10):
