@@ -91,7 +91,7 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     assert gone(children)
 
 
-@pytest.mark.slow  # as the next test
+@pytest.mark.slow  # as test_a_killed_rank_stops_a_synchronous_run_and_is_named
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_a_signal_to_one_rank_stops_the_run(tmp_path, update):
     folder = tmp_path / "run"
