@@ -90,4 +90,4 @@ def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name, limit, monke
         margin = max(2 * recorded["score_std"], 0.1 * abs(mean))
         assert abs(ours.mean - mean) <= margin, (ours.scores, mean, margin)
     else:
-        assert ours.mean > 0.01 * mean
+        assert ours.mean > min(0.01 * mean, mean)  # Pong's scores may be negative.
