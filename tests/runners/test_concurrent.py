@@ -36,7 +36,7 @@ def config(
 ) -> TrainConfig:
     base = default_config(algorithm)
     replay = replace(base.algo.replay, size=400, start=100)
-    settings = {"batch_size": 16, "intensity": 2.0, "target_interval": C, "epsilon_steps": 500, "network": "a3c"}
+    settings = {"batch_size": 16, "intensity": 2.0, "target_interval": C, "epsilon_steps": 500, "network": "tests.samplers.conftest:Small"}
     return replace(
         base,
         env=replace(base.env, id=env),

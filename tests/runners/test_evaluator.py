@@ -26,7 +26,7 @@ def config_of(env: ResolvedEnv, engine: str = "workers", algorithm: str = "a2c",
     config = replace(
         base,
         env=env,
-        algo=replace(base.algo, **algo),
+        algo=replace(base.algo, **{"network": "tests.samplers.conftest:Small", **algo}),
         sampler=replace(base.sampler, engine=engine),
         evaluation=EvaluationConfig(parallel=4, episodes=6),
         torch_threads=1,

@@ -21,7 +21,8 @@ NAMES = [
 
 @pytest.mark.parametrize("name", [n if n != "c51, pong" else pytest.param(n, marks=pytest.mark.slow) for n in NAMES])
 def test_a_trainer_equals_the_loop_bit_for_bit(name, tmp_path):
-    config = replace(RUNS[name], env_steps=600)
+    config = replace(RUNS[name], env_steps=400)
+    config = replace(config, algo=replace(config.algo, network="tests.samplers.conftest:Small"))
     resolved = resolve(config)
     plan = RankPlan.resolve(resolved)
     threads = torch.get_num_threads()
