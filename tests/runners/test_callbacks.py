@@ -17,7 +17,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.stored_agents import BestAgent
 from tests.integration.runs import rows, run
 
-SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "minibatch": 16}
+SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "minibatch": 16, "epochs": 1}
 MODULE = "tests.runners.test_callbacks"
 
 
@@ -125,7 +125,7 @@ def calls(folder):
 
 def test_the_order_of_the_calls(tmp_path):
     train(tmp_path, [Calls], env_steps=64, evaluation__interval=32, evaluation__episodes=2, checkpoint__interval=32)
-    cycle = ["rollout 32", "update 8 clipped", "evaluation 2"]
+    cycle = ["rollout 32", "update 2 clipped", "evaluation 2"]
     assert calls(tmp_path) == ["start 0", *cycle, "checkpoint 32 True", *cycle, "checkpoint 64 True", "end 64"]
 
 
