@@ -37,14 +37,17 @@ class Small(ConvNet):
     hidden = 16
 
 
+SMALL = f"{__name__}:Small"
+
+
 def make_agent(env: EnvConfig):
     torch.manual_seed(0)
-    return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True), "tests.samplers.conftest:Small"))
+    return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True), SMALL))
 
 
 def make_noisy_agent(env: EnvConfig):
     torch.manual_seed(0)
-    return EpsilonGreedyAgent(QNetwork(make_spec(env, training=True), "a3c", noisy=True), epsilon=0.0)
+    return EpsilonGreedyAgent(QNetwork(make_spec(env, training=True), SMALL, noisy=True), epsilon=0.0)
 
 
 def make_sampler(
