@@ -34,7 +34,7 @@ _hints = cache(get_type_hints)  # A sweep checks the same few classes thousands 
 def check_types(config: Any, prefix: str = "--") -> None:
     """Raise ConfigError for the first setting of a wrong type, or with a number that is too large. `config` is a
     dataclass of settings, or of groups of settings."""
-    hints = _hints(type(config))
+    hints = _hints(type(config))  # type: ignore[arg-type]  # A class is hashable.
     for f in fields(config):
         value, flag = getattr(config, f.name), prefix + f.name.replace("_", "-")
         if is_dataclass(value) and not isinstance(value, type):

@@ -215,7 +215,8 @@ def test_callbacks_run_on_rank_0_of_every_mode(tmp_path, mode):
 
 
 def test_callbacks_of_the_device_engine(tmp_path):
-    values = {"env": None, "game": "pong", "noop_max": 2, "engine": "device", "horizon": 4, "env_steps": 48, "torch_threads": 1}
+    values = {"env": None, "game": "pong", "noop_max": 2, "engine": "device"}
+    values |= {"horizon": 4, "env_steps": 48, "torch_threads": 1}
     train(tmp_path, [Calls()], **values)
     assert calls(tmp_path).count("rollout 16") == 3 and calls(tmp_path)[-1] == "end 48"
 

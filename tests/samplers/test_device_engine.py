@@ -20,6 +20,7 @@ from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from tests.env_settings import env_of
+from tests.samplers.conftest import SMALL
 
 pytest.importorskip("accel_rl.emulator._core")
 
@@ -50,7 +51,7 @@ def in_process(env: EnvConfig, seed: int = 3, reset: str = "immediate") -> Sampl
 
 def policy(env: EnvConfig) -> CategoricalPolicyAgent:
     torch.manual_seed(0)
-    return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True), "tests.samplers.conftest:Small"))
+    return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True), SMALL))
 
 
 def assert_equal(expected, found, recorded_atol: float = 0.0) -> None:

@@ -15,7 +15,7 @@ from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.sampler import Phase
 from accel_rl.system.hardware import allowed_cores
 from tests.env_settings import env_of
-from tests.samplers.conftest import digest, digest_of, make_agent, make_noisy_agent, make_sampler
+from tests.samplers.conftest import SMALL, digest, digest_of, make_agent, make_noisy_agent, make_sampler
 
 # short time limits, so that ends and resets are many
 GAMES = [
@@ -190,7 +190,7 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
 )
 def test_rollouts_of_an_agent_that_begins_to_look(threaded, fixed):
     """What was begun before is played by what was chosen then."""
-    agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), "tests.samplers.conftest:Small"))
+    agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), SMALL))
     sampler, other = make_sampler(GAMES[0], 12, 2, 2, threaded_inference=threaded), make_sampler(GAMES[0], 12, 2, 0)
     try:
         stream = sampler.rollouts(agent, fixed)
