@@ -49,8 +49,8 @@ def measured() -> dict[str, Any]:
 
 
 def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
-    """Return the table's value for a run of these settings by its name, or otherwise by its family, or None if the table
-    has neither."""
+    """Return the table's value for a run of these settings by its name, or otherwise by its family, or None if the
+    table has neither."""
     family = "Sampling" if run_settings.samples_only(settings) else run_settings.family(settings)
     name = run_settings.name(settings)
     if settings.get("cluster") == "gorila":

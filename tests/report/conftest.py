@@ -1,4 +1,4 @@
-"""Reports are written without rendering their pictures, which takes most of their time, except in tests with `rendered`."""
+"""Tests without the fixture `rendered` write reports whose pictures are not rendered, which takes most of the time."""
 
 import pytest
 
