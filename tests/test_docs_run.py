@@ -70,6 +70,7 @@ FOREIGN = {
 # Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
+SLOW += ["completion bash '>'", "completion fish", "report RUNS --out", "--schedule-steps 2e6"]
 # Packages that a command needs, by what it holds.
 EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "pygame"}
 
