@@ -21,7 +21,7 @@ from tests.samplers.conftest import SMALL, digest, digest_of, make_agent, make_n
 GAMES = [
     env_of(game="breakout", max_episode_steps=40, noop_max=5),
     env_of(game="pong", max_episode_steps=23, noop_max=5, repeat_action_probability=0.25),
-    env_of(game="boxing", max_episode_steps=64, noop_max=5),
+    env_of(game="boxing", max_episode_steps=45, noop_max=5),
 ]
 
 
