@@ -48,9 +48,9 @@ def measured() -> dict[str, Any]:
     return dict(json.loads(files("experiments").joinpath("hours.json").read_text()))
 
 
-def of(member: Member, table: Mapping[str, float]) -> float | None:
-    """Return the table's value for a run by its name, or otherwise by its family, or None if the table has neither."""
-    settings = dict(flat(member.config.to_dict()))
+def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
+    """Return the table's value for a run of these settings by its name, or otherwise by its family, or None if the
+    table has neither."""
     family = "Sampling" if run_settings.samples_only(settings) else run_settings.family(settings)
     name = run_settings.name(settings)
     if settings.get("cluster") == "gorila":
@@ -69,7 +69,7 @@ def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float |
     """Return the hours of all runs in sequence, by their env steps/s, or None if the rate of a run is unknown."""
     hours = 0.0
     for m in members:
-        rate = of(m, rates)
+        rate = of(dict(flat(m.config.to_dict())), rates)
         if rate is None:
             return None
         hours += m.config.env_steps / rate / 3600
@@ -87,7 +87,7 @@ def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
         if (hours_on_all := dalton_tables.hours(settings)) is not None:
             printed = hours_on_all * m.needs.gpus / at_once
         for n in (str(at_once), "1"):
-            printed = of(m, measured()["paper"].get(n, {})) if printed is None else printed
+            printed = of(settings, measured()["paper"].get(n, {})) if printed is None else printed
         if printed is None:
             return None
         hours += printed * m.config.env_steps / 50e6 * at_once / gpus

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -136,3 +136,44 @@ class Numbered(gymnasium.Env):
 
 def numbered(index: int, training: bool, level: int = 3) -> gymnasium.Env:
     return Numbered(index, training, level)
+
+
+class Shown(gymnasium.Env):
+    """Ends after 3 steps; renders a colour that tells the step."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 10}
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.zeros(3, np.float32), 1.0, self.t == 3, False, {}
+
+    def render(self):
+        return np.full((20, 30, 3), 10 * self.t, np.uint8)
+
+
+class Pictures(Shown):
+    """Has no way to render; its observations are pictures."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.full((40, 40, 3), (1, 2, 3), np.uint8), {}
+
+    def step(self, action):
+        return np.full((40, 40, 3), (1, 2, 3), np.uint8), *super().step(action)[1:]
+
+
+def blind() -> gymnasium.Env:
+    return Shown()

@@ -218,16 +218,13 @@ def test_workers_start_without_torch() -> None:
 
 def test_the_command_line_loads_no_mode() -> None:
     """Modules of accel_rl that `accel-rl train` loads before its settings are known, and those that a run adds."""
-    code = "import sys; import {}; print(*(m for m in sys.modules if m.partition('.')[0] == 'accel_rl'))"
-
-    def loaded(module: str) -> list[str]:
-        done = subprocess.run([sys.executable, "-c", code.format(module)], capture_output=True, text=True, cwd=ROOT)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
-
+    loaded = "print(*(m for m in sys.modules if m.partition('.')[0] == 'accel_rl'))"
+    code = f"import sys; import accel_rl.cli.train_command; {loaded}; import accel_rl.api.launch; {loaded}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
     modes = tuple(f"accel_rl.{room}" for room in ("gorila", "sweeps", "papers", "emulator.device", "report"))
-    for module, most in (("accel_rl.cli.train_command", 140), ("accel_rl.api.launch", 210)):
-        found = loaded(module)
+    for line, most in zip(done.stdout.splitlines(), (140, 210), strict=True):
+        found = line.split()
         assert len(found) <= most and not [m for m in found if m.startswith(modes)], sorted(found)
 
 

@@ -118,15 +118,15 @@ def test_the_tests_of_the_walk_throughs_pass(module, example_modules):
 def test_the_page_on_python_runs(tmp_path, monkeypatch):
     """Its blocks one after the other, as one script, with fewer steps and short episodes."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(TrainConfig, "evaluation_limit", 100)
+    monkeypatch.setattr(TrainConfig, "evaluation_limit", 20)
     code = "\n".join(blocks(ROOT / "docs/python.md", "python"))
-    size = "horizon=16, minibatch=32, torch_threads=1"
+    size = "horizon=16, minibatch=32, torch_threads=1, engine='in-process'"
     small = {
-        "env_steps=1e6, seed=1": f"env_steps=256, envs=4, evaluation__interval=0, {size}",
-        "env_steps=1e5": f"env_steps=512, {size}",
-        "2e5": "1024",
+        "env_steps=1e6, seed=1": f"env_steps=64, envs=4, evaluation__interval=0, {size}",
+        "env_steps=1e5": f"env_steps=128, {size}",
+        "2e5": "256",
         "episodes=30": "episodes=1",
-        '"episode.gif"': '"episode.gif", steps=50',
+        '"episode.gif"': '"episode.gif", steps=20',
         "envs=32": "envs=4",
     }
     for long, short in small.items():
@@ -136,7 +136,7 @@ def test_the_page_on_python_runs(tmp_path, monkeypatch):
     assert (tmp_path / "episode.gif").stat().st_size > 0
 
 
-SMALL = ["--envs", "4", "--env-steps", "128", "--evaluation.interval", "0", "--decorrelation-steps", "0"]
+SMALL = ["--envs", "4", "--env-steps", "64", "--evaluation.interval", "0", "--decorrelation-steps", "0"]
 SMALL += ["--engine", "in-process", "--torch-threads", "1"]
 REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
 
@@ -150,7 +150,7 @@ REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
         ("lion:LionA2C", ["--game", "pong", "--learning-rate", "1e-4"]),
         (
             "ppo",
-            ["--game", "pong", "--callback", "watcher:Watcher", "--sink", "json_lines:JsonLines"],
+            ["--game", "pong", "--callback", "watcher:Watcher", "--sink", "json_lines:JsonLines", "--horizon", "16"],
         ),
         ("ppo", ["--env", "my_env:make_env", "--horizon", "16", "--minibatch", "32"]),
     ],

@@ -37,14 +37,14 @@ from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
 # Settings of every run that is started.
-RUN = "--env-steps 128 --evaluation.interval 0 --decorrelation-steps 0 --torch-threads 1 --envs 4".split()  # noqa: SIM905
+RUN = "--env-steps 64 --evaluation.interval 0 --decorrelation-steps 0 --torch-threads 1 --envs 4".split()  # noqa: SIM905
 REPLAY = "--replay.size 1000 --replay.start 32 --batch-size 16".split()  # noqa: SIM905
 TINY = {
-    "accel-rl evaluate": "--episodes 1 --steps 50",
+    "accel-rl evaluate": "--episodes 1 --steps 20",
     "accel-rl plot": "--y eval_score",
     "accel-rl watch": "--steps 20",
     "accel-rl report": "--reps 10",
-    "accel-rl starts": "--points 2 --games 1 --steps 40",
+    "accel-rl starts": "--points 2 --games 1 --steps 20",
 }
 # Commands that are parsed and planned, by how they begin or what they hold, with the reason.
 PLANNED = {
@@ -70,6 +70,7 @@ FOREIGN = {
 # Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
+SLOW += ["completion bash '>'", "completion fish", "report RUNS --out", "--schedule-steps 2e6"]
 # Packages that a command needs, by what it holds.
 EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "pygame"}
 
@@ -93,7 +94,7 @@ def workplace(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         words = ["train", "ppo", "--game", "pong", *size_of_run(["ppo"])]
-        words += ["--evaluation.interval", "64", "--evaluation.episodes", "1", "--evaluation.max-episode-steps", "100"]
+        words += ["--evaluation.interval", "64", "--evaluation.episodes", "1", "--evaluation.max-episode-steps", "20"]
         assert main([*words, "--run-dir", "trained"]) == 0
         assert main(["export", "trained", "--out", "model"]) == 0
         assert main(["starts", "pong", *TINY["accel-rl starts"].split(), "--out", STARTS]) == 0
@@ -117,7 +118,7 @@ def small(words: list[str], folder: Path) -> list[str]:
         rest = [COPY if word == "RUN" else word for word in rest]
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
-        rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "256"]
+        rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "128"]
     if command == "runs":  # The folder is the workplace.
         return ["runs", ".", *rest[int(bool(rest) and not rest[0].startswith("-")) :]]
     if command in ("push", "pull"):
@@ -149,7 +150,7 @@ def size_of_run(rest: list[str]) -> list[str]:
     if "experiments.stooke:secondary_learner" in rest:
         size += ["--secondary.batch", "8"]
     if STARTS in rest:
-        size += ["--evaluation.max-episode-steps", "100"]
+        size += ["--evaluation.max-episode-steps", "20"]
     return size if {"--ranks", "device"} & {*rest} else [*size, "--engine", "in-process"]
 
 
@@ -171,7 +172,7 @@ def marked(lines: list[str], slow: Sequence[str] = ()) -> list[Any]:
 def test_it_runs(line, here, capsys, monkeypatch):
     """The command of the line ends with exit code 0. Episodes of the suite's agents are short."""
     if "suite/" in line:
-        monkeypatch.setattr(TrainConfig, "evaluation_limit", 100)
+        monkeypatch.setattr(TrainConfig, "evaluation_limit", 20)
     shutil.copytree(here / "trained", here / COPY)
     try:
         words = shlex.split(line)
@@ -257,7 +258,7 @@ def test_a_sweep_is_planned_and_shown(here, capsys):
 
 # Python blocks that are scripts: page, block, {what it says: what is executed}
 SMALL = 'engine="in-process", torch_threads=1, evaluation__interval=0, evaluation__max_episode_steps=20'
-TRAIN = {"env_steps=1e6": f"env_steps=256, envs=4, horizon=16, minibatch=32, {SMALL}"}
+TRAIN = {"env_steps=1e6": f"env_steps=64, envs=4, horizon=8, minibatch=32, {SMALL}"}
 TRAIN |= {"episodes=30": "episodes=1, parallel=1"}
 SCRIPTS = [
     ("README.md", 0, {**TRAIN, '"episode.gif"': '"episode.gif", steps=20'}),

@@ -15,8 +15,8 @@ SMALL = {
     "train_in_python": (2_048, "evaluation:"),
     "clipped_targets": (700, ""),
     "own_network": (2_048, ""),
-    "own_environment": (2_048, ""),
-    "rollouts": (1_280, "1,280 env steps"),
+    "own_environment": (512, ""),
+    "rollouts": (640, "640 env steps"),
     "vector_env": (800, "episodes, mean score"),
 }
 

@@ -2,6 +2,7 @@
 
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -27,10 +28,13 @@ TIMEOUTS_S = (0.1, 1e6)
 """The shortest and the longest timeout in seconds. The longest is about 12 days."""
 
 
+_hints = cache(get_type_hints)  # A sweep checks the same few classes thousands of times.
+
+
 def check_types(config: Any, prefix: str = "--") -> None:
     """Raise ConfigError for the first setting of a wrong type, or with a number that is too large. `config` is a
     dataclass of settings, or of groups of settings."""
-    hints = get_type_hints(type(config))
+    hints = _hints(type(config))  # type: ignore[arg-type]  # A class is hashable.
     for f in fields(config):
         value, flag = getattr(config, f.name), prefix + f.name.replace("_", "-")
         if is_dataclass(value) and not isinstance(value, type):

@@ -28,6 +28,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -250,9 +251,9 @@ def check_game(game: str, names: Sequence[str]) -> None:
 
 def rom_path(game: str) -> Path:
     """Return the path of ale-py's ROM file of a game. Raises ConfigError."""
-    import ale_py.roms
-
-    path = Path(ale_py.roms.__file__).parent / f"{game}.bin"
+    package = find_spec("ale_py")  # An import of ale_py also imports Gymnasium.
+    assert package is not None and package.submodule_search_locations
+    path = Path(package.submodule_search_locations[0]) / "roms" / f"{game}.bin"
     if not path.is_file():
         raise ConfigError(f"ale-py has no ROM for {game!r}")
     return path

@@ -11,14 +11,13 @@ module can restore each other's saved states.
 from importlib.metadata import version
 
 import numpy as np
-from ale_py import Action
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
 from accel_rl.emulator import palette
 from accel_rl.emulator.counter import Counter, CounterState, start_at
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
-from accel_rl.emulator.games import action_codes, check_switches, games
+from accel_rl.emulator.games import ACTION_MEANINGS, action_codes, check_switches, games
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.environment import Env, episode_rng, pack_state, unpack_state
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
@@ -69,7 +68,7 @@ class EmulatorEnv:
             frame_dtype="uint8",
             n_actions=len(codes),
             stack=rules.stack,
-            action_meanings=tuple(Action(code).name for code in codes),
+            action_meanings=tuple(ACTION_MEANINGS[code] for code in codes),
             protocol={
                 **rules.to_dict(),
                 "training": training,

@@ -10,12 +10,13 @@ from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.ops.policy_loss import log_prob
 
 T, B, S = 5, 6, 4
-SPEC = EnvSpec("test", (104, 80), "uint8", 4, S, protocol={"frame_skip": 4})  # as of an Atari game
+SHAPE = (40, 36)  # the least width of the network `dqn`
+SPEC = EnvSpec("test", SHAPE, "uint8", 4, S, protocol={"frame_skip": 4})  # as of an Atari game
 
 
 def rollout(seed=0, truncations=True, invalid=False, T=T, B=B):
     g = torch.Generator().manual_seed(seed)
-    frames = torch.randint(0, 256, (S - 1 + T + 1, B, 104, 80), dtype=torch.uint8, generator=g)
+    frames = torch.randint(0, 256, (S - 1 + T + 1, B, *SHAPE), dtype=torch.uint8, generator=g)
     flag = lambda p: torch.rand(T, B, generator=g) < p  # noqa: E731
     terminated = flag(0.2)
     truncated = flag(0.2) & ~terminated if truncations else torch.zeros(T, B, dtype=torch.bool)
@@ -25,7 +26,7 @@ def rollout(seed=0, truncations=True, invalid=False, T=T, B=B):
         age[t + 1] = torch.where(ended[t], torch.zeros(B, dtype=torch.uint8), (age[t] + 1).clamp(max=S - 1))
     return Rollout(
         frames=frames,
-        final_frames=torch.randint(0, 256, (T, B, 104, 80), dtype=torch.uint8, generator=g),
+        final_frames=torch.randint(0, 256, (T, B, *SHAPE), dtype=torch.uint8, generator=g),
         age=age,
         action=torch.randint(0, 4, (T, B), generator=g),
         reward=3 * torch.randn(T, B, generator=g),

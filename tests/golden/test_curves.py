@@ -74,23 +74,27 @@ def stacks_off_by_one(monkeypatch):
     monkeypatch.setattr(FrameRing, "batch", rolled_batch)
 
 
+MISTAKES = [
+    (the_advantages_sign, "a2c, pong"),
+    (a_stale_target_network, "dqn, concurrent"),
+    (no_bootstrap_where_a_time_limit_struck, "a2c, LSTM and GAE, time limits"),
+    (no_bootstrap_where_a_time_limit_struck, "dqn, double, dueling, three steps, time limits"),
+    (stacks_off_by_one, "a2c, pong"),
+    (stacks_off_by_one, "dqn, pong"),
+]
+ALSO = [  # the same mistakes in other algorithms
+    (the_advantages_sign, "ppo, time limits"),
+    (a_stale_target_network, "dqn, pong"),
+    (a_stale_target_network, "rainbow, time limits"),
+    (no_bootstrap_where_a_time_limit_struck, "ppo, time limits"),
+    (no_bootstrap_where_a_time_limit_struck, "rainbow, time limits"),
+    (stacks_off_by_one, "impala, pong"),
+    (stacks_off_by_one, "c51, pong"),
+]
+
+
 @pytest.mark.parametrize(
-    ("mistake", "name"),
-    [
-        (the_advantages_sign, "a2c, pong"),
-        (the_advantages_sign, "ppo, time limits"),
-        (a_stale_target_network, "dqn, pong"),
-        (a_stale_target_network, "dqn, concurrent"),
-        (a_stale_target_network, "rainbow, time limits"),
-        (no_bootstrap_where_a_time_limit_struck, "a2c, LSTM and GAE, time limits"),
-        (no_bootstrap_where_a_time_limit_struck, "ppo, time limits"),
-        (no_bootstrap_where_a_time_limit_struck, "dqn, double, dueling, three steps, time limits"),
-        (no_bootstrap_where_a_time_limit_struck, "rainbow, time limits"),
-        (stacks_off_by_one, "a2c, pong"),
-        (stacks_off_by_one, "impala, pong"),
-        (stacks_off_by_one, "dqn, pong"),
-        (stacks_off_by_one, "c51, pong"),
-    ],
+    ("mistake", "name"), [*MISTAKES, *(pytest.param(*case, marks=pytest.mark.slow) for case in ALSO)]
 )
 def test_a_mistake_is_seen(mistake, name, monkeypatch):
     mistake(monkeypatch)

@@ -146,7 +146,7 @@ class Captured:
 
 def captured_cases():
     """No cells are refused, now and then some, most of the time some. The kinds differ in their draws alone."""
-    quick = [("prioritized", 0.0), ("prioritized", 0.01), ("prioritized", 0.05), ("uniform", 0.01)]
+    quick = [("prioritized", 0.0), ("prioritized", 0.01), ("uniform", 0.01)]
     quick.append(("without replacement", 0.01))
     cases = list(itertools.product(KINDS, (0.0, 0.01, 0.05)))
     return [case if case in quick else pytest.param(*case, marks=pytest.mark.slow) for case in cases]
@@ -163,9 +163,9 @@ def test_captured_samples_and_updates_equal_eager_ones(gpu, kind, dies):
         replay.sample(N)  # a warm-up
     assert captured.is_capturable
     graph, changes, refused = Captured(captured), 0, []
-    for i, rollout in enumerate(rollouts(sims, 25, gpu)):
+    for i, rollout in enumerate(rollouts(sims, 18, gpu)):
         refused.append(eager.ring.refused > 0)
-        for _ in range(5):
+        for _ in range(3):
             a, b = eager.sample(N), graph.step()
             for name in type(a).__slots__:
                 assert torch.equal(getattr(a, name).cpu(), getattr(b, name).cpu()), name

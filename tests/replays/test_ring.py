@@ -55,10 +55,10 @@ def test_every_transition_is_the_one_of_a_plain_list(n, stack, waits, dies):
     for seed, (B, T, rows) in enumerate([(3, 5, 23), (1, 1, 12), (4, 7, 40), (2, 3, 60)]):
         sims = Simulators(B, T, 100 * n + seed, stack, waits, dies)
         ring = FrameRing(sims.spec, B, rows * B, NStep(n, GAMMA, 1.0))
-        for _ in range(4 * rows // T + 3):
+        for _ in range(2 * rows // T + 3):
             ring.append(sims.rollout())
             checked += check(ring, sims)
-    assert checked > 4_000  # at least four times around each ring
+    assert checked > 2_000  # at least twice around each ring
 
 
 def test_without_clipping_rewards_are_raw():

@@ -165,7 +165,7 @@ def test_figure_4_has_both_kinds_of_starts(tmp_path):
     assert math.isnan(bars["ours, our start points"]["double_dunk"])
 
 
-def test_figure_5_counts_games_over_hours(tmp_path):
+def test_figure_5_counts_games_over_hours(rendered, tmp_path):
     made_up(tmp_path, "pong", 0, training=(0.0, 16.3, 16.2, 1.0))  # DQN: 16.2
     made_up(tmp_path, "pong", 1, training=(0.0, 0.0, 0.0, 17.0))
     made_up(tmp_path, "breakout", 0, training=(5.0, 1.0, 1.0, 1.0))
@@ -198,7 +198,7 @@ def test_damaged_files_are_named(tmp_path):
         settings_of(tmp_path)
 
 
-def test_the_page_has_the_tables_and_figures(tmp_path):
+def test_the_page_has_the_tables_and_figures(rendered, tmp_path):
     write_sweep(tmp_path / "sweep", "experiments.gorila:games")
     for seed in (0, 1):
         made_up(tmp_path / "sweep", "pong", seed, {"saved": 12.0, "noop": 3.0, "random-saved": -17.0}, (1.0, 5.0))

@@ -118,7 +118,7 @@ def test_best_and_online_scores(runs, tmp_path):
     assert found == {"final": "3", "best": "19", "online": "10"}
 
 
-def test_the_page_is_self_contained_and_its_numbers_are_the_csvs(runs, tmp_path):
+def test_the_page_is_self_contained_and_its_numbers_are_the_csvs(runs, tmp_path, rendered):
     out = tmp_path / "out"
     assert main(["report", str(runs), "--out", str(out), "--reps", "50"]) == 0
     text = (out / "index.html").read_text()

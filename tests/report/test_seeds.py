@@ -49,7 +49,7 @@ def test_a_copy_is_no_second_seed(copied, tmp_path, capsys):
     assert (row["seeds"], row["score"], row["deviation"]) == ("2", "11", "1.41")
 
 
-def test_a_plot_counts_seeds(copied, tmp_path, capsys):
+def test_a_plot_counts_seeds(rendered, copied, tmp_path, capsys):
     (curve,) = gather({run: read_settings(run) for run in find_runs([copied])}, "env_steps", "score")
     assert len(curve.x) == 2 and curve.label.endswith("2 seeds") and len(curve.repeated) == 1
     assert main(["plot", str(copied), "--out", str(tmp_path / "curve.png")]) == 0

@@ -17,7 +17,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.stored_agents import BestAgent
 from tests.integration.runs import rows, run
 
-SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "minibatch": 16}
+SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "minibatch": 16, "epochs": 1}
 MODULE = "tests.runners.test_callbacks"
 
 
@@ -125,7 +125,7 @@ def calls(folder):
 
 def test_the_order_of_the_calls(tmp_path):
     train(tmp_path, [Calls], env_steps=64, evaluation__interval=32, evaluation__episodes=2, checkpoint__interval=32)
-    cycle = ["rollout 32", "update 8 clipped", "evaluation 2"]
+    cycle = ["rollout 32", "update 2 clipped", "evaluation 2"]
     assert calls(tmp_path) == ["start 0", *cycle, "checkpoint 32 True", *cycle, "checkpoint 64 True", "end 64"]
 
 
@@ -135,7 +135,7 @@ def test_metrics_of_a_callback_are_columns(tmp_path):
 
 
 def test_a_run_with_callbacks_equals_a_run_without(tmp_path):
-    catch = {"env": "tests.catch:make", "network": "a3c", "torch_threads": 1}
+    catch = {"env": "tests.catch:make", "network": "tests.samplers.conftest:Small", "torch_threads": 1}
     with_callbacks = train(tmp_path / "a", [VideoEvery(env_steps=64, max_steps=5), Calls(), SaveBest()], **catch)
     plain = train(tmp_path / "b", **catch).path
     for row, other in zip(rows(with_callbacks.path), rows(plain), strict=True):
@@ -165,13 +165,13 @@ def test_a_resumed_run_has_the_callbacks_of_config_json(tmp_path):
     ],
 )
 def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
-    values = {"env_steps": 320, "evaluation__interval": 32, "evaluation__episodes": 1, "checkpoint__interval": 32}
+    values = {"env_steps": 160, "evaluation__interval": 32, "evaluation__episodes": 1, "checkpoint__interval": 32}
     stopped = train(tmp_path, [StopAt(64 * (method != "on_start"), method)], **values)
     at = stopped.result.env_steps
     assert at == {"on_start": 0, "on_rollout": 96}.get(method, 64) and stopped.result.exit_code == 0
     assert Checkpoints(stopped.path / "checkpoints").steps()[-1] == at
     assert f"callback StopAt.{method} ends the run" in (stopped.path / "events.log").read_text()
-    assert stopped.resume(callbacks=[]).result.env_steps == 320
+    assert stopped.resume(callbacks=[]).result.env_steps == 160
 
 
 @pytest.mark.parametrize("method", ["on_start", "on_rollout", "on_update", "on_checkpoint", "on_end"])
@@ -205,17 +205,18 @@ def test_callbacks_run_on_rank_0_of_every_mode(tmp_path, mode):
     algorithm, *options = MODES[mode]
     options += [] if mode == "workers" else ["--engine", "in-process"]
     options += ["--env", "CartPole-v1", "--envs", 4, "--evaluation.interval", 0, "--torch-threads", 1]
-    options += ["--callback", f"{MODULE}:Calls", "--callback", f"{MODULE}:StopAt(env_steps=2_000, method='on_rollout')"]
+    options += ["--callback", f"{MODULE}:Calls", "--callback", f"{MODULE}:StopAt(env_steps=400, method='on_rollout')"]
     done = run("train", algorithm, *options, "--env-steps", 10**6, "--run-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     made = calls(tmp_path)
     assert made.count("start 0") == 1 and len(made) > 10
-    assert made[-1].startswith("end ") and 2_000 <= int(made[-1].split()[1]) < 100_000
+    assert made[-1].startswith("end ") and 400 <= int(made[-1].split()[1]) < 100_000
     assert made[-2].startswith("checkpoint ") and "stopped at" in done.stdout
 
 
 def test_callbacks_of_the_device_engine(tmp_path):
-    values = {"env": None, "game": "pong", "engine": "device", "horizon": 4, "env_steps": 48, "torch_threads": 1}
+    values = {"env": None, "game": "pong", "noop_max": 2, "engine": "device"}
+    values |= {"horizon": 4, "env_steps": 48, "torch_threads": 1}
     train(tmp_path, [Calls()], **values)
     assert calls(tmp_path).count("rollout 16") == 3 and calls(tmp_path)[-1] == "end 48"
 

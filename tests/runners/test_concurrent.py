@@ -18,6 +18,7 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError, RunError
+from tests.samplers.conftest import SMALL
 
 C, T, B = 96, 6, 8  # env steps between meetings, of a rollout, environments
 
@@ -36,7 +37,7 @@ def config(
 ) -> TrainConfig:
     base = default_config(algorithm)
     replay = replace(base.algo.replay, size=400, start=100)
-    settings = {"batch_size": 16, "intensity": 2.0, "target_interval": C, "epsilon_steps": 500, "network": "a3c"}
+    settings = {"batch_size": 16, "intensity": 2.0, "target_interval": C, "epsilon_steps": 500, "network": SMALL}
     return replace(
         base,
         env=replace(base.env, id=env),

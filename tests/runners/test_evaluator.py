@@ -17,6 +17,7 @@ from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.samplers.workers.pool import WorkerPool
 from tests.env_settings import env_of
+from tests.samplers.conftest import SMALL
 
 PONG = env_of(game="pong", max_episode_steps=60, max_evaluation_steps=60, repeat_action_probability=0.25)
 
@@ -26,7 +27,7 @@ def config_of(env: ResolvedEnv, engine: str = "workers", algorithm: str = "a2c",
     config = replace(
         base,
         env=env,
-        algo=replace(base.algo, **algo),
+        algo=replace(base.algo, **{"network": SMALL, **algo}),
         sampler=replace(base.sampler, engine=engine),
         evaluation=EvaluationConfig(parallel=4, episodes=6),
         torch_threads=1,

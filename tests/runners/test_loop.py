@@ -12,6 +12,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.process import tune_torch
 from tests.golden.runs import RUNS
+from tests.samplers.conftest import SMALL
 
 NAMES = [
     "a2c, pong", "a2c, LSTM and GAE, time limits", "ppo, time limits", "ppo, pong", "impala, pong", "dqn, pong",
@@ -21,7 +22,8 @@ NAMES = [
 
 @pytest.mark.parametrize("name", [n if n != "c51, pong" else pytest.param(n, marks=pytest.mark.slow) for n in NAMES])
 def test_a_trainer_equals_the_loop_bit_for_bit(name, tmp_path):
-    config = replace(RUNS[name], env_steps=600)
+    config = replace(RUNS[name], env_steps=400)
+    config = replace(config, algo=replace(config.algo, network=SMALL))
     resolved = resolve(config)
     plan = RankPlan.resolve(resolved)
     threads = torch.get_num_threads()

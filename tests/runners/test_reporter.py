@@ -21,11 +21,11 @@ def test_new_score_is_the_mean_of_a_rows_own_episodes(tmp_path):
         env=replace(config.env, id="CartPole-v1"),
         sampler=replace(config.sampler, engine="in-process", envs=4, horizon=32),
         evaluation=replace(config.evaluation, interval=0),
-        log=replace(config.log, interval=256, window=1_000),
-        env_steps=1_024,
+        log=replace(config.log, interval=128, window=1_000),
+        env_steps=512,
     )
     run = accel_rl.train(config, run_dir=tmp_path / "run")
-    run.resume(env_steps=2_048)
+    run.resume(env_steps=1_024)
     table = rows(tmp_path / "run")
     total, before = 0.0, 0
     for row in table:

@@ -26,14 +26,14 @@ def points_of(game: str = "pong", seed: int = 0, **sizes: int) -> StartPoints:
     base = default_config("dqn")
     config = fill_in(replace(base, env=recorded_env(env_of(game=game))))
     agent = StickyRandomAgent(make_spec(config.env, training=False).n_actions, KEEP)
-    return record(config, agent, "tests", **{"points": 7, "games": 2, "steps": 120, "seed": seed, **sizes})
+    return record(config, agent, "tests", **{"points": 5, "games": 2, "steps": 60, "seed": seed, **sizes})
 
 
 def test_points_follow_from_the_arguments():
     points = points_of()
     assert points == points_of() != points_of(seed=1)
-    assert len(points) == 7 and len(set(points.points)) == 7 and len(points.games) == 2
-    assert all(0 < p.steps < 120 for p in points.points) and points.frame_skip == 4
+    assert len(points) == 5 and len(set(points.points)) == 5 and len(points.games) == 2
+    assert all(0 < p.steps < 60 for p in points.points) and points.frame_skip == 4
     with pytest.raises(ConfigError, match="--games 0"):
         points_of(games=0)
     with pytest.raises(ConfigError, match="from 1 to 3"):
@@ -43,7 +43,7 @@ def test_points_follow_from_the_arguments():
 # Workers: test_a_lost_worker_does_not_change_which_starts_are_played.
 @pytest.mark.parametrize("engine", [pytest.param("workers", marks=pytest.mark.slow), "in-process"])
 def test_each_start_is_played_once_up_to_the_limit(engine, tmp_path):
-    points, file, limit = points_of(), tmp_path / "starts.json", 150
+    points, file, limit = points_of(), tmp_path / "starts.json", 90
     points.save(file)
     config = config_of(PONG, engine)
     evaluation = replace(
@@ -93,9 +93,9 @@ def test_random_play_at_10_hz_from_the_same_starts(tmp_path):
     points, file = points_of(), tmp_path / "starts.json"
     points.save(file)
     config = config_of(replace(PONG, repeat_action_probability=None), "in-process")
-    evaluation = replace(config.evaluation, starts="saved", starts_file=str(file), max_episode_steps=150)
+    evaluation = replace(config.evaluation, starts="saved", starts_file=str(file), max_episode_steps=90)
     config = fill_in(replace(config, evaluation=evaluation))
-    limit = 150 * 4 // RANDOM_AGENT_FRAMES
+    limit = 90 * 4 // RANDOM_AGENT_FRAMES
     assert at_10_hz(config).evaluation_limit == limit and at_10_hz(config).env.frame_skip == 6
     found = evaluate_random(config, RankPlan.resolve(config, device="cpu"), steps=0, seed=1)
     assert sorted(found.lengths) == sorted(

@@ -1,9 +1,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -112,49 +110,8 @@ def test_the_emulators_frames_need_no_opencv(monkeypatch):
     assert len(list(episode.pictures())) == 4
 
 
-class Shown(gymnasium.Env):
-    """Ends after 3 steps; renders a colour that tells the step."""
-
-    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 10}
-    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
-
-    def __init__(self, render_mode: str | None = None) -> None:
-        self.render_mode = render_mode
-
-    def reset(self, *, seed=None, options=None):
-        self.t = 0
-        return np.zeros(3, np.float32), {}
-
-    def step(self, action):
-        self.t += 1
-        return np.zeros(3, np.float32), 1.0, self.t == 3, False, {}
-
-    def render(self):
-        return np.full((20, 30, 3), 10 * self.t, np.uint8)
-
-
-class Pictures(Shown):
-    """Has no way to render; its observations are pictures."""
-
-    observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.full((40, 40, 3), (1, 2, 3), np.uint8), {}
-
-    def step(self, action):
-        return np.full((40, 40, 3), (1, 2, 3), np.uint8), *super().step(action)[1:]
-
-
-def blind() -> gymnasium.Env:
-    return Shown()
-
-
 def shown(name: str) -> video.Episode:
-    config = replace(CONFIG, env=env_of(id=f"{__name__}:{name}"))
+    config = replace(CONFIG, env=env_of(id=f"tests.environments:{name}"))
     agent = CategoricalPolicyAgent(ActorCritic(config.spec))
     return video.Episode(config, agent, seed=0, max_steps=100)
 

@@ -8,6 +8,7 @@ from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.models.convolution import ConvNet
 from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
@@ -29,14 +30,24 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+class Small(ConvNet):
+    """A cheap network whose outputs depend on every pixel."""
+
+    layers = ((4, 8, 8, 0),)
+    hidden = 16
+
+
+SMALL = f"{__name__}:Small"
+
+
 def make_agent(env: EnvConfig):
     torch.manual_seed(0)
-    return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True)))
+    return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True), SMALL))
 
 
 def make_noisy_agent(env: EnvConfig):
     torch.manual_seed(0)
-    return EpsilonGreedyAgent(QNetwork(make_spec(env, training=True), "a3c", noisy=True), epsilon=0.0)
+    return EpsilonGreedyAgent(QNetwork(make_spec(env, training=True), SMALL, noisy=True), epsilon=0.0)
 
 
 def make_sampler(

@@ -35,12 +35,12 @@ def private_bytes(env: ResolvedEnv, B: int, reset: str) -> int:
 @pytest.mark.parametrize("backend", ["ale", "auto"])
 def test_an_environment_stays_within_its_bound(game: str, reset: str, frame: str, backend: str) -> None:
     env = env_of(game=game, frame=frame, noop_max=0, backend=backend)
-    few, many = private_bytes(env, 1, reset), private_bytes(env, 9, reset)
+    few, many = private_bytes(env, 1, reset), private_bytes(env, 5, reset)
     limit = bound(make_spec(env, True), 5, reset)
     assert few <= limit.worker + limit.emulator
-    assert many - few <= limit.emulator * 8
+    assert many - few <= limit.emulator * 4
     if backend == "ale":  # the bound is for ale-py, and not so wide that it says nothing
-        assert 0.3 * limit.emulator * 8 < many - few
+        assert 0.3 * limit.emulator * 4 < many - few
 
 
 def test_swap_takes_two_emulators() -> None:

@@ -48,7 +48,7 @@ def test_a_killed_worker_is_replaced_and_its_part_marked(warned):
 
 
 def test_a_killed_worker_is_noticed_within_a_second(warned):
-    """The fastest of three: other programs may keep this one waiting."""
+    """At the latest the third: other programs may keep this one waiting."""
     took = []
     sampler, agent = make_sampler(ENV, 8, 2, 2), make_agent(ENV)
     try:
@@ -60,21 +60,23 @@ def test_a_killed_worker_is_noticed_within_a_second(warned):
             sampler.collect(agent)
             took.append(time.monotonic() - began)
             assert len(warned) == i + 1
+            if took[-1] < 1.0:
+                return
+        raise AssertionError(took)
     finally:
         sampler.close()
-    assert min(took) < 1.0, took
 
 
 @pytest.mark.parametrize("threaded", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_worker_killed_in_the_middle_of_a_rollout(threaded, warned):
-    sampler = make_sampler(ENV, 8, 2, 2, T=100, threaded_inference=threaded)
+    sampler = make_sampler(ENV, 8, 2, 2, T=40, threaded_inference=threaded)
     agent = make_agent(ENV)
     act, acted, lost = agent.act, 0, [0, 1, 2, 3] if threaded else [0, 1, 4, 5]
 
     def act_and_kill(*args):
         nonlocal acted
         acted += 1
-        if acted == 50:
+        if acted == 20:
             os.kill(sampler.engine.pids()[0], signal.SIGKILL)
         return act(*args)
 
@@ -93,7 +95,7 @@ def test_a_worker_killed_in_the_middle_of_a_rollout(threaded, warned):
 
 @pytest.mark.parametrize("ahead", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
-    sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, threaded_inference=True), make_agent(ENV)
+    sampler, agent = make_sampler(ENV, 8, 2, 2, T=40, threaded_inference=True), make_agent(ENV)
     act = agent.act
 
     def fail_for_one(obs, uniform, memory, b):
@@ -119,7 +121,7 @@ def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
 def test_a_worker_killed_while_the_next_rollout_is_begun(threaded, warned):
     """Its part is missing in both; the others' are what they would have been."""
     agent = make_agent(ENV) if threaded else RandomAgent(make_spec(ENV, training=True).n_actions)
-    sampler, calm = (make_sampler(ENV, 8, 2, 2, threaded_inference=threaded) for _ in range(2))
+    sampler, calm = make_sampler(ENV, 8, 2, 2, threaded_inference=threaded), make_sampler(ENV, 8, 2, 0)
     lost, kept, missing = [0, 1, 4, 5], [2, 3, 6, 7], 0
     if threaded:
         lost, kept = [0, 1, 2, 3], [4, 5, 6, 7]
@@ -172,7 +174,7 @@ def test_strict_names_the_worker_and_the_signal():
 def test_a_state_that_leads_elsewhere_on_the_other_backend_is_said_in_a_line():
     """Its RAM's checksum is another than that of the episode played again."""
     pytest.importorskip("accel_rl.emulator._core")
-    sampler = make_sampler(replace(ENV, backend="emulator"), 2, 1, 1)
+    sampler = make_sampler(replace(ENV, backend="emulator"), 2, 1, 0)
     other = make_sampler(replace(ENV, backend="ale"), 2, 1, 1)
     try:
         sampler.collect(make_agent(ENV))
@@ -289,7 +291,7 @@ def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_f
 
 
 def test_workers_outlive_the_thread_that_started_them(warned):
-    sampler, agent = make_sampler(ENV, 4, 1, 2), make_agent(ENV)
+    sampler, agent = make_sampler(ENV, 2, 1, 1), make_agent(ENV)
     try:
         thread = threading.Thread(target=sampler.start)
         thread.start()
@@ -303,7 +305,7 @@ def test_workers_outlive_the_thread_that_started_them(warned):
 @pytest.mark.parametrize("fault", ["killed", pytest.param("hangs", marks=pytest.mark.slow)])
 def test_a_worker_lost_while_a_checkpoint_is_written_is_replaced(fault, warned):
     sampler, agent = make_sampler(ENV, 8, 2, 2, timeout_s=2.0), make_agent(ENV)
-    other = make_sampler(ENV, 8, 2, 2)
+    other = make_sampler(ENV, 8, 2, 0)
     try:
         sampler.collect(agent)
         victim = sampler.engine.pids()[1]
@@ -326,7 +328,7 @@ def test_a_worker_lost_while_a_checkpoint_is_written_is_replaced(fault, warned):
 
 
 def test_a_worker_lost_while_a_checkpoint_is_read_is_replaced(warned, monkeypatch):
-    sampler, other, agent = make_sampler(ENV, 8, 2, 2), make_sampler(ENV, 8, 2, 2), make_agent(ENV)
+    sampler, other, agent = make_sampler(ENV, 8, 2, 0), make_sampler(ENV, 8, 2, 2), make_agent(ENV)
     killed = []
     tell_state = other.engine._tell_state
 
@@ -353,7 +355,7 @@ def test_nothing_is_left_behind():
     me = psutil.Process()
     gc.collect()  # what earlier tests left
     before = me.num_fds(), set(os.listdir("/dev/shm"))
-    for _ in range(3):
+    for _ in range(2):
         sampler, agent = make_sampler(ENV, 4, 2, 2), make_agent(ENV)
         sampler.collect(agent)
         os.kill(sampler.engine.pids()[0], signal.SIGKILL)
