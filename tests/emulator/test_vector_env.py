@@ -104,7 +104,8 @@ def test_it_plays_as_the_peer(game: str, mode: str) -> None:
     ids=lambda s: "-".join(f"{k}={v}" for k, v in s.items()),
 )
 def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> None:
-    ends = compare("breakout", 120, **settings)
+    n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1  # Games end at different times.
+    ends = compare("breakout", 120, n, **settings)
     assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
 
 
@@ -135,8 +136,8 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     for seed in range(4):
         referee.reset_game()
         rng = np.random.default_rng(seed)
-        theirs.reset(seed=0)
-        ours.reset(seed=0)
+        theirs.reset()  # Nothing is random. A seed would load the game again.
+        ours.reset()
         before = luminance(210)[referee.getScreen()]
         ended, frames = False, 0
         while not ended:
@@ -162,12 +163,12 @@ def test_the_last_screen_is_shown(limit: int) -> None:
 
 
 def test_resets_go_on_with_the_seeds_streams() -> None:
-    theirs, ours = AtariVectorEnv("assault", 3, num_threads=1), VectorEnv("assault", 3)
-    for seed in (7, None, None, np.array([5, -1, 9]), 7):
+    theirs, ours = AtariVectorEnv("assault", 2, num_threads=1), VectorEnv("assault", 2)
+    for seed in (7, None, None, np.array([5, -1]), 7):
         assert_equal(theirs.reset(seed=seed), ours.reset(seed=seed), f"seed {seed}")
-    theirs.step(np.array([1, 2, 3]))
-    ours.step(np.array([1, 2, 3]))
-    options = {"reset_mask": np.array([False, True, False])}
+    theirs.step(np.array([1, 2]))
+    ours.step(np.array([1, 2]))
+    options = {"reset_mask": np.array([False, True])}
     assert_equal(theirs.reset(options=options), ours.reset(options=options), "a part")
 
 
@@ -289,7 +290,7 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
 
 @pytest.mark.parametrize(("game", "fire"), [("asterix", False), ("kangaroo", True)])
 def test_a_game_that_ends_within_its_no_ops_begins_again(game: str, fire: bool) -> None:
-    compare(game, 5, n=2, noop_max=4000, use_fire_reset=fire, max_num_frames_per_episode=12)
+    compare(game, 5, n=2, noop_max=400, use_fire_reset=fire, max_num_frames_per_episode=12)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ gym.register_envs(pytest.importorskip("ale_py"))
 
 IDS = {"breakout": "Breakout", "pong": "Pong", "space_invaders": "SpaceInvaders", "freeway": "Freeway"}
 SEED = 3
-LIMITS = {"breakout": 180, "pong": 50, "space_invaders": 120, "freeway": 50}
+LIMITS = {"breakout": 180, "pong": 50, "space_invaders": 180, "freeway": 50}
 """Agent steps of an episode. In Breakout some games end before."""
 
 
