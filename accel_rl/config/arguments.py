@@ -74,8 +74,8 @@ def parse(
         with contextlib.redirect_stderr(errors):
             # The comments beside settings are for the help alone. Reading them takes a third of the time.
             quick = (tyro.conf.HelptextFromCommentsOff,)
-            options: Any = {"prog": prog, "description": description, "registry": _registry, "config": quick}
-            return cast(C, tyro.cli(cls, default=default, args=argv, **options))
+            texts: Any = {"prog": prog, "description": description, "config": quick}
+            return cast(C, tyro.cli(cls, default=default, args=argv, registry=_registry, **texts))
     except SystemExit as e:
         if e.code in (0, None):
             raise

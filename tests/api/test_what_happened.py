@@ -81,7 +81,9 @@ def test_rewards_are_clipped_in_atari_only(tmp_path):
     run = train(tmp_path, env=HERE + "Arms", **larger)
     assert run.config.algo.reward_clip == 0.0 and run.metrics["score"][-1] > 80
     assert (run.metrics["info/best"][-1] * 90 + 10) == pytest.approx(run.metrics["score"][-1])
-    atari = accel_rl.train("ppo", game="pong", run_dir=tmp_path / "pong", **{**SMALL, "env_steps": 64, "network": "a3c"})
+    atari = accel_rl.train(
+        "ppo", game="pong", run_dir=tmp_path / "pong", **{**SMALL, "env_steps": 64, "network": "a3c"}
+    )
     assert atari.config.algo.reward_clip == 1.0
 
 

@@ -88,7 +88,8 @@ def test_the_preset_reaches_a_run_its_config_and_a_resume(folder, capsys):
     out = capsys.readouterr().out
     assert re.search(r"time: sampling \d+ %, updates \d+ %, other \d+ %; ", out)
     write_tuned(pong(torch_threads=1))
-    assert main(["train", "ppo", "--game", "pong", "--preset", "tuned", *RUN, "--engine", "in-process", "--run-dir", str(folder / "other")]) == 0
+    words = ["--preset", "tuned", *RUN, "--engine", "in-process", "--run-dir", str(folder / "other")]
+    assert main(["train", "ppo", "--game", "pong", *words]) == 0
     assert json.loads((folder / "other/config.json").read_text())["torch_threads"] == 1
 
 

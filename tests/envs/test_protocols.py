@@ -165,7 +165,8 @@ def console(game, full=False):
 
 def preprocessing(env, draws, skip=4):
     """AtariPreprocessing takes its no-ops from a wrapper of ours, which has our numbers."""
-    return TimeLimit(AtariPreprocessing(NoopReset(env, draws), noop_max=0, frame_skip=skip, screen_size=84), draws.limit)
+    env = AtariPreprocessing(NoopReset(env, draws), noop_max=0, frame_skip=skip, screen_size=84)
+    return TimeLimit(env, draws.limit)
 
 
 def with_life_loss(game, draws):
