@@ -123,7 +123,7 @@ def test_sticky_actions() -> None:
     [
         ("breakout", {}),  # loses lives
         ("seaquest", {"repeat_action_probability": 0.25}),
-        ("pong", {"repeat_action_probability": 0.25, "frame": "84x84"}),
+        ("pong", {"repeat_action_probability": 0.75, "frame": "84x84"}),
         ("boxing", {"max_episode_steps": 40}),  # truncates
         ("up_n_down", {"frame": "104x80-mean"}),  # runs code from RAM
         ("space_invaders", {"mode": 1, "difficulty": 1}),

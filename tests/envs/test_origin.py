@@ -65,7 +65,7 @@ QUICK = [("immediate", *TURNS[0]), ("immediate", *TURNS[1]), ("wait", *TURNS[0])
     [pytest.param(r, *t, marks=() if (r, *t) in QUICK else pytest.mark.slow) for r in RESETS for t in TURNS],
 )
 def test_it_goes_on_in_every_mode_of_reset(reset: str, one: str, other: str) -> None:
-    config = env_of(game="breakout", max_episode_steps=45, repeat_action_probability=0.25)
+    config = env_of(game="seaquest", max_episode_steps=45, repeat_action_probability=0.25)
     assert_goes_on(config, one, other, reset, [55, 100], 150)
 
 
