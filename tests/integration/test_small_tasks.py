@@ -163,11 +163,11 @@ def test_a_distant_reward_is_discounted_for_each_step(train, algorithm, best):
 
 # -- time limits ------------------------------------------------------------
 
-ROLLOUTS = {"envs": 16, "horizon": 16, "minibatch": 128, "gamma": 0.95, "env_steps": 3_000}
 ENDLESS = {
     "a2c": {"envs": 16, "horizon": 5, "gamma": 0.95, "learning_rate": 3e-3, "env_steps": 10_000},
-    "ppo": ROLLOUTS | {"learning_rate": 1e-2},
-    "pqn": ROLLOUTS | {"exploration": 0.8, "epsilon_final": 0.1},
+    "ppo": {"envs": 16, "horizon": 16, "minibatch": 128, "gamma": 0.95, "learning_rate": 1e-2, "env_steps": 3_000},
+    "pqn": {"envs": 8, "horizon": 16, "minibatch": 64, "gamma": 0.95, "exploration": 0.8, "epsilon_final": 0.1}
+    | {"env_steps": 6_000},
     "dqn": DELAYED | {"gamma": 0.95, "algo__target_interval": 200, "env_steps": 2_000},
 }
 
