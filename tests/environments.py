@@ -98,6 +98,10 @@ def slow() -> gymnasium.Env:
     return AtStep(lambda: time.sleep(0.1))
 
 
+def takes_a_millisecond() -> gymnasium.Env:
+    return AtStep(lambda: time.sleep(1e-3))
+
+
 def slow_on_one_core() -> gymnasium.Env:
     """CartPole with slow steps on the core SLOW_CORE."""
     core = int(os.environ["SLOW_CORE"])

@@ -39,6 +39,25 @@ def train(algorithm: str, folder, **values):
     return accel_rl.train(f"tests.api.networks:{algorithm}", run_dir=folder, **{"env_steps": 512, **SHORT, **values})
 
 
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """stored(algorithm): a finished run, which is made once."""
+    made = {}
+
+    def run(algorithm):
+        if algorithm not in made:
+            made[algorithm] = train(algorithm, tmp_path_factory.mktemp(algorithm) / "run", evaluation__interval=0)
+        return made[algorithm]
+
+    return run
+
+
+@pytest.fixture
+def finished(stored, tmp_path):
+    """finished(algorithm): a copy of a finished run, which the test may change."""
+    return lambda name: accel_rl.Run.load(shutil.copytree(stored(name).path, tmp_path / name), trust=True)
+
+
 def networks(run) -> list[dict[str, torch.Tensor]]:
     """Return the network of the newest checkpoint, of best/, of the loaded agent and of an exported model."""
     model = run.export(run.path / "model")
@@ -69,8 +88,8 @@ def test_a_loaded_network_scores_as_the_trained_one(tmp_path, algorithm):
         assert x.evaluate(episodes=4, seed=seed).scores == run.result.evaluation.scores
 
 
-def test_files_of_a_model_can_be_read_by_others(tmp_path):
-    model = train("FrozenPPO", tmp_path / "run", evaluation__interval=0).export(tmp_path / "model")
+def test_files_of_a_model_can_be_read_by_others(finished, tmp_path):
+    model = finished("FrozenPPO").export(tmp_path / "model")
     (tmp_path / "new").write_text("")
     usual = stat.S_IMODE((tmp_path / "new").stat().st_mode)
     assert {stat.S_IMODE(f.stat().st_mode) for f in model.path.iterdir()} == {usual}
@@ -128,19 +147,19 @@ def test_a_second_learner_begins_with_the_whole_network(tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", ["DropoutPPO", "BatchNormPPO", "NoisePPO"])
-def test_evaluations_change_nothing(tmp_path, algorithm):
-    without = train(algorithm, tmp_path / "a", evaluation__interval=0)
+def test_evaluations_change_nothing(stored, tmp_path, algorithm):
+    without = stored(algorithm)
     evaluated = train(algorithm, tmp_path / "b", evaluation__interval=256, evaluation__episodes=3)
     assert (without.metrics["loss"] == evaluated.metrics["loss"]).all()
     one, two = (network_state(x.agent.agent.model) for x in (without, evaluated))
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def test_acting_and_evaluating_are_in_eval_mode(tmp_path):
-    run = train("BatchNormPPO", tmp_path / "run", evaluation__interval=0)
+def test_acting_and_evaluating_are_in_eval_mode(finished, tmp_path):
+    run = finished("BatchNormPPO")
     assert run.load_agent(greedy=True).act(np.zeros(4, np.float32)) in (0, 1)
     assert run.evaluate(episodes=1, parallel=1).scores
-    run = train("DropoutPPO", tmp_path / "dropout", evaluation__interval=0)
+    run = finished("DropoutPPO")
     obs = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
     agent = run.load_agent(greedy=True)
     assert (agent.act(obs) == agent.act(obs)).all()
@@ -161,8 +180,8 @@ def test_updates_are_in_train_mode_and_sampling_is_not(tmp_path, monkeypatch):
     assert modes == {True: {True}, False: {False}}  # the gradient's passes; acting and bootstrapped values
 
 
-def test_loading_leaves_the_callers_random_numbers(tmp_path):
-    run = train("DropoutPPO", tmp_path / "run", evaluation__interval=0)
+def test_loading_leaves_the_callers_random_numbers(finished, tmp_path):
+    run = finished("DropoutPPO")
     torch.manual_seed(7)
     before = torch.get_rng_state()
     run.load_agent(greedy=True)
@@ -173,8 +192,8 @@ def test_loading_leaves_the_callers_random_numbers(tmp_path):
 # -- by name ------------------------------------------------------------
 
 
-def test_layers_in_another_order_are_loaded_by_name(tmp_path, monkeypatch):
-    run = train("OrderedPPO", tmp_path / "run", evaluation__interval=0)
+def test_layers_in_another_order_are_loaded_by_name(finished, tmp_path, monkeypatch):
+    run = finished("OrderedPPO")
     model = run.export(tmp_path / "model")
     obs = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
     before = run.load_agent(greedy=True).act(obs)
@@ -185,8 +204,8 @@ def test_layers_in_another_order_are_loaded_by_name(tmp_path, monkeypatch):
         assert (x.load_agent(greedy=True).act(obs) == before).all() and x.evaluate(2, parallel=2).scores == scores
 
 
-def test_the_optimizers_state_follows_the_names(tmp_path, monkeypatch):
-    run = train("OrderedPPO", tmp_path / "run", evaluation__interval=0)
+def test_the_optimizers_state_follows_the_names(finished, tmp_path, monkeypatch):
+    run = finished("OrderedPPO")
     config = resolve(run.config)
     spec = config.spec
     _, state = Checkpoints(run.path / "checkpoints").load_latest()
@@ -211,8 +230,8 @@ def test_the_optimizers_state_follows_the_names(tmp_path, monkeypatch):
         ("BatchNormPPO", "the saved network has 'front.bias' ([4] float32), which the network has not"),
     ],
 )
-def test_another_network_is_refused_in_one_line(tmp_path, capsys, algorithm, line):
-    run = train(algorithm, tmp_path / "run", evaluation__interval=0)
+def test_another_network_is_refused_in_one_line(finished, tmp_path, capsys, algorithm, line):
+    run = finished(algorithm)
     model = run.export(tmp_path / "model")
     for folder in (run.path, model.path):
         values = json.loads((folder / "config.json").read_text())
@@ -221,8 +240,8 @@ def test_another_network_is_refused_in_one_line(tmp_path, capsys, algorithm, lin
         assert f"accel-rl: {line}" in capsys.readouterr().err.strip().splitlines()[-1]
 
 
-def test_a_run_with_another_network_is_not_resumed(tmp_path, capsys):
-    run = train("NormalizedPPO", tmp_path / "run", evaluation__interval=0)
+def test_a_run_with_another_network_is_not_resumed(finished, tmp_path, capsys):
+    run = finished("NormalizedPPO")
     values = json.loads((run.path / "config.json").read_text())
     (run.path / "config.json").write_text(json.dumps({**values, "algorithm": "tests.api.networks:BatchNormPPO"}))
     steps, state = Checkpoints(run.path / "checkpoints").load_latest()
@@ -234,8 +253,8 @@ def test_a_run_with_another_network_is_not_resumed(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["model.json", "checkpoints/000000000512/MANIFEST.json"])
-def test_another_format_is_refused_by_both_names(tmp_path, capsys, name):
-    run = train("FrozenPPO", tmp_path / "run", evaluation__interval=0)
+def test_another_format_is_refused_by_both_names(finished, tmp_path, capsys, name):
+    run = finished("FrozenPPO")
     folder = run.export(tmp_path / "model").path if name == "model.json" else run.path
     values = json.loads((folder / name).read_text())
     format_ = values["format"]
@@ -304,9 +323,8 @@ def test_a_model_of_another_machine_is_evaluated(trained_elsewhere, change):
 
 
 @pytest.fixture(scope="module")
-def a_model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("elsewhere")
-    return train("FrozenPPO", folder / "run", evaluation__interval=0).export(folder / "model").path
+def a_model(stored, tmp_path_factory):
+    return stored("FrozenPPO").export(tmp_path_factory.mktemp("elsewhere") / "model").path
 
 
 @pytest.fixture
@@ -314,8 +332,8 @@ def trained_elsewhere(a_model, tmp_path):
     return shutil.copytree(a_model, tmp_path / "model")
 
 
-def test_a_run_continues_on_another_device(tmp_path, capsys):
-    run = train("FrozenPPO", tmp_path / "run", evaluation__interval=0)
+def test_a_run_continues_on_another_device(finished, tmp_path, capsys):
+    run = finished("FrozenPPO")
     file = run.path / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "device": "cuda:7"}))
     words = ["resume", str(run.path), "--trust", "--env-steps", "768"]
@@ -328,7 +346,8 @@ def test_a_run_continues_on_another_device(tmp_path, capsys):
 def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioritized):
     """A CUDA generator's state has 16 bytes, a CPU's 5,056."""
     run = accel_rl.train(
-        "dqn", env="CartPole-v1", envs=4, env_steps=400, replay__size=1_000, replay__start=100, engine="in-process",
+        "dqn", env="CartPole-v1", envs=4, env_steps=200, log__interval=100, intensity=4, replay__size=1_000,
+        replay__start=100, engine="in-process",
         replay__prioritized=prioritized, evaluation__interval=0, decorrelation_steps=0, run_dir=tmp_path / "run",
     )  # fmt: skip
     checkpoints = Checkpoints(run.path / "checkpoints")
@@ -339,7 +358,7 @@ def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioriti
     shutil.copytree(run.path, tmp_path / "again")
     said: list[str] = []
     monkeypatch.setattr(generator_state, "say_once", said.append)
-    once = run.resume(800)
+    once = run.resume(400)
     assert len(said) == 2 and all(line.startswith("the run continues on another kind of device") for line in said)
-    twice = accel_rl.Run.load(tmp_path / "again", trust=True).resume(800)
-    assert once.result.env_steps == 800 and (once.metrics["loss"] == twice.metrics["loss"])[1:].all()
+    twice = accel_rl.Run.load(tmp_path / "again", trust=True).resume(400)
+    assert once.result.env_steps == 400 and (once.metrics["loss"] == twice.metrics["loss"])[1:].all()

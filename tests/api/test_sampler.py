@@ -25,7 +25,7 @@ def test_the_seed_decides():
 
 def test_a_runs_agent_plays(tmp_path):
     run = accel_rl.train(
-        "ppo", env="CartPole-v1", envs=8, horizon=32, engine="in-process", env_steps=4_096, learning_rate=3e-3,
+        "ppo", env="CartPole-v1", envs=8, horizon=32, engine="in-process", env_steps=2_560, learning_rate=1e-2,
         evaluation__interval=0, run_dir=tmp_path / "run",
     )  # fmt: skip
     lengths = {}
@@ -34,7 +34,7 @@ def test_a_runs_agent_plays(tmp_path):
             policy=policy, env="CartPole-v1", envs=4, horizon=50, engine="in-process", decorrelation_steps=0
         ) as sampler:
             found = []
-            for rollout, _ in zip(sampler, range(20), strict=False):
+            for rollout, _ in zip(sampler, range(8), strict=False):
                 found += [e.length for e in sampler.finished]
                 assert rollout.reward.sum() == 4 * 50
             lengths[name] = np.mean(found)

@@ -40,7 +40,7 @@ def pong(**settings) -> Tuned:
 @pytest.mark.parametrize("words", [["a2c"], pytest.param(["dqn", "--replay.start", "100"], marks=pytest.mark.slow)])
 def test_a_search_stores_a_preset_that_trains(words, capsys):
     others = psutil.Process().children()
-    assert main(["tune", *words, "--game", "pong", "--seconds", "3", "--envs", "4", *SMALL]) == 0
+    assert main(["tune", *words, "--game", "pong", "--seconds", "1", "--envs", "4", *SMALL]) == 0
     out = capsys.readouterr().out
     assert re.search(r"parts: emulation [\d,]+ env steps/s a core; updates [\d,]+ with 1 thread", out)
     assert re.search(r"\nfastest: .* env steps/s", out) and re.search(r"\nlimit: \w+: \d+ % of the time", out)
@@ -88,7 +88,8 @@ def test_the_preset_reaches_a_run_its_config_and_a_resume(folder, capsys):
     out = capsys.readouterr().out
     assert re.search(r"time: sampling \d+ %, updates \d+ %, other \d+ %; ", out)
     write_tuned(pong(torch_threads=1))
-    assert main(["train", "ppo", "--game", "pong", "--preset", "tuned", *RUN, "--run-dir", str(folder / "other")]) == 0
+    words = ["--preset", "tuned", *RUN, "--engine", "in-process", "--run-dir", str(folder / "other")]
+    assert main(["train", "ppo", "--game", "pong", *words]) == 0
     assert json.loads((folder / "other/config.json").read_text())["torch_threads"] == 1
 
 

@@ -4,6 +4,7 @@ Each of GROUPS learns with each algorithm in turn, a process a rank; FOLDER/GROU
 learns from all data. Among four ranks, the gradient of the widest layer is sent ahead.
 """
 
+import functools
 import multiprocessing
 import os
 import sys
@@ -24,21 +25,22 @@ from accel_rl.runners.ranks.sync_context import join_ranks, sync_context
 from tests.algos.made_up import act_over
 from tests.replays.made_up import Simulators, spec
 
-T, B, UPDATES, PARTS = 5, 8, 20, 4
+T, B, UPDATES, PARTS = 5, 8, 10, 4
 GROUPS = {"one": (1, False), "two over gloo": (2, False), "four over gloo": (4, False), "two shared": (2, True)}
 """Number of ranks, and whether they share memory for gradients."""
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow")
 FIELDS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
-def rollouts(n, invalid):
-    """Return rollouts of B simulators of vectors. invalid: a fifth of the cells are invalid."""
+@functools.cache
+def rollouts(invalid):
+    """Return 20 rollouts of B simulators of vectors. invalid: a fifth of the cells are invalid."""
     simulators, g = Simulators(B, T, seed=1, stack=1), torch.Generator().manual_seed(2)
-    for _ in range(n):
-        r = simulators.rollout()
-        if invalid:
+    found = [simulators.rollout() for _ in range(20)]
+    if invalid:
+        for r in found:
             r.valid &= torch.rand(T, B, generator=g) > 0.2
-        yield r
+    return found
 
 
 def part(r, rank, size):
@@ -60,7 +62,7 @@ def learner_of(name, group):
 def from_rollouts(learner, group):
     algo, c = learner.algo, learner.algo.config
     n = UPDATES if c.max_grad_norm and not hasattr(c, "epochs") else UPDATES // 5
-    for r in rollouts(n, invalid=True):
+    for r in rollouts(invalid=True)[:n]:
         mine = part(r, group.rank, group.exchange.communicator.size)
         act_over(algo, mine)
         advance(algo, mine.env_steps)
@@ -72,7 +74,7 @@ def from_replay(learner, group):
     """The same cells for all: the first quarter of a batch is of the first quarter of the environments."""
     algo, g, each = learner.algo, torch.Generator().manual_seed(3), B // PARTS
     algo.begin()
-    for r in rollouts(20, invalid=False):
+    for r in rollouts(invalid=False):
         mine = part(r, group.rank, group.exchange.communicator.size)
         advance(algo, mine.env_steps)
         algo.store(mine)
@@ -88,14 +90,14 @@ def from_replay(learner, group):
         batch.weight = weight[mine].flatten()
         learner.update(batch)
         learner.updates += 1
-        if i % 10 == 9:
+        if i % 5 == 4:
             algo.target_network.update()
 
 
 def priorities(learner):
     """What a prioritized draw gives, and what it should be computed from."""
     replay = learner.algo.replay
-    replay.append(part(next(iter(rollouts(1, False))), 0, B // learner.algo.B))  # takes over the highest of all
+    replay.append(part(rollouts(invalid=False)[0], 0, B // learner.algo.B))  # takes over the highest of all
     batch = replay.sample(16)
     tree = replay.selection.tree
     share = tree[replay.ring.position_of(batch.cell)].double() / tree.total
@@ -131,16 +133,18 @@ def learn_as(group, rank, folder, fds):
     if size == 4:
         all_reduce.WIDE = 1
     config = default_config("a2c")
-    config = replace(config, distributed=replace(config.distributed, hash_interval=10, timeout_s=60.0))
+    config = replace(config, distributed=replace(config.distributed, hash_interval=5, timeout_s=60.0))
     store = dist.FileStore(str(folder / f"{group}-store"), size)
     with join_ranks(config, "cpu", store, rank, size, size):
-        torch.save(learn(lambda name: sync_context(store, 60.0, 10, fds.get(name))), out)
+        torch.save(learn(lambda name: sync_context(store, 60.0, 5, fds.get(name))), out)
 
 
 def main() -> int:
     """Fork a process for each rank, which saves importing torch in each; returns the exit code."""
     folder = Path(sys.argv[1])
     torch.set_num_threads(1)
+    for invalid in (False, True):
+        rollouts(invalid)  # once for all forks
     for group, (size, shared) in GROUPS.items():
         fds = {name: os.memfd_create(name) for name in ALGORITHMS if shared}
         context = multiprocessing.get_context("fork")

@@ -25,7 +25,7 @@ def ranks(tmp_path_factory):
 @pytest.mark.parametrize("group", SEVERAL)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_ranks_equal_one_with_the_same_batch(ranks, name, group):
-    """After 20 updates; invalid cells are spread unevenly over the ranks of a2c and ppo."""
+    """After 10 updates; invalid cells are spread unevenly over the ranks of a2c and ppo."""
     (one,) = ranks["one"]
     assert len({r[f"{name}/hash"] for r in ranks[group]}) == 1
     assert one[f"{name}/rate"] == ranks[group][0][f"{name}/rate"]

@@ -72,15 +72,15 @@ def side_by_side(rom: bytes, folder: Path, frames: int = 1) -> tuple[Any, AtariE
     return ale, ours
 
 
-@pytest.mark.parametrize("copies", range(8))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("register", "show", "shape"), [("RESP1", "GRP1", 0xB5), ("RESM1", "ENAM1", 2)])
-def test_an_object_reset_near_its_copies(register: str, show: str, shape: int, copies: int, tmp_path) -> None:
-    rng = random.Random(copies)
+def test_an_object_reset_near_its_copies(register: str, show: str, shape: int, seed: int, tmp_path) -> None:
+    rng = random.Random(seed)
     cases = []
     for _ in range(TESTS):
         first = rng.randrange(25, 70)
         near = min(70, max(8, first + rng.randrange(-4, 8)))
-        cases.append((copies, first, rng.randrange(16), rng.choice([near, first, rng.randrange(8, 70)])))
+        cases.append((rng.randrange(8), first, rng.randrange(16), rng.choice([near, first, rng.randrange(8, 70)])))
     code = "".join(reset_twice(register, *case) for case in cases)
     ale, emulator = side_by_side(assemble(FRAME.format(sync=SYNC, code=code, show=show, shape=shape), 4096), tmp_path)
     theirs, ours = ale.getScreen(), emulator.screen()
@@ -102,11 +102,11 @@ bottom: sta WSYNC
 """
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_buttons_read_while_vblank_holds_them_or_not(seed: int, tmp_path) -> None:
     """Bit 6 of VBLANK keeps INPT4 low once it was low, on the chip; in the reference it does not."""
     rng, code = random.Random(seed), ""
-    for i in range(40):
+    for i in range(100):
         code += f" lda #{rng.choice([0, 0x40, 0x80, 0xC0, 2, 0x42])}\n sta VBLANK\n" if rng.random() < 0.5 else ""
         code += " sta WSYNC\n" if rng.random() < 0.3 else ""
         code += f" lda INPT{rng.choice([4, 4, 5])}\n sta ${0x80 + i:02X}\n"
@@ -117,7 +117,7 @@ def test_buttons_read_while_vblank_holds_them_or_not(seed: int, tmp_path) -> Non
         ale.act(action)
         ours.act(action)
         assert (ale.getRAM() == ours.ram()).all()
-        seen |= {*ours.ram()[:40] & 0x80}
+        seen |= {*ours.ram()[:100] & 0x80}
     assert seen == {0, 0x80}
 
 
@@ -147,11 +147,11 @@ bottom: sta WSYNC
 """
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_stars(seed: int, tmp_path) -> None:
     """HMM0 from 7 to 6 in the 21st cycle after HMOVE, and what is written on the lines after it."""
     rng, code = random.Random(seed), ""
-    for _ in range(12):
+    for _ in range(18):
         since = rng.choice([21, 21, 21, 20, 22])
         code += f" lda #{rng.randrange(8) | rng.randrange(4) << 4}\n sta NUSIZ0\n"
         code += f" lda #{0x70 | rng.randrange(16)}\n sta HMM0\n"
@@ -181,7 +181,7 @@ def check_programs(seeds: range, writes: int, folder: Path) -> None:
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 6, 12])
 def test_random_programs(writes: int, tmp_path) -> None:
-    check_programs(range(3), writes, tmp_path)
+    check_programs(range(1), writes, tmp_path)
 
 
 @pytest.mark.slow

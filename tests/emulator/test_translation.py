@@ -162,7 +162,8 @@ def test_the_start_of_a_run_says_how_the_game_is_played(cache, capfd, tmp_path, 
     assert translation.how_played("pong") == "pong is translated"
     monkeypatch.setattr(translation, "_run_compiler", lambda *_: None)
     cache.unlink()
-    train("ppo", game="pong", env_steps=64, envs=2, horizon=32, run_dir=str(tmp_path / "run"), engine="in-process")
+    small = {"env_steps": 16, "envs": 2, "horizon": 8, "network": "a3c", "evaluation__interval": 0}
+    train("ppo", game="pong", engine="in-process", decorrelation_steps=0, run_dir=str(tmp_path / "run"), **small)
     assert "pong is interpreted until it is translated\n" in capfd.readouterr().out
 
 

@@ -57,7 +57,7 @@ def assert_ends_equal(theirs: tuple, ours: tuple, before: tuple, where: str, set
     np.testing.assert_array_equal(seen[stale, -1], before[0][stale, -1], err_msg=f"{where}: the peer's stale frame")
 
 
-def compare(game: str, steps: int, n: int = 3, seed: int = 3, **settings: Any) -> int:
+def compare(game: str, steps: int, n: int = 2, seed: int = 3, **settings: Any) -> int:
     """The number of ends."""
     theirs = AtariVectorEnv(game, n, num_threads=1, **settings)
     ours = VectorEnv(game, n, num_threads=1, **settings)
@@ -97,15 +97,15 @@ def test_it_plays_as_the_peer(game: str, mode: str) -> None:
         {"life_loss_info": True, "autoreset_mode": "SameStep"},
         {"max_num_frames_per_episode": 101},
         {"max_num_frames_per_episode": 101, "autoreset_mode": "SameStep"},
-        {"maxpool": False, "stack_num": 2},
         {"frameskip": 3, "full_action_space": True, "use_fire_reset": False},
         {"frameskip": 1, "maxpool": False, "stack_num": 1},
-        {"noop_max": 0, "reward_clipping": False},
+        {"noop_max": 0, "reward_clipping": False, "maxpool": False, "stack_num": 2},
     ],
     ids=lambda s: "-".join(f"{k}={v}" for k, v in s.items()),
 )
 def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> None:
-    ends = compare("breakout", 120, **settings)
+    n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1  # Games end at different times.
+    ends = compare("breakout", 120, n, **settings)
     assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
 
 
@@ -128,16 +128,16 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     def shown(*screens: np.ndarray) -> np.ndarray:
         return cv2.resize(np.maximum.reduce(screens), (84, 84), interpolation=cv2.INTER_AREA)
 
+    referee = ale_py.ALEInterface()
+    referee.setFloat("repeat_action_probability", 0.0)
+    referee.loadROM(rom_path("breakout"))
+    codes = referee.getMinimalActionSet()
     wrong, lengths = 0, set()
     for seed in range(4):
-        referee = ale_py.ALEInterface()
-        referee.setFloat("repeat_action_probability", 0.0)
-        referee.loadROM(rom_path("breakout"))
         referee.reset_game()
-        codes = referee.getMinimalActionSet()
         rng = np.random.default_rng(seed)
-        theirs.reset(seed=0)
-        ours.reset(seed=0)
+        theirs.reset()  # Nothing is random. A seed would load the game again.
+        ours.reset()
         before = luminance(210)[referee.getScreen()]
         ended, frames = False, 0
         while not ended:
@@ -163,12 +163,12 @@ def test_the_last_screen_is_shown(limit: int) -> None:
 
 
 def test_resets_go_on_with_the_seeds_streams() -> None:
-    theirs, ours = AtariVectorEnv("assault", 3, num_threads=1), VectorEnv("assault", 3)
-    for seed in (7, None, None, np.array([5, -1, 9]), 7):
+    theirs, ours = AtariVectorEnv("assault", 2, num_threads=1), VectorEnv("assault", 2)
+    for seed in (7, None, None, np.array([5, -1]), 7):
         assert_equal(theirs.reset(seed=seed), ours.reset(seed=seed), f"seed {seed}")
-    theirs.step(np.array([1, 2, 3]))
-    ours.step(np.array([1, 2, 3]))
-    options = {"reset_mask": np.array([False, True, False])}
+    theirs.step(np.array([1, 2]))
+    ours.step(np.array([1, 2]))
+    options = {"reset_mask": np.array([False, True])}
     assert_equal(theirs.reset(options=options), ours.reset(options=options), "a part")
 
 
@@ -290,7 +290,7 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
 
 @pytest.mark.parametrize(("game", "fire"), [("asterix", False), ("kangaroo", True)])
 def test_a_game_that_ends_within_its_no_ops_begins_again(game: str, fire: bool) -> None:
-    compare(game, 5, n=2, noop_max=4000, use_fire_reset=fire, max_num_frames_per_episode=12)
+    compare(game, 5, n=2, noop_max=400, use_fire_reset=fire, max_num_frames_per_episode=12)
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_time_limit_truncates() -> None:
 def test_game_over_at_the_time_limit_is_no_truncation() -> None:
     env = make(training=False)
     start(env)
-    fire_and_stay = np.tile([1, 0, 0], 200)
+    fire_and_stay = np.tile([1, 0, 0], 100)
     steps = play(env, fire_and_stay)
     end = next(i for i, s in enumerate(steps) if s[3])
     env = make(training=False, max_evaluation_steps=end + 1)
@@ -85,13 +85,13 @@ def test_noops() -> None:
         plain.step(0, frame)
         by_frame.setdefault(frame.tobytes(), n)
     env = make("freeway", seed=3)
-    starts = [start(env).tobytes() for _ in range(40)]
+    starts = [start(env).tobytes() for _ in range(20)]
     assert set(starts) <= set(by_frame)
     assert len({by_frame[s] for s in starts}) > 5
 
 
 def test_seed_decides_noops_and_sticky_actions() -> None:
-    actions = np.random.default_rng(0).integers(4, size=150)
+    actions = np.random.default_rng(0).integers(4, size=60)
 
     def course(seed: int) -> list[tuple]:
         env = make(seed=seed, repeat_action_probability=0.25)
@@ -113,8 +113,9 @@ def test_sticky_actions() -> None:
 
     env = make("freeway", noop_max=0)
     start(env)
-    assert course(1.0) == play(env, 0 * actions)
-    assert len({str(course(p)) for p in (0.0, 0.25, 1.0)}) == 3
+    always = course(1.0)
+    assert always == play(env, 0 * actions)
+    assert len({str(c) for c in (course(0.0), course(0.25), always)}) == 3
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_sticky_actions() -> None:
     [
         ("breakout", {}),  # loses lives
         ("seaquest", {"repeat_action_probability": 0.25}),
-        ("pong", {"repeat_action_probability": 0.25, "frame": "84x84"}),
+        ("pong", {"repeat_action_probability": 0.75, "frame": "84x84"}),
         ("boxing", {"max_episode_steps": 40}),  # truncates
         ("up_n_down", {"frame": "104x80-mean"}),  # runs code from RAM
         ("space_invaders", {"mode": 1, "difficulty": 1}),
@@ -135,7 +136,7 @@ def test_state_round_trip(game: str, overrides: dict) -> None:
     start(env)
     rng = np.random.default_rng(7)
     other = make(game, seed=99, **overrides)
-    for _ in range(4):  # from points in mid-episode
+    for _ in range(2):  # from points in mid-episode
         play(env, rng.integers(env.spec.n_actions, size=int(rng.integers(5, 60))))
         state = env.get_state()
         actions = rng.integers(env.spec.n_actions, size=40)

@@ -19,14 +19,16 @@ from tests.env_settings import env_of
 gym.register_envs(pytest.importorskip("ale_py"))
 
 IDS = {"breakout": "Breakout", "pong": "Pong", "space_invaders": "SpaceInvaders", "freeway": "Freeway"}
-SEED, STEPS, LIMIT = 3, 240, 180
+SEED = 3
+LIMITS = {"breakout": 180, "pong": 50, "space_invaders": 180, "freeway": 50}
+"""Agent steps of an episode. In Breakout some games end before."""
 
 
 class Draws:
-    """The random numbers of our environment's episodes, in the order in which it draws them."""
+    """The random numbers of our environment's episodes, in the order in which it draws them; its rules and limit."""
 
-    def __init__(self, rules):
-        self.rules, self.episode, self.rng = rules, -1, episode_rng(SEED, 0)
+    def __init__(self, rules, limit=0):
+        self.rules, self.limit, self.episode, self.rng = rules, limit, -1, episode_rng(SEED, 0)
 
     def begin(self) -> int:
         """Return the number of no-ops of the next episode."""
@@ -163,7 +165,8 @@ def console(game, full=False):
 
 def preprocessing(env, draws, skip=4):
     """AtariPreprocessing takes its no-ops from a wrapper of ours, which has our numbers."""
-    return TimeLimit(AtariPreprocessing(NoopReset(env, draws), noop_max=0, frame_skip=skip, screen_size=84), LIMIT)
+    env = AtariPreprocessing(NoopReset(env, draws), noop_max=0, frame_skip=skip, screen_size=84)
+    return TimeLimit(env, draws.limit)
 
 
 def with_life_loss(game, draws):
@@ -171,17 +174,18 @@ def with_life_loss(game, draws):
 
 
 def cleanrl(game, draws):
-    env = EpisodicLife(TimeLimit(MaxAndSkip(NoopReset(console(game), draws), 4), LIMIT))
+    env = EpisodicLife(TimeLimit(MaxAndSkip(NoopReset(console(game), draws), 4), draws.limit))
     return Area(FireReset(env) if "FIRE" in env.unwrapped.get_action_meanings() else env)
 
 
 def cleanba(game, draws):
-    return TimeLimit(Area(MaxAndSkip(FireFrame(Sticky(NoopReset(console(game, True), draws), draws)), 4)), LIMIT)
+    sticky = Sticky(NoopReset(console(game, True), draws), draws)
+    return TimeLimit(Area(MaxAndSkip(FireFrame(sticky), 4)), draws.limit)
 
 
 SOURCES = {
     "stooke2018": lambda game, draws: LifeLoss(
-        TimeLimit(Subsampled(MaxAndSkip(NoopReset(console(game), draws), 4)), LIMIT)
+        TimeLimit(Subsampled(MaxAndSkip(NoopReset(console(game), draws), 4)), draws.limit)
     ),
     "mnih2015": with_life_loss,
     "nair2015": with_life_loss,
@@ -211,7 +215,7 @@ class Ours:
     """Our environment on a backend, and its latest frame."""
 
     def __init__(self, name, game, backend):
-        config = env_of(game=game, protocol=name, backend=backend, max_episode_steps=LIMIT)
+        config = env_of(game=game, protocol=name, backend=backend, max_episode_steps=LIMITS[game])
         self.env = make_env(config, SEED, training=True)
         self.frame = np.zeros(self.env.spec.frame_shape, np.uint8)
         self.reset()
@@ -235,13 +239,13 @@ PAIRS = [
 def test_a_protocol_is_its_sources(name, game):
     ours = {backend: Ours(name, game, backend) for backend in backends()}
     (n_actions,) = {x.env.spec.n_actions for x in ours.values()}
-    theirs = SOURCES[name](game, Draws(ours["ale"].env.rules))
+    theirs = SOURCES[name](game, Draws(ours["ale"].env.rules, LIMITS[game]))
     obs, _ = theirs.reset()
     assert n_actions == theirs.action_space.n
     for backend, x in ours.items():
         assert (x.frame == obs).all(), (backend, "the first frame")
     rng, ends, returns = np.random.default_rng(0), 0, 0
-    for t in range(STEPS):
+    for t in range(LIMITS[game] + 20):
         action = int(rng.integers(n_actions))
         obs, reward, their_end, their_limit, info = theirs.step(action)
         over = info.get("over", their_end or their_limit)

@@ -1,5 +1,6 @@
 """Episodes from saved starts: the same on both backends, with the frames before a start counted."""
 
+import functools
 import json
 import zlib
 from dataclasses import replace
@@ -17,6 +18,7 @@ from tests.env_settings import env_of
 SKIP = 4
 
 
+@functools.cache
 def recorded(game: str, lengths: tuple[int, ...] = (60, 90), points: int = 6) -> StartPoints:
     """Random play of ale-py, with points drawn from it."""
     env = make_env(env_of(game=game, backend="ale", noop_max=0), 0, False)
@@ -34,7 +36,7 @@ def recorded(game: str, lengths: tuple[int, ...] = (60, 90), points: int = 6) ->
     return StartPoints(game, "random play", 0, SKIP, None, None, tuple(played), found)
 
 
-def courses(config: ResolvedEnv, file, n: int = 2, episodes: int = 3) -> list[list[tuple]]:
+def courses(config: ResolvedEnv, file, n: int = 2, episodes: int = 2) -> list[list[tuple]]:
     """For each of n environments: first frames, and rewards and frames of the steps, of some episodes."""
     batch = make_batch(config, list(range(n)), False, starts=StartOrder(str(file), 0, n))
     found: list[list[tuple]] = [[] for _ in range(n)]
@@ -63,7 +65,7 @@ def test_both_backends_play_the_same_from_each_start(game, tmp_path):
 
 @pytest.mark.parametrize("backend", ["ale", "emulator"])
 def test_a_start_is_the_recorded_moment_and_its_frames_count(backend, tmp_path):
-    points = recorded("breakout")
+    points = recorded("breakout", points=3)
     points.save(tmp_path / "starts.json")
     alone = make_env(env_of(game="breakout", backend=backend, noop_max=0), 0, False)
     limit = 100

@@ -13,7 +13,7 @@ from accel_rl.runners.ranks.context import Exchange, RankContext
 from tests.golden.runs import POLE, config
 from tests.gorila.made_up import EXACT
 
-CYCLES = 30
+CYCLES = 14
 RETURNS = {"v_min": 0.0, "v_max": 20.0}
 RUNS = {
     "dqn": config("dqn", POLE, horizon=4),
@@ -82,7 +82,7 @@ def test_one_learner_equals_local_training_bit_for_bit(build, name, shards):
     expected = cycles(local)
     trainer = build(RUNS[name], OnShards(shards=shards))
     got, sync = cycles(trainer), trainer.learner.gradient_sync
-    assert local.learner.updates == trainer.learner.updates >= 24
+    assert local.learner.updates == trainer.learner.updates >= 10
     assert shown(got) == shown(expected)
     assert torch.equal(trainer.learner.flat.data, local.learner.flat.data)
     state = sync.state_dict()
@@ -92,8 +92,10 @@ def test_one_learner_equals_local_training_bit_for_bit(build, name, shards):
     assert [shard["counts"]["delay"] for shard in state["shards"]] == [0] * shards
 
 
-@pytest.mark.parametrize("in_flight", [0, 2])
-@pytest.mark.parametrize("name", ["dqn, adagrad", "a2c, adam"])
+@pytest.mark.parametrize(
+    ("name", "in_flight"),
+    [pytest.param("dqn, adagrad", 0, marks=pytest.mark.slow), ("dqn, adagrad", 2), ("a2c, adam", 0), ("a2c, adam", 2)],
+)
 def test_a_resumed_run_equals_the_uninterrupted_one(build, name, in_flight):
     settings = {"shards": 3, "in_flight": in_flight, "max_delay": 2, "outlier_deviations": 4.0}
     whole = build(RUNS[name], OnShards(**settings))

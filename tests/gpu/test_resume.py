@@ -43,11 +43,11 @@ def checkpoint(trainer):
 @pytest.mark.parametrize("name", marked(RUNS, ("a2c, LSTM", "c51, concurrent")))
 def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, name):
     first = trainer(name, GPU, tmp_path / "first")
-    cycles(first, 6)
+    cycles(first, 4)
     state = checkpoint(first)
-    whole = cycles(first, 5)[0]
+    whole = cycles(first, 3)[0]
     second = restored(name, GPU, tmp_path / "second", state)
-    resumed = cycles(second, 5)[0]
+    resumed = cycles(second, 3)[0]
     assert torch.equal(first.learner.flat.data.cpu(), second.learner.flat.data.cpu())
     for a, b in zip(whole[1:], resumed[1:], strict=True):  # the first row's metrics begin before the checkpoint
         assert a == pytest.approx(b, rel=1e-12, nan_ok=True)
@@ -61,7 +61,7 @@ def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, nam
     """The runs that continue from one checkpoint on the other device are equal, and random numbers are logged as new.
     `impala` alone draws nothing but the sampler's random numbers."""
     first = trainer(name, before, tmp_path / "first")
-    cycles(first, 6)
+    cycles(first, 4)
     checkpoint(first)
     found = []
     for folder in ("second", "third"):
@@ -75,7 +75,7 @@ def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, nam
         for a, b in zip(first.learners, second.learners, strict=True):
             assert torch.equal(a.flat.data.cpu(), b.flat.data.cpu())
         assert second.counters.env_steps == first.counters.env_steps
-        cycles(second, 3)
+        cycles(second, 2)
         assert second.learner.updates > first.learner.updates
         found.append([x.flat.data.cpu() for x in second.learners])
         second._close()
@@ -88,7 +88,7 @@ def test_an_evaluation_equals_that_on_the_cpu(simulated_gpu, tmp_path, name):
     scores = []
     for device in ("cpu", GPU):
         built = trainer(name, device, tmp_path / device.replace(":", ""))
-        cycles(built, 3)
+        cycles(built, 2)
         agent = built.learner.algo.agent.evaluating(False)
         scores.append(built.evaluator.evaluate(agent, steps=200, seed=7).scores)
         built._close()

@@ -126,7 +126,7 @@ def no_process(monkeypatch):
         ([*PONG, "--groups", "1e9"], ["--sampler.groups 1000000000", "at most --sampler.envs 16"]),
         ([*PONG, "--torch-threads", "1e6"], ["--torch-threads 1000000", "at most 1024"]),
         ([*PONG, "--horizon", "1e9"], ["GiB are needed on the host", "shorter horizon"]),
-        ([*PONG, "--ranks", "2000", "--envs", "2000"], ["GiB are needed on the host", "fewer workers or ranks"]),
+        ([*PONG, "--ranks", "200", "--envs", "200000"], ["GiB are needed on the host", "fewer workers or ranks"]),
         (["train", "a2c", "--env", "CartPole-v1", "--lstm", "1e9"], ["the network is too large"]),
         (["train", "a2c", "--env", "CartPole-v1", "--lstm", "1e5"], ["the network and its optimizer need 4"]),
         ([*PONG, "--run-dir", "x" * 300], ["--run-dir xxx", "File name too long"]),

@@ -32,15 +32,16 @@ def make():
 def train(tmp_path, when):
     (tmp_path / "poisoned.py").write_text(ENV.format(when=when))
     return run(
-        *("train", "a2c", "--env", "poisoned:make", "--engine", "in-process", "--envs", 4, "--env-steps", 4000),
-        *("--evaluation.interval", 0, "--checkpoint.interval", 1000, "--log.interval", 500, "--run-dir", "run"),
+        *("train", "a2c", "--env", "poisoned:make", "--engine", "in-process", "--envs", 4, "--env-steps", 1000),
+        *("--evaluation.interval", 0, "--checkpoint.interval", 500, "--log.interval", 100, "--run-dir", "run"),
+        *("--decorrelation-steps", 0),
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
 
 def test_a_few_bad_updates_are_skipped_and_counted(tmp_path):
-    done = train(tmp_path, "Poisoned.steps in (2000, 3000)")
+    done = train(tmp_path, "Poisoned.steps in (400, 700)")
     assert done.returncode == 0, done.stderr
     table = rows(tmp_path / "run")
     assert int(table[0]["skipped_updates"]) == 0 and int(table[-1]["skipped_updates"]) == 2
@@ -49,10 +50,10 @@ def test_a_few_bad_updates_are_skipped_and_counted(tmp_path):
 
 
 def test_many_in_a_row_end_the_run(tmp_path):
-    done = train(tmp_path, "Poisoned.steps > 2500")
+    done = train(tmp_path, "Poisoned.steps > 500")
     assert done.returncode == 1
     line = done.stderr.strip().splitlines()[-1]
-    assert "20 updates in a row" in line and "the last good checkpoint is at 2,000 env steps" in line
+    assert "20 updates in a row" in line and "the last good checkpoint is at 500 env steps" in line
     at, state = Checkpoints(tmp_path / "run" / "checkpoints").load_latest()
     assert all(torch.isfinite(x).all() for x in state["learner"]["network"].values())
-    assert at == 2000
+    assert at == 500

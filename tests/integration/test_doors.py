@@ -49,14 +49,14 @@ def newest(folder, rank=0):
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_resumed_run_equals_an_uninterrupted_one(folder, ranks):
     doors = [x for door in DOORS.values() for x in door] + ["--ranks", ranks]
-    train(folder, "whole", *doors, "--env-steps", 2400)
+    train(folder, "whole", *doors, "--env-steps", 1280)
     recorded = {p.name: p.read_bytes() for p in folder.glob("actions-*.bin")}
     assert len(recorded) == ranks
-    assert sum(len(x) for x in recorded.values()) == 8 * 2400  # int64
+    assert sum(len(x) for x in recorded.values()) == 8 * 1280  # int64
     for path in folder.glob("actions-*.bin"):
         path.unlink()
-    train(folder, "cut", *doors, "--env-steps", 1600)
-    done = run("resume", "cut", "--trust", "--env-steps", 2400, cwd=folder, env=ENVIRONMENT)
+    train(folder, "cut", *doors, "--env-steps", 1120)
+    done = run("resume", "cut", "--trust", "--env-steps", 1280, cwd=folder, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     assert {p.name: p.read_bytes() for p in folder.glob("actions-*.bin")} == recorded
     a, b = newest(folder / "whole"), newest(folder / "cut")

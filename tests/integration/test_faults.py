@@ -20,20 +20,8 @@ from accel_rl.samplers.workers.worker_process import WorkerProcess
 from tests.integration.runs import difference, kill, progressed, rows, run, run_until, start, wait_for, workers
 
 LONG = (
-    "train",
-    "a2c",
-    "--game",
-    "pong",
-    "--env-steps",
-    1_000_000,
-    "--log.interval",
-    400,
-    "--workers",
-    2,
-    "--evaluation.interval",
-    0,
-    "--decorrelation-steps",
-    0,
+    *("train", "a2c", "--env", "CartPole-v1", "--env-steps", 10_000_000, "--log.interval", 400, "--workers", 2),
+    *("--evaluation.interval", 0, "--checkpoint.interval", 0, "--decorrelation-steps", 0),
 )
 
 
@@ -122,8 +110,7 @@ def test_nothing_outlives_a_main_process(tmp_path, end):
     """Neither workers, nor processes that their environments have started."""
     before, seconds = set(os.listdir("/dev/shm")), f"600.{os.getpid()}"
     folder = tmp_path / "run"
-    words = ["tests.environments:with_children" if word == "pong" else word for word in LONG]
-    words[words.index("--game")] = "--env"
+    words = (*LONG, "--env", "tests.environments:with_children")
     process = start(*words, "--run-dir", folder, env={**os.environ, "SLEEP_S": seconds})
 
     def sleeping():
@@ -160,23 +147,12 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(small_disk):
     disk = small_disk("12m")
     folder = disk / "run"
     done = run(
-        *(
-            "train",
-            "a2c",
-            "--game",
-            "pong",
-            "--env-steps",
-            800,
-            "--checkpoint.interval",
-            400,
-            "--engine",
-            "in-process",
-        ),
+        *("train", "a2c", "--game", "pong", "--env-steps", 320, "--checkpoint.interval", 160, "--engine", "in-process"),
         *("--evaluation.interval", 0, "--decorrelation-steps", 0, "--run-dir", folder),
     )
     assert done.returncode == 1 and "could not write checkpoint" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
-    assert [s for s, _ in [Checkpoints(folder / "checkpoints").load_latest()]] == [400]
+    assert [s for s, _ in [Checkpoints(folder / "checkpoints").load_latest()]] == [160]
     subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
     done = run("resume", folder)
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.runs import run
+
 ROOT = Path(__file__).parents[2]
 SMALL = ["--envs", "4", "--horizon", "8", "--minibatch", "32", "--env-steps", "64", "--evaluation.interval", "0"]
 SMALL += ["--decorrelation-steps", "0"]
@@ -77,8 +79,7 @@ def test_a_source_tree_says_which_installed_accel_rl_is_compiled(checkout: Path)
 
 def test_an_error_of_a_worker_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(BROKEN)
-    command = [sys.executable, "-c", ACCEL_RL, "train", "ppo", "--env", "broken:Broken", "--workers", "1", *SMALL]
-    done = subprocess.run([*command, "--run-dir", "run"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = run("train", "ppo", "--env", "broken:Broken", "--workers", "1", *SMALL, "--run-dir", "run", cwd=tmp_path)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     line = done.stderr.strip().splitlines()[-1]
     assert "worker 0 (pid " in line and "ArithmeticError: two lines of text" in line and "run/events.log" in line

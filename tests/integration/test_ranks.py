@@ -59,7 +59,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("ppo", "pqn", "d
 def test_one_asynchronous_rank_equals_single_mode(tmp_path, algorithm):
     """RMSProp, Adam, RAdam, and a replay: every column of every row."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
-    args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096)
+    args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096 if more else 1_024)
     assert run(*args, "--run-dir", tmp_path / "single").returncode == 0
     done = run(*args, "--run-dir", tmp_path / "async", "--update", "async")
     assert done.returncode == 0, done.stderr
@@ -124,8 +124,9 @@ def test_max_restarts_brings_a_synchronous_run_back(tmp_path):
 )
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
     folder = tmp_path / "run"
-    args = ("a2c", *LONG, "--ranks", 2, "--update", "async", "--distributed.timeout-s", 3, "--run-dir", folder)
-    process = start("train", *args)
+    args = (*LONG, "--ranks", 2, "--update", "async", "--distributed.timeout-s", 3, "--run-dir", folder)
+    args = (*args, "--env", "tests.environments:takes_a_millisecond", "--log.interval", 80)  # The ranks wait for long.
+    process = start("train", "a2c", *args)
     try:
         wait_for(lambda: progressed(folder, 2) and Checkpoints(folder / "checkpoints").steps(), 60)
         wait_for(lambda: progressed(folder / "ranks/1", 2), 60)
@@ -177,7 +178,7 @@ def test_an_asynchronous_rank_whose_code_loops_is_replaced(tmp_path):
 def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
     before = set(os.listdir("/dev/shm"))
     folder = tmp_path / "run"
-    args = [a for a in LONG if a not in ("--engine", "in-process")]  # with workers
+    args = [*(a for a in LONG if a not in ("--engine", "in-process")), "--workers", 1]
     process = start("train", "a2c", *args, "--ranks", 2, "--update", update, "--run-dir", folder)
     wait_for(lambda: progressed(folder, 1), 60)
     children = descendants(process.pid)

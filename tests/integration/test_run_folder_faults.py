@@ -18,10 +18,11 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import RunError
 from tests.integration.runs import command, progressed, rows, run, start, wait_for
 
-SMALL = (
-    *("train", "ppo", "--env", "CartPole-v1", "--envs", 4, "--horizon", 10, "--minibatch", 20, "--workers", 1),
+PLAIN = (
+    *("train", "ppo", "--env", "CartPole-v1", "--envs", 4, "--horizon", 10, "--minibatch", 20),
     *("--evaluation.interval", 0, "--decorrelation-steps", 0, "--log.interval", 80, "--checkpoint.interval", 400),
 )
+SMALL = (*PLAIN, "--engine", "in-process")
 
 
 def only_line(done) -> str:
@@ -129,7 +130,7 @@ def test_a_worker_never_prints_into_the_rollouts(closed, tmp_path):
         "def make():\n"
         "    return Prints()\n"
     )
-    words = [re.sub("CartPole-v1", "prints:make", word) for word in map(str, SMALL)]
+    words = [re.sub("CartPole-v1", "prints:make", word) for word in map(str, (*PLAIN, "--workers", 1))]
     args = command(*words, "--env-steps", 80, "--run-dir", tmp_path / "run")
     done = subprocess.run(["bash", "-c", f'"$@" {closed}', "-", *args], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

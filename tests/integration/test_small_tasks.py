@@ -82,7 +82,7 @@ def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
 
 # -- memory ------------------------------------------------------------
 
-RECALLING = {"envs": 16, "horizon": 6, "minibatch": 48, "lstm": 16, "learning_rate": 5e-3, "env_steps": 5_000}
+RECALLING = {"envs": 32, "horizon": 6, "minibatch": 96, "lstm": 16, "learning_rate": 1e-2, "env_steps": 4_000}
 """An episode has four steps, so every second episode crosses the border of two rollouts."""
 
 
@@ -125,10 +125,10 @@ def test_a_state_that_ends_with_its_rollout_recalls_only_some_cues(train, monkey
 
 # -- n-step returns ------------------------------------------------------------
 
-DELAYED = Q_LEARNING | {"envs": 8, "horizon": 4, "algo__intensity": 8, "replay__start": 200, "epsilon_steps": 1_000}
+DELAYED = Q_LEARNING | {"envs": 16, "horizon": 2, "algo__intensity": 4, "replay__start": 200, "epsilon_steps": 1_000}
 SHORT = DELAYED | {"gamma": 0.9, "algo__target_interval": 400, "env_steps": 1_600}
 """The target network is copied three times, so one-step targets do not carry the reward over the five steps."""
-LONG = DELAYED | {"gamma": 0.8, "n_step": 3, "algo__target_interval": 200, "env_steps": 3_000}
+LONG = DELAYED | {"gamma": 0.8, "n_step": 3, "algo__target_interval": 150, "env_steps": 2_000}
 
 
 class FirstRewardOnly(DQN):
@@ -163,12 +163,12 @@ def test_a_distant_reward_is_discounted_for_each_step(train, algorithm, best):
 
 # -- time limits ------------------------------------------------------------
 
-ROLLOUTS = {"envs": 8, "horizon": 16, "minibatch": 64, "gamma": 0.95, "env_steps": 6_000}
 ENDLESS = {
     "a2c": {"envs": 16, "horizon": 5, "gamma": 0.95, "learning_rate": 3e-3, "env_steps": 10_000},
-    "ppo": ROLLOUTS | {"learning_rate": 3e-3},
-    "pqn": ROLLOUTS | {"exploration": 0.8, "epsilon_final": 0.1},
-    "dqn": DELAYED | {"gamma": 0.95, "algo__target_interval": 200, "env_steps": 3_000},
+    "ppo": {"envs": 16, "horizon": 16, "minibatch": 128, "gamma": 0.95, "learning_rate": 1e-2, "env_steps": 3_000},
+    "pqn": {"envs": 8, "horizon": 16, "minibatch": 64, "gamma": 0.95, "exploration": 0.8, "epsilon_final": 0.1}
+    | {"env_steps": 6_000},
+    "dqn": DELAYED | {"gamma": 0.95, "algo__target_interval": 200, "env_steps": 2_000},
 }
 
 
@@ -213,7 +213,7 @@ def test_an_agent_that_confuses_the_two_leaves_too_soon(train, algorithm):
 
 # -- actions of an older policy ------------------------------------------------------------
 
-STALE = {"envs": 16, "horizon": 5, "algo__window": 5, "batches": 1, "learning_rate": 3e-3, "env_steps": 12_000}
+STALE = {"envs": 32, "horizon": 5, "algo__window": 5, "batches": 1, "learning_rate": 6e-3, "env_steps": 8_000}
 
 
 class InitialPolicyActs(CategoricalPolicyAgent):

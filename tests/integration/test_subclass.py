@@ -18,7 +18,7 @@ def test_the_documented_subclass_trains_and_resumes(tmp_path):
     (tmp_path / "my_ppo.py").write_text(code)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     args = ("train", "my_ppo:MyPPO", "--env", "CartPole-v1", "--env-steps", 800, "--horizon", 25,
-            "--minibatch", 100, "--logit-penalty", 1e-2,
+            "--minibatch", 100, "--logit-penalty", 1e-2, "--engine", "in-process",
             "--run-dir", "run", "--evaluation.interval", 0)  # fmt: skip
     done = run(*args, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
@@ -35,6 +35,6 @@ def test_an_environment_of_the_users_own(tmp_path):
         "import gymnasium\n\n\ndef make():\n    return gymnasium.make('CartPole-v1', max_episode_steps=30)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    args = ("train", "a2c", "--env", "my_env:make", "--env-steps", 1600, "--run-dir", "run", "--evaluation.steps", 100)
-    done = run(*args, cwd=tmp_path, env=environment)
+    args = ("train", "a2c", "--env", "my_env:make", "--env-steps", 400, "--workers", 1, "--run-dir", "run")
+    done = run(*args, "--evaluation.steps", 100, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr

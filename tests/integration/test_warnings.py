@@ -21,7 +21,7 @@ def test_a_replay_that_never_starts_to_learn(env_steps, warns):
 
 
 def test_a_short_run_says_what_it_lacks(tmp_path):
-    small = ("--game", "pong", "--envs", 4, "--engine", "in-process", "--evaluation.interval", 0)
+    small = ("--env", "MountainCar-v0", "--envs", 4, "--engine", "in-process", "--evaluation.interval", 0)
     done = run(
         "train",
         "dqn",

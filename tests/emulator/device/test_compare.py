@@ -21,18 +21,18 @@ def check(report: Report) -> None:
     assert not report.unknown_pictures
 
 
-@pytest.mark.parametrize("sticky, observation", PROTOCOLS)
-@pytest.mark.parametrize("game", GAMES)
+# Each protocol with half of the games; all pairs are slow.
+@pytest.mark.parametrize("game, sticky, observation", [(g, *PROTOCOLS[i % 2]) for i, g in enumerate(GAMES)])
 def test_games_are_equal(game: str, sticky: float, observation: str) -> None:
-    check(compare(game, range(3), frames=800, sticky=sticky, observation=observation))
+    check(compare(game, range(3), frames=600, sticky=sticky, observation=observation))
 
 
 def test_means_are_equal() -> None:
-    check(compare("pong", range(3), frames=400, observation="104x80-mean"))
+    check(compare("pong", range(2), frames=200, observation="104x80-mean"))
 
 
 def test_more_environments_than_a_warp_are_equal() -> None:
-    check(compare("pong", range(40), frames=80))
+    check(compare("pong", range(33), frames=60))
 
 
 @pytest.mark.slow
