@@ -4,6 +4,7 @@ import copy
 import importlib.util
 import inspect
 import pickle
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,14 @@ def compare(game: str, steps: int, obs_type: str, **options: Any) -> None:
     theirs.close()
 
 
-@pytest.mark.parametrize(("game", "obs_type"), [("breakout", "rgb"), ("pong", "grayscale"), ("breakout", "ram")])
+FAST = {("breakout", "rgb"), ("pong", "grayscale"), ("breakout", "ram")}
+PAIRS = [
+    pytest.param(*pair, marks=() if pair in FAST else pytest.mark.slow)
+    for pair in product(("breakout", "pong"), ("rgb", "grayscale", "ram"))
+]
+
+
+@pytest.mark.parametrize(("game", "obs_type"), PAIRS)
 def test_raw_observations_equal_ale_pys(game: str, obs_type: str) -> None:
     compare(game, 200, obs_type)
 
