@@ -197,7 +197,7 @@ class ReplayAlgorithm(Algorithm):
         return env_steps
 
     def behaviour(self) -> EpsilonGreedyAgent:
-        """Return an agent with a copy of the target network, which can act while the algorithm learns."""
+        """Return an agent that acts with a copy of the target network while the algorithm learns."""
         agent = copy.copy(self.agent)
         agent.model = copy.deepcopy(self.target)
         return agent

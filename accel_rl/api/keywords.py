@@ -72,7 +72,7 @@ def _id_of(env: str | Callable[..., Any]) -> str:
 
 
 def _with(config: TrainConfig, name: str, value: Any) -> TrainConfig:
-    if isinstance(value, dict):  # A dict is the setting env.kwargs.
+    if isinstance(value, dict):  # Only the setting env.kwargs is a dict.
         try:
             value = json.dumps(value)
         except TypeError as e:

@@ -79,8 +79,8 @@ def read_tuned() -> list[Tuned]:
 
 
 def write_tuned(result: Tuned) -> Path:
-    """Write tuned settings in place of earlier ones of the same machine, algorithm and environment, and return the
-    file. Raises OSError."""
+    """Write tuned settings in place of earlier ones for the same machine, algorithm and environment, and return the
+    file's path. Raises OSError."""
 
     def key(t: Tuned) -> tuple[str, str, str]:
         return t.machine, t.algorithm, t.environment

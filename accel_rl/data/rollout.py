@@ -89,7 +89,8 @@ class Rollout:
         return bool(self.on_host.valid.all())
 
     def valid_cells(self) -> Tensor:
-        """Return the valid cells t * B + b [N], in order, on the rollout's device, without waiting for a GPU."""
+        """Return the indices t * B + b [N] of the valid cells, in order, on the rollout's device, without waiting for a
+        GPU."""
         return self._on_device(self.on_host.valid.reshape(-1).nonzero().squeeze(-1))
 
     def time_limits(self) -> tuple[Tensor, Tensor] | None:

@@ -1,4 +1,5 @@
-"""The cells of a rollout are numpy arrays, into which the worker processes write. This module does not import torch."""
+"""The fields of a rollout are numpy arrays [T, B, ...], into which the worker processes write. This module does not
+import torch."""
 
 from dataclasses import dataclass, field, fields
 

@@ -50,8 +50,8 @@ class GradientSync(ABC):
         """Fetch newer parameters, before an off-policy gradient is computed or an evaluation begins."""
 
     def verify(self) -> None:  # noqa: B027  optional
-        """Raise RunError if ranks have different parameters. `verify` is called at every row of metrics, and waits for
-        a GPU."""
+        """Raise RunError if ranks have different parameters. `verify` is called once for each row of metrics, and
+        synchronizes with the GPU."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of parameters [P], optimizer and skipped updates, as flat vectors."""

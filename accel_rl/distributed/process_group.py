@@ -11,7 +11,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# The module is imported before any process group exists, because it would hold an existing group alive.
+# If the module were imported while a process group exists, the module would keep a reference to the group.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 

@@ -1,4 +1,4 @@
-"""Episodes begin at saved start points, which a console reaches by replaying recorded actions."""
+"""Episodes begin at saved start points, which an environment reaches by replaying recorded actions."""
 
 import zlib
 from dataclasses import dataclass

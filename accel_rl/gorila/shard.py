@@ -266,8 +266,8 @@ def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
 
 
 def to_snapshots(state: dict[str, Any], parts: list[slice]) -> list[Snapshot]:
-    """Split the state of all shards into one snapshot for each slice in `parts`. Raises ValueError if the number of
-    shards differs."""
+    """Split the state of all shards into one snapshot for each slice in `parts`. Raises ValueError if the
+    state has another number of shards than `parts`."""
     shards = state["shards"]
     if len(shards) != len(parts):
         raise ValueError(f"the checkpoint has {len(shards)} shards, the run {len(parts)}")

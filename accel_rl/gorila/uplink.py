@@ -61,7 +61,7 @@ class Uplink:
                                                           | taken - base       |
         shards               ----------------------------> push -> pull -------/
 
-    Ranks also update the central parameters while a push is being sent. Updates during a push are added to the
+    Ranks continue to update the central parameters while a push is being sent. Updates during a push are added to the
     parameters that the shards return, and belong to the next push. If a shard discards a push, its updates are lost.
     """
 

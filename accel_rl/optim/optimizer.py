@@ -27,7 +27,7 @@ class Optimizer(Protocol):
 
     With --cluster gorila --update async, machines share the optimizer's state if the optimizer has the attribute
     `decay`. `decay` is a dict with one factor per tensor x of the state, where a step computes x <- decay x +
-    f(gradient). All numbers of the state must count steps (see optim/accumulated.py).
+    f(gradient). Every number in the state that is not a tensor must count steps (see optim/accumulated.py).
     """
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:

@@ -24,12 +24,13 @@ SETTLED = 1e-14  # When beta_2^t is below SETTLED, the factors of step t's learn
 class Adam(ElementWise):
     """`Adam` calls torch's fused operation, with bias-corrected moments and epsilon outside the root.
 
-    The two forms of Adam add epsilon to different roots. Algorithm 1 (torch) adds epsilon to the bias-corrected root:
+    The two forms of Adam add epsilon to the root of different second moments. Algorithm 1 (torch) adds epsilon to the
+    root of the bias-corrected moment:
 
         theta <- theta - lr m_hat / (sqrt(v_hat) + epsilon),  m_hat = m / (1 - beta_1^t),  v_hat = v / (1 - beta_2^t)
 
     The form `epsilon_hat` at the end of the paper's section 2 (Lasagne, TensorFlow; Stooke & Abbeel 2018, appendix A)
-    adds epsilon to the root without bias correction:
+    adds epsilon to the root of the moment without bias correction:
 
         theta <- theta - lr sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)
 

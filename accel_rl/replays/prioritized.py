@@ -21,7 +21,8 @@ class SumTree:
     """A `SumTree` has n weights >= 0, which are initially 0. Weights are float32, and sums are float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
-        """Each entry of the tree sums `fanout` entries. With 0, the fan-out is the fastest for the device."""
+        """Each entry of a level is the sum of `fanout` entries of the level below. With 0, the fan-out is the fastest
+        for the device."""
         self.n = n
         self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else FANOUT)
         self.levels: list[Tensor] = []

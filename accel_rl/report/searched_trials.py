@@ -14,7 +14,7 @@ COLUMNS = 3
 
 @dataclass(frozen=True)
 class Search:
-    """`Search` has the ended trials of a search, from its trials.csv, in the order of their scores."""
+    """`Search` has the finished trials of a search, from its trials.csv, in the order of their scores."""
 
     name: str
     settings: Sequence[str]

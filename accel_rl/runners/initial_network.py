@@ -35,9 +35,9 @@ class InitialNetwork:
 
     @classmethod
     def of(cls, source: str, state: Mapping[str, Tensor], model: nn.Module, only: str = "") -> "InitialNetwork":
-        """Compare the tensors `state` of another network with the run's network. A layer fits if all of its tensors
-        fit. `only` is the name of the module of the run's network that is copied, or "" for all modules. Raises
-        ConfigError, with a message of one line, if no layer fits."""
+        """Determine which layers of another network, with the tensors `state`, fit the run's network `model` and are
+        copied. A layer fits if all of its tensors fit. `only` is the name of the module of the run's network that is
+        copied, or "" for all modules. Raises ConfigError, with a message of one line, if no layer fits."""
         wanted = network_state(model)
         names = [name for name in wanted if not only or name == only or name.startswith(f"{only}.")]
         if not names:

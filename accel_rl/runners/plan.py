@@ -92,7 +92,7 @@ class RankPlan:
     @classmethod
     def acting(cls, config: Resolved) -> "RankPlan":
         """Plan an evaluation without training, on all usable cores. Raises ConfigError."""
-        # An evaluation without training builds no sampler of training environments.
+        # The number of training environments only determines the number of workers: without training, none are built.
         envs = 2 * default_workers(config.device)
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
 

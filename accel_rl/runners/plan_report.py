@@ -79,7 +79,8 @@ def check_memory(config: Resolved, plan: RunPlan) -> None:
 
 
 def _problems(plan: RunPlan, memories: list[RankMemory]) -> list[str]:
-    """Return a line for each device whose free memory is too small. `memories` has the memory of each rank."""
+    """Return a line for each device whose free memory is too small. `memories` has the
+    memory that each rank needs."""
     needed: dict[str, int] = {}
     for rank, memory in zip(plan.ranks, memories, strict=True):
         for device in dict.fromkeys(("cpu", rank.device, memory.replay_device or "cpu")):

@@ -298,7 +298,8 @@ class CapturedUpdates:
         self._refuse(why)
 
     def close(self) -> None:
-        """Free the graphs. NCCL's communicator cannot end before its graphs are freed."""
+        """Free the graphs. NCCL's communicator cannot be destroyed before the graphs that contain its operations are
+        freed."""
         self._captures.clear()
 
     def _refuse(self, why: str) -> None:

@@ -30,8 +30,8 @@ class CudaGraphInference(Inference):
     actions.
 
     After a group's first steps, a step is captured as a CUDA graph, and later steps in all buffers replay the graph.
-    The graph reads the row of the buffer and step from GPU memory. The reason why an agent is not captured is logged
-    once.
+    The graph reads from GPU memory into which row, of which buffer, the step is written. The reason why an agent is not
+    captured is logged once.
     """
 
     def __init__(

@@ -107,7 +107,7 @@ def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -
 @dataclass(frozen=True)
 class Slot:
     """A `Slot` has the cores and GPUs for one run. `cores` are the logical processors that the run may use, ordered by
-    GPU. `reserved` is the first processor of each GPU's share, for the process that uses the GPU. `idle` are the other
+    GPU. `reserved` is the first processor of each GPU's share, for the process that uses the GPU. `idle` has the other
     hyperthreads of the slot's cores, which stay unused so that the cores are fast."""
 
     cores: tuple[int, ...]

@@ -65,7 +65,7 @@ class CudaKernels:
         self._launch("draw", a.envs.n, DRAWING, 2 * core().device.sizes["band"], a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
-        """Launch the kernel `finish`, which emulates with the plain core the frames that the fast core has abandoned.
+        """Launch the kernel `finish`, in which the plain core emulates the frames that the fast core has abandoned.
         The memory `scratch` is [threads, bytes] uint8."""
         self._launch("finish", len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
 

@@ -76,8 +76,8 @@ class DeviceEnvs:
         self._step(self._no_action, out, begins=True)
 
     def step(self, action: Tensor, out: DeviceStep) -> None:
-        """Play an agent step with `action` [n] int64; a negative action skips the environment. After an episode's end
-        the next episode begins within the step."""
+        """Play an agent step with `action` [n] int64; a negative action skips the environment. If an episode
+        ends, the next episode begins within the same step."""
         self._step(action, out)
 
     def _step(self, action: Tensor, out: DeviceStep, begins: bool = False) -> None:

@@ -36,8 +36,8 @@ class Compiled(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """`Resources` has the registers and memory of one kernel, per thread. Register spills include those of called
-    functions."""
+    """`Resources` counts the registers and the bytes of memory that one thread of a kernel uses. Register spills
+    include those of called functions."""
 
     registers: int
     stack_bytes: int
@@ -177,7 +177,7 @@ def _version(nvrtc: Any) -> tuple[int, int]:
 
 
 def _checked(result: tuple[Any, ...]) -> Any:
-    """Return the value of a call of NVRTC, or raise RunError if the call failed."""
+    """Return the result of an NVRTC call, or raise RunError if the call failed."""
     status, *values = result
     if int(status):
         raise RunError(f"NVRTC: {status.name}")

@@ -16,7 +16,7 @@ from accel_rl.papers.published import percent_of, published_by
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import Run
 
-# Nair et al. 2015 report numbers about figure 5 after 6, 12, 24 and 36 hours of training.
+# In the text beside figure 5, Nair et al. 2015 report results after 6, 12, 24 and 36 hours of training.
 HOURS = (6.0, 12.0, 24.0, 36.0)
 LINEAR = 100  # The axis of a bar is linear up to 100 %, and logarithmic beyond.
 
@@ -130,8 +130,8 @@ def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
 
 
 def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
-    """Draw over hours the share of games in which runs passed DQN's score, and in which they reached their best score.
-    Return the picture of figure 5 and a table of its numbers."""
+    """Plot two curves over training hours: the share of games in which the runs have passed DQN's score, and the share
+    in which they have reached their own best score. Return the picture of figure 5 and a table of its numbers."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = pyplot().subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]
