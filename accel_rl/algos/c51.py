@@ -40,7 +40,7 @@ class C51Config(DQNConfig):
     """Epsilon in evaluations (Bellemare et al. 2017: 0.001)."""
 
     def usual_loss(self) -> float:
-        """Return the cross entropy of a return that had a probability of 1e-6."""
+        """Return the cross entropy of a return to which the network had assigned a probability of 1e-6."""
         return -math.log(1e-6) / self.batch_size
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""The console script accel-rl has the commands train, resume, evaluate ..."""
+"""The console script accel-rl runs the commands train, resume, evaluate ..."""
 
 import importlib
 import sys

@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# The listed classes of torch, and all modules of this project, compute the same in train mode and in eval mode.
+# The listed classes of torch, and all modules of this project, compute the same results in train mode and in eval mode.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
     nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
@@ -85,7 +85,8 @@ def copy_network(source: nn.Module, target: nn.Module) -> None:
 
 
 def statistics(model: nn.Module) -> list[Tensor]:
-    """Return the persistent buffers of a network, such as running means, which change in updates without a gradient."""
+    """Return the persistent buffers of a network, such as running means, which updates change although the buffers have
+    no gradient."""
     names = model.state_dict(keep_vars=True)
     return [x for x in names.values() if not isinstance(x, nn.Parameter)]
 
