@@ -16,7 +16,7 @@ from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty
 TERMINATED = tl.constexpr(ring_arrays.TERMINATED)
 STOPS = tl.constexpr(ring_arrays.TERMINATED | ring_arrays.ENDED)
 BLOCK = 1024  # A Triton program copies 1,024 words at a time.
-# Fused multiply-adds are disabled, because they would round once instead of twice, but results must equal those of torch.
+# Fused multiply-adds are disabled, because they round once instead of twice, but results must equal those of torch.
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
 
