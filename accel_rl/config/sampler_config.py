@@ -39,7 +39,7 @@ class SamplerConfig(NamesEngine):
     phase; spare environments double the number of emulators. With `cached`, a stored start state is restored within the
     same step."""
     decorrelation_steps: Count = 300
-    """Maximum number of uniformly random actions that each environment plays before training begins (section 5.3,
+    """Maximum number of uniformly random actions that each environment plays before its first rollout (section 5.3,
     decorrelation)."""
     engine: str = "workers"
     """Engine that steps the environments. With `workers`, worker processes step the environments. With `in-process`,
