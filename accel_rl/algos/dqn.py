@@ -88,8 +88,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     optimizer_eps: float = 1e-6
     """Epsilon of the optimizer (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
     hidden: Count = 0
-    """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0, the
-    number of units is the network's default."""
+    """Number of units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0,
+    the number of units is the network's default."""
     network: str = "dqn"
     """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
     three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).

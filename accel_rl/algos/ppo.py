@@ -47,8 +47,9 @@ class PPOConfig(PolicyGradientConfig):
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
     optimizer: AnyAdam = "adam"
-    """Optimizer of the parameters. `adam-epsilon-hat` adds epsilon to the root without bias correction (Stooke &
-    Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its options."""
+    """Optimizer of the parameters. `adam-epsilon-hat` adds epsilon to the root of the second moment without bias
+    correction (Stooke & Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its
+    options."""
     gae_lambda: float = 0.95
     """Parameter lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
     value_coefficient: float = 0.5

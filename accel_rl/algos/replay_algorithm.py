@@ -39,8 +39,8 @@ class TargetNetwork:
             self.update()
 
     def before_updates(self, updates: int, due: int) -> int:
-        """Copy the online network if an interval begins after `updates` updates. Return how many of the `due` updates
-        belong to the current interval."""
+        """Copy the online network if a new interval begins after `updates` updates. Return how many of the `due`
+        updates belong to the current interval."""
         if self.unit == "env-steps" or not due:
             return due
         begun, since = divmod(updates, self.interval)

@@ -78,7 +78,7 @@ class Preferences(nn.Module):
 
 
 def check_onnx(agent: Agent) -> None:
-    """Raise ConfigError if the agent cannot be written as ONNX, or if packages are missing."""
+    """Raise ConfigError if the agent cannot be exported to ONNX, or if packages are missing."""
     if missing := [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]:
         raise ConfigError(f"{missing[0]} is not installed: pip install 'accel_rl[onnx]'")
     if agent.state_size:
@@ -88,8 +88,8 @@ def check_onnx(agent: Agent) -> None:
 
 
 def write_onnx(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file: Path) -> None:
-    """Write the network as ONNX. The ONNX input is `obs` [N, *obs_shape], and the output is `preferences` [N, A] as
-    computed by `Preferences`."""
+    """Write the network to `file`, in ONNX format. The ONNX input is `obs` [N, *obs_shape], and the output is
+    `preferences` [N, A] as computed by `Preferences`."""
     network = Preferences(agent).eval()
     device = next(agent.model.parameters()).device
     example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)

@@ -76,7 +76,8 @@ def _check_network(config: Resolved, device: str) -> None:
         if "overflow" in str(e):
             raise ConfigError(f"the network is too large: {' '.join(str(e).split())}") from e
         return
-    # Parameters, their gradients, and at least one number of the optimizer for each parameter are float32.
+    # Each parameter needs at least 12 bytes: float32 numbers for the parameter, its gradient, and the optimizer's
+    # state.
     need, free = 12 * sum(p.numel() for p in algo.agent.model.parameters()), hardware.free_memory(device)
     if need > free:
         raise ConfigError(

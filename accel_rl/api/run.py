@@ -44,13 +44,13 @@ def train(
         run = accel_rl.train(PPO.Config(learning_rate=1e-3), env="CartPole-v1", envs=8, seed=1)
 
     `what` is an algorithm's name, class or settings, or a `TrainConfig`. `env` is the id of a Gymnasium environment, or
-    a function that creates an environment; Atari games are `game="pong"`. `run_dir` is the new folder of the run.
-    `callbacks` and `sinks` are objects, classes or names (`accel_rl.Callback`, `accel_rl.Sink`).
-    `init` is the run, or the folder of a run or a model, with whose network training begins.
-    `values` are all other settings, by the names of `accel-rl train --help`, with two underscores in place of a point:
-    `evaluation__interval=10_000`. Raises ConfigError for wrong settings, before any process starts, and RunError if the
-    run cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM the run raises
-    SystemExit. `accel_rl.Run(path).resume()` continues a stopped run.
+    a function that creates an environment; an Atari game is given as `game="pong"`. `run_dir` is the new folder of the
+    run. `callbacks` and `sinks` are objects, classes or names (`accel_rl.Callback`, `accel_rl.Sink`). `init` is the
+    run, or the folder of a run or a model, with whose network training begins. `values` are all other settings, by the
+    names of `accel-rl train --help`, with two underscores in place of a point: `evaluation__interval=10_000`. Raises
+    ConfigError for wrong settings, before any process starts, and RunError if the run cannot continue. At Ctrl-C the
+    run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM the run raises SystemExit.
+    `accel_rl.Run(path).resume()` continues a stopped run.
     """
     chosen: dict[str, Any] = dict(values)
     if init:

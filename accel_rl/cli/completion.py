@@ -120,7 +120,7 @@ def bash(words: Words) -> str:
         "    esac",
         "  fi",
         '  COMPREPLY=($(compgen -W "$words" -- "$cur"))',
-        # In bash, a colon separates words.
+        # Bash splits words at colons, so the part before the colon is removed from the completions.
         "  [[ -n $BASH_VERSION ]] && declare -F __ltrim_colon_completions > /dev/null &&",
         '    __ltrim_colon_completions "$cur"',
         "}",

@@ -20,7 +20,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.machine import read_machine
 
 BUSY = 0.2
-"""A machine is busy if other processes use this share of the cores."""
+"""A machine counts as busy if other processes use more than this fraction of the cores."""
 DOES = """Find the fastest placement of a run on this machine, and store it as the preset `tuned`.
 
 ALGORITHM and further options are those of accel-rl train, and options that are given are kept. The command changes only

@@ -53,7 +53,8 @@ class Resolved(TrainConfig):
     """`Resolved` has the settings of a training run with a chosen horizon, backend and random numbers, and with
     absolute paths.
 
-    All parts of a run receive resolved settings, which only `resolve` creates or a run's config.json contains.
+    All parts of a run receive resolved settings. Resolved settings come only from `resolve` and from a run's
+    config.json.
     """
 
     env: ResolvedEnv

@@ -117,8 +117,8 @@ class TrainConfig:
     """Weights & Biases project of the run."""
 
     def check(self) -> None:
-        """Raise ConfigError, with a message of one line, for a value that is impossible whatever the other settings
-        are. `resolve` checks combinations of settings."""
+        """Raise ConfigError, with a message of one line, for a value that is impossible regardless of the other
+        settings. `resolve` checks combinations of settings."""
         check_types(self)
         check_doors(self.sampler.engine, self.distributed.update, self.schedule)
         for name in ("env_steps", "schedule_steps", "max_skipped_updates", "torch_threads"):

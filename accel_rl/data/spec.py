@@ -16,7 +16,7 @@ class EnvSpec:
 
     name: str
     frame_shape: tuple[int, ...]
-    frame_dtype: str  # Pictures are "uint8", and other observations are "float32".
+    frame_dtype: str  # Images are "uint8", and other observations are "float32".
     n_actions: int
     stack: int = 1
     action_meanings: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ class Staging:
     def __init__(self, device: torch.device | str):
         self.device = torch.device(device)
         self._slots: list[_Slot] = []
-        # At exit, the CUDA runtime may already be unloaded.
+        # The slots are not freed at exit, when the CUDA runtime may already be unloaded.
         weakref.finalize(self, _close, self._slots).atexit = False
 
     def put(self, host: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ class RolloutWindow:
 
     @property
     def ready(self) -> bool:
-        """Return whether the window has N steps."""
+        """Return whether the window contains at least N steps."""
         return len(self._pieces) * self.T >= self.N
 
     def rollout(self, b: slice) -> Rollout:

@@ -1,4 +1,5 @@
-"""This module records episodes in the formats of older environment interfaces."""
+"""This module computes statistics of episodes that older environment interfaces report: sums of rewards, lengths, and
+lost lives."""
 
 import numpy as np
 

@@ -19,7 +19,7 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 
 class Gymnasium029Env:
-    """`Gymnasium029Env` has observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
+    """`Gymnasium029Env` returns observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
 
     def __init__(self, envs: VectorEnv, seed: int | None, episodic_life: bool, reward_clip: bool) -> None:
         self._envs = envs

@@ -148,7 +148,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         ends the agent's episode, bool [n_envs]."""
         self._points += points
         lives = info["lives"]
-        # Qbert reports 0 lives for a few frames before a game ends.
+        # A change to 0 lives is not counted, because Qbert reports 0 lives for a few frames before a game ends.
         lost: np.ndarray = (lives > 0) & (lives < self._lives) & ~over & self._ends_by_life
         self._lives = lives.copy()
         for i in np.flatnonzero(over):

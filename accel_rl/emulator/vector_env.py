@@ -8,8 +8,8 @@
 With the same seed and actions, VectorEnv gives the same results as AtariVectorEnv, except for the newest frame of an
 episode's last observation: AtariVectorEnv 0.12.1 never reads the screen at which an episode ends, and repeats an
 earlier screen. If life_loss_info reports a lost life in SAME_STEP mode, AtariVectorEnv does not write final_obs.
-VectorEnv additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP
-mode, and `copy=False`.
+VectorEnv additionally supports `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in
+SAME_STEP mode, and `copy=False`.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMod
 
 
 class VectorEnv(GymnasiumVectorEnv):
-    """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads outside the GIL.
+    """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads that do not hold the GIL.
 
     recv() returns the results of the first `batch_size` environments that finish a step; 0 means all environments.
     `info["env_id"]` lists these environments; the next send() sends actions to them. `num_threads` = 0 means one thread

@@ -79,7 +79,8 @@ def pixel_blocks(x: Tensor) -> Tensor:
 
 
 def weight_blocks(weight: Tensor) -> Tensor:
-    """Rearrange the weights [D, C, k, k] for `pixel_blocks` into [D, 16 C, k / 4, k / 4], channels-last in memory."""
+    """Rearrange the weights [D, C, k, k] in the order of `pixel_blocks`, as [D, 16 C, k / 4, k / 4], channels-last in
+    memory."""
     D, C, k, _ = weight.shape
     blocks = weight.view(D, C, k // BLOCK, BLOCK, k // BLOCK, BLOCK).permute(0, 2, 4, 1, 3, 5)
     return blocks.reshape(D, k // BLOCK, k // BLOCK, C * BLOCK**2).permute(0, 3, 1, 2)

@@ -1,4 +1,5 @@
-"""This module has convolutions in bfloat16, with or without a ReLU, compiled for a CPU's tile registers (AMX)."""
+"""This module computes convolutions in bfloat16, with or without a ReLU, with compiled kernels for a CPU's tile
+registers (AMX)."""
 
 import functools
 from dataclasses import dataclass

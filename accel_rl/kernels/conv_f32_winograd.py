@@ -1,5 +1,5 @@
-"""This module has float32 convolutions for AVX-512 by Winograd's algorithms, which need at most half the
-multiplications of a direct convolution."""
+"""This module computes float32 convolutions with Winograd's algorithms, which need at most half the multiplications of
+a direct convolution. The compiled kernels require AVX-512."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""This module has a network's first convolution, of uint8 frames, compiled for AVX-512."""
+"""This module computes a network's first convolution, whose input is uint8 frames, with a compiled kernel for
+AVX-512."""
 
 from typing import Any
 

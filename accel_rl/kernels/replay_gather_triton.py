@@ -1,8 +1,8 @@
 """This module has a Triton kernel that gathers a batch of transitions from the replay on a GPU.
 
 Each program of the kernel copies one frame of one sample: frame j of obs_tm1 (j < STACK), or of obs_t. To find the end
-of the transition, a program iterates over the sample's n steps. A sample's first program also stores the return, the
-discount and the action.
+of the transition, a program iterates over the sample's n steps. The first program of each sample also stores the
+return, the discount and the action.
 """
 
 import torch

@@ -20,7 +20,7 @@ class MLflow(Sink):
     whose id is stored in the file mlflow_id of the run folder."""
 
     experiment: str = "accel_rl"
-    """Name of the experiment of MLflow."""
+    """Name of the MLflow experiment."""
 
     def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
         try:

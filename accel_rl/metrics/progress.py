@@ -80,7 +80,7 @@ class ProgressDisplay:
             self._output = notebook_output()
 
     def update(self, done: int, score: float) -> None:
-        """Update the display. Calling `update` after every rollout is cheap enough."""
+        """Update the display. `update` is cheap enough to be called after every rollout."""
         now = time.monotonic()
         interval_s = BAR_INTERVAL_S if self._bar else NOTEBOOK_INTERVAL_S if self._output else PLAIN_INTERVAL_S
         if now - self._shown < interval_s:

@@ -37,7 +37,7 @@ class Heads(nn.Module):
 class ActorCritic(nn.Module):
     """`ActorCritic` computes logits [N, A] and value [N] from obs [N, ...].
 
-    For pictures, both heads share a convolutional body (Mnih et al. 2016). For vectors, each head has its own MLP,
+    For images, both heads share a convolutional body (Mnih et al. 2016). For vectors, each head has its own MLP,
     because in a shared MLP the gradient of the value loss, with values of order 100, would dominate the gradient of the
     policy.
     """

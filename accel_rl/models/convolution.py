@@ -73,8 +73,8 @@ class ConvNet(nn.Module):
 
     A user's network is a subclass with other `layers` and `hidden`.
 
-    The network maps uint8 pictures [N, S, H, W], or [N, S, C, H, W] with C channels, to features [N, hidden]. If
-    `hidden` is 0, the network ends after the convolutions.
+    The network maps uint8 images [N, S, H, W], or [N, S, C, H, W] with C channels, to features [N, hidden]. If `hidden`
+    is 0, the network ends after the convolutions.
     """
 
     layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
@@ -83,7 +83,7 @@ class ConvNet(nn.Module):
     def __init__(
         self, channels: int, height: int, width: int, hidden: int | None = None, layer_norm: LayerNorm = "none"
     ):
-        """`channels` is the number of channels of an observation, S x C. Raises ConfigError for pictures that are too
+        """`channels` is the number of channels of an observation, S x C. Raises ConfigError for images that are too
         small."""
         super().__init__()
         hidden = self.hidden if hidden is None else hidden

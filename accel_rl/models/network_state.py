@@ -31,7 +31,7 @@ def network_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def check_parameters(model: nn.Module) -> None:
-    """Raise ConfigError, with a message of one line, if a network cannot be trained, because its parameters must form
+    """Raise ConfigError, with a message of one line, if a network cannot be trained because its parameters cannot form
     one float32 vector."""
     for name, x in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(x):

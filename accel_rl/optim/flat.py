@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-ALIGNED = 64  # Matrix products of a GPU read aligned matrices faster, and some need an alignment of 16 bytes.
+ALIGNED = 64  # A GPU multiplies aligned matrices faster, and some of its kernels require an alignment of 16 bytes.
 ROW = 1024  # `l2_norm` adds at most 1,024 squares in one float32 sum.
 
 

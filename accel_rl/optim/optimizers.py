@@ -257,10 +257,11 @@ class RMSProp(ElementWise):
 
 
 AdamName = Literal["adam", "adam-epsilon-hat", "radam"]
-"""Forms of Adam. `-epsilon-hat` adds epsilon to the root without bias correction. `radam` is rectified Adam."""
+"""Forms of Adam. `adam-epsilon-hat` adds epsilon to the root of the second moment without bias correction. `radam` is
+rectified Adam."""
 OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch", "adagrad"]
-"""All optimizers. `-torch` adds epsilon outside the root, as in torch.optim.RMSprop. `adagrad` follows Nair et al.
-2015."""
+"""All optimizers. Those whose names contain -torch add epsilon outside the root, as in torch.optim.RMSprop. `adagrad`
+follows Nair et al. 2015."""
 
 
 AnyAdam = AdamName | str

@@ -73,7 +73,8 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
 
 
 def in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) -> list[bytes]:
-    """Draw {row: {column: panel}} as one or more pictures. Each row of panels has its own colours and legend."""
+    """Draw panels, given as {row: {column: panel}}, in one or more pictures. Each row of panels has its own colours and
+    legend."""
     chunks = [columns[i : i + ROW_COLUMNS] for i in range(0, len(columns), ROW_COLUMNS)]
     return [_in_rows(rows, chunk) for chunk in chunks]
 

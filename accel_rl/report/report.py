@@ -165,7 +165,7 @@ def learning_curves(settings: BySetting, curve: str) -> Shown:
 
 
 def secondary_learners(runs: Sequence[Run]) -> Shown:
-    """Build the section of Figures 6 to 8."""
+    """Build the section of Figures 6 to 8 of Stooke & Abbeel 2018."""
     sections, hidden = [], []
     with_secondary = [r for r in runs if layer_norms.has_secondary(r)]
     named = [n for n in shown_figures(with_secondary) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
@@ -185,7 +185,7 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
 
 
 def norms_of_layers(runs: Sequence[Run]) -> Shown:
-    """Build the section of Figure 9, with a picture for each game."""
+    """Build the section of Figure 9 of Stooke & Abbeel 2018, with a picture for each game."""
     sections, hidden = [], []
     with_norms = [r for r in runs if layer_norms.has_norms(r) and not layer_norms.has_secondary(r)]
     by_game = {game: [r for r in with_norms if r.game == game] for game in sorted({r.game for r in with_norms})}

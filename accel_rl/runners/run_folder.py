@@ -232,7 +232,7 @@ def _text(value: Any) -> str:
 
 
 def versions() -> dict[str, Any]:
-    """Return the versions of software that determine a result."""
+    """Return the versions of the software on which a run's results depend."""
     result: dict[str, Any] = {
         "accel_rl": __version__,
         "python": platform.python_version(),

@@ -140,7 +140,8 @@ class SharedCounters:
         self._beats[rank] = 0
 
     def beats(self, rank: int) -> int:
-        """Return a number that changes whenever the rank acts or learns, or 0 while it rests."""
+        """Return a number that changes whenever the rank acts or learns, or 0 from a call of `rest` until the rank acts
+        or learns again."""
         return int(self._beats[rank])
 
     def recent(self) -> list[tuple[float, int]]:

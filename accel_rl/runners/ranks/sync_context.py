@@ -67,7 +67,8 @@ class SyncExchange(Exchange):
 
     @property
     def captures_updates(self) -> bool:
-        """Return whether collectives run on the GPU (NCCL), and not through the host's memory (gloo)."""
+        """Return whether collectives run on the GPU (NCCL), so that updates can be captured, and not in the host's
+        memory (gloo)."""
         return self.communicator.on_gpu
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
