@@ -17,7 +17,8 @@ Trust = bool | Collection[str]
 
 @dataclass(frozen=True)
 class TrustOptions:
-    """`TrustOptions` has the option that all commands share which import code that a folder's files name."""
+    """`TrustOptions` has the option `trust`, which is shared by all commands that import the code named in a folder's
+    files."""
 
     trust: bool = False
     """Import and run the code that the folder's files name as module:Class. Without --trust, a folder is refused if it

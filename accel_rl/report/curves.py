@@ -1,4 +1,5 @@
-"""A learning curve consists of the mean and the spread over seeds, at common numbers of env steps."""
+"""A learning curve consists of the mean and the spread of scores over seeds, on a common grid of env steps or
+minutes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ class Band:
 
 
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
-    """Compute the learning curve of one column of metrics.csv from several runs, up to the end of the longest run.
-    Return None if no run has values."""
+    """Compute the learning curve of one column of metrics.csv from several runs, up to the end of the longest run. The
+    grid consists of equally spaced numbers of env steps, or of minutes (`over`). Return None if no run has values."""
     drawable = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
     if not drawable:
         return None

@@ -46,8 +46,8 @@ from accel_rl.tuning.candidates import (
 from accel_rl.tuning.measured_training import MeasuredTraining, rate
 
 LEAST_GAIN = 1.02
-"""A placement is recommended if its median gain is at least 2 %, and a one-sided sign test of its turns rejects chance
-at 5 %."""
+"""A placement is recommended if its median gain is at least 2 %, and a one-sided sign test of the turns is significant
+at the 5 % level."""
 KINDS = 4
 """Number of samplers that are measured in addition to the default sampler."""
 LEAST_TURNS, MOST_TURNS = 5, 15

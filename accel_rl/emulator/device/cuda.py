@@ -54,9 +54,9 @@ class CudaKernels:
             }
 
     def step(self, a: StepArguments) -> None:
-        """Launch the kernel `step`, which plays one agent step, with one thread per environment and one warp per block.
-        If the environments are few, they are spread evenly over two warps per multiprocessor, because a warp with fewer
-        lanes diverges less. On an H100, more warps with even fewer lanes were slower."""
+        """Launch the kernel `step`, which plays one agent step. Each environment has one thread, and each block has one
+        warp. If the environments are few, they are spread evenly over two warps per multiprocessor, because a warp with
+        fewer lanes diverges less. On an H100, more warps with even fewer lanes were slower."""
         shared = 4 * (256 + 2 * ((a.tables.rom_bytes + 5) // 4))
         warps = STEP_WARPS * self._properties.multi_processor_count
         lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // warps)))

@@ -148,7 +148,7 @@ class RankGroup:
                 rank.kill()
 
     def _stop_code(self) -> int:
-        """Return the run's exit code if a signal has stopped the run through one of its ranks, and otherwise 0."""
+        """Return the exit code of a rank that was stopped by a signal, or 0 if no rank was stopped."""
         return max(r.reply().get("exit_code", 0) if r.code() == 0 else 0 for r in self._ranks)
 
     def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
