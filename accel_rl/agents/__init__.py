@@ -1,1 +1,1 @@
-"""Agents combine a network with a distribution of actions."""
+"""An agent combines a network with a distribution from which actions are drawn."""

@@ -1,4 +1,4 @@
-"""Defines the interface between samplers and agents, and the agent that acts at random."""
+"""This module defines the interface between samplers and agents, and agents that act at random."""
 
 from typing import Any, Protocol
 
@@ -10,8 +10,8 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class Agent(Protocol):
-    """The method `act` chooses actions for a batch of observations. All randomness of an agent is an argument of `act`:
-    one uniform number per environment.
+    """An agent's method `act` chooses actions for a batch of observations. An agent draws no random numbers: `act`
+    receives one uniform random number per environment.
 
     An agent whose parameters another process changes (`runners.pulling_agent`) has two more methods. The method
     `before_act(b)` is called before each `act` for the environments b, and may replace the parameters. Each call of
@@ -35,7 +35,7 @@ class Agent(Protocol):
         that is not reentrant are serialized."""
 
     state_size: int
-    """One environment's recurrent state has `state_size` values, or 0 without a recurrent state."""
+    """Number of values in one environment's recurrent state, or 0 if the agent has no recurrent state."""
 
     def act(
         self, obs: Tensor, uniform: Tensor, memory: RnnState | None, b: slice = ...
@@ -48,14 +48,14 @@ class Agent(Protocol):
         """Return an agent with the same parameters that acts as in an evaluation, and greedily if `greedy` is true."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state other than parameters on which acting depends, such as an exploration schedule."""
+        """Return the state on which acting depends in addition to the parameters, such as an exploration schedule."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class RandomAgent:
-    """Chooses uniform-random actions. Random actions measure the environments' speed without a network, and give the
-    lowest score."""
+    """A `RandomAgent` chooses uniformly random actions. It is used to measure the environments' speed without a
+    network, and to measure the score of random play."""
 
     needs_obs = False
     reentrant = True
@@ -81,8 +81,8 @@ class RandomAgent:
 
 
 class StickyRandomAgent(RandomAgent):
-    """Chooses random actions for one environment. Each random action is repeated at the next step with probability
-    `keep`."""
+    """A `StickyRandomAgent` chooses random actions for one environment. At each step, the last action is repeated with
+    probability `keep`."""
 
     reentrant = False
 

@@ -1,4 +1,4 @@
-"""An epsilon-greedy agent explores by uniform-random actions."""
+"""An epsilon-greedy agent explores with uniformly random actions."""
 
 from typing import Any
 
@@ -12,13 +12,14 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class EpsilonGreedyAgent:
-    """Chooses a uniform-random action with probability epsilon, otherwise the action with the highest value.
+    """An `EpsilonGreedyAgent` chooses a uniformly random action with probability epsilon, and otherwise the action with
+    the highest value.
 
     `epsilon` is one number for all environments, or one number per environment [B]. If epsilon is 1 for all
     environments and the agent records nothing, no observation is needed. If epsilon is one number, environment i
     explores with probability epsilon ** powers[i].
 
-    A subclass that overrides `record` records values of every step, such as the largest action value.
+    A subclass overrides `record` to record values at every step, such as the largest action value.
     """
 
     state_size = 0
@@ -50,7 +51,8 @@ class EpsilonGreedyAgent:
             device = value.device if isinstance(value, Tensor) else next(self.model.parameters()).device
             self.epsilon_tensor = old = torch.empty(shape, device=device)
         if isinstance(value, Tensor):
-            old.copy_(value)  # Epsilon is copied in place, because a captured inference step reads epsilon's address.
+            # Epsilon is changed in place, because a captured inference step reads epsilon from a fixed address.
+            old.copy_(value)
         else:
             old.fill_(value)  # Filling epsilon is queued on the GPU, so the host does not wait.
 
@@ -61,11 +63,11 @@ class EpsilonGreedyAgent:
 
     @property
     def reentrant(self) -> bool:
-        return not self.model.noisy  # A noisy network's noise is part of the network's state.
+        return not self.model.noisy  # Threads share a noisy network's noise, which is part of the network.
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
-        """Return the values to record of one step, by name, each [N], from the action values q [N, A]. `record` must
-        have no side effects, since a GPU may replay the computation."""
+        """Return the values that are recorded for one step, by name, each [N], computed from the action values q [N,
+        A]. `record` must have no side effects, since a GPU may replay the computation."""
         return {}
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:

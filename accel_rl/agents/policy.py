@@ -11,7 +11,8 @@ from accel_rl.ops.policy_loss import log_prob
 
 
 class CategoricalPolicyAgent:
-    """Samples actions from softmax(logits), and records the value and the log-probability of the chosen action."""
+    """A `CategoricalPolicyAgent` samples actions from softmax(logits), and records the value of the observation and the
+    log-probability of the chosen action."""
 
     needs_obs = True
     reentrant = True
@@ -49,8 +50,8 @@ class CategoricalPolicyAgent:
         return self.forward(obs, memory)[1]
 
     def evaluating(self, greedy: bool = False) -> "CategoricalPolicyAgent":
-        """Return the training agent, because A2C and PPO also sample actions in evaluations. If `greedy` is true,
-        return a greedy copy of the agent."""
+        """Return this agent itself, because A2C and PPO also sample actions in evaluations. If `greedy` is true, return
+        a greedy copy of this agent."""
         return type(self)(self.model, greedy)
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,1 +1,2 @@
-"""Each learning algorithm follows its paper, and overrides only the methods that differ from its parent class."""
+"""Each learning algorithm implements its paper, as a class that overrides only the methods in which it differs from its
+parent class."""

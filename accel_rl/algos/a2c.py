@@ -24,20 +24,20 @@ class A2CConfig(PolicyGradientConfig):
     learning rate is not scaled."""
     warmup: float = 0.0
     """Fraction of the run over which the learning rate rises linearly from --algo.learning-rate to its scaled value.
-    Goyal et al. 2017 (section 2.2) warm up for 5 of 90 epochs. Stooke & Abbeel (section 5.3) found no effect of the
-    warmup. With 0, there is no warmup."""
+    Goyal et al. 2017 (section 2.2) use a warmup of 5 of 90 epochs. Stooke & Abbeel (section 5.3) found no effect of the
+    warmup. With 0, the learning rate has its scaled value from the beginning."""
     reference_batch: int = 80
     """Batch size, in samples, at which the learning rate is not scaled (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3
     """Upper bound of the scaled learning rate (3e-3 in section 5.3)."""
     optimizer: AnyOptimizer = "rmsprop-torch"
-    """Optimizer of the parameters. `rmsprop` adds epsilon inside the root, as the first A2C codes did, and
+    """Optimizer of the parameters. `rmsprop` adds epsilon inside the root, as the first implementations of A2C did, and
     `rmsprop-torch` adds epsilon outside the root. `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its
     options.
 
     Gradients of A2C are small: about 2e-4 per parameter in Pong. An epsilon of 1e-5 inside the root is larger than the
     squared gradients, and makes steps 20 times shorter. With epsilon inside the root, the score on Pong is still -20
-    after 760,000 env steps, where rmsprop-torch begins to win.
+    after 760,000 env steps; with rmsprop-torch, the agent then begins to win.
     """
     rmsprop_alpha: float = 0.99
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2016: 0.99)."""
@@ -70,7 +70,7 @@ class A2C(PolicyGradient):
 
     @property
     def update_batch(self) -> int:
-        """Return the number of samples of one update, over all ranks that share the update."""
+        """Return the number of samples in one update, summed over all ranks that share the update."""
         return self.T * self.B * self.communicator.size
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:

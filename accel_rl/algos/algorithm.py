@@ -1,4 +1,4 @@
-"""The interface between algorithms and runners has the methods that a new algorithm overrides."""
+"""This module defines the interface between algorithms and runners: the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -21,9 +21,9 @@ class Schedules:
     """The current values of schedules are attributes: `now.learning_rate`, `now.clip` and every other name of
     `Algorithm.schedules`.
 
-    Three attributes of an algorithm's schedules describe the run. `progress` is the fraction of the run that was done
-    when the cycle began. `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the
-    number of env steps of the newest rollout.
+    Three attributes of an algorithm's schedules describe the run. `progress` is the fraction of the run that was
+    completed when the cycle began. `env_steps` counts the env steps of all ranks, including the newest rollout.
+    `counted` is the number of env steps of the newest rollout.
     """
 
     def __init__(self) -> None:
@@ -62,9 +62,9 @@ class AlgorithmConfig:
         return getattr(self, "clip_grad_norm", 0.0) or None
 
     def usual_loss(self) -> float:
-        """Return the largest loss that a single surprising reward can add to a batch, or 0 without an upper bound. A
-        learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section 4.2),
-        except losses that one surprising reward explains."""
+        """Return the largest loss that a single surprising reward can add to a batch, or 0 if this loss has no upper
+        bound. A learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section
+        4.2), except losses that one surprising reward explains."""
         return 0.0
 
     def check(self) -> None:
@@ -77,7 +77,7 @@ class AlgorithmConfig:
         """Raise ConfigError, with the missing bytes, if the learner's replay does not fit on its device."""
 
     def for_env(self, is_atari: bool) -> Self:
-        """Return the settings with the defaults that depend on the environment filled in."""
+        """Return a copy of the settings in which the defaults that depend on the environment are filled in."""
         if getattr(self, "reward_clip", 0.0) is None:
             return replace(self, reward_clip=1.0 if is_atari else 0.0)  # type: ignore[call-arg]
         return self
@@ -129,8 +129,8 @@ class Algorithm(ABC):
         self.B = B
         self.device = torch.device(device)
         self.now = Schedules()
-        # T and B are the rollout steps and environments of one rank.
-        # Batch sizes and env steps in the settings are totals over ranks.
+        # T and B are the numbers of rollout steps and environments of one rank. Batch sizes and env steps in the
+        # settings are totals over ranks.
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
         check_parameters(self.agent.model)
@@ -147,7 +147,7 @@ class Algorithm(ABC):
     @abstractmethod
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         """Return all numbers that change over the run, by name, including `learning_rate`. Before each optimisation
-        phase, the numbers that `schedules` returns become attributes of `now`. A number named `epsilon` is also set as
+        phase, the numbers that `schedules` returns become attributes of `now`. The number named `epsilon` also becomes
         the agent's epsilon. The class `Schedules` explains `progress` and `env_steps`."""
 
     def begin(self) -> None:  # noqa: B027  optional
@@ -182,8 +182,8 @@ class Algorithm(ABC):
 
 
 def set_schedules(algo: Algorithm) -> None:
-    """Set `now` and the agent's epsilon to the schedules' current values, once per phase and without waiting for a
-    GPU."""
+    """Set `now` and the agent's epsilon to the schedules' current values, once per phase and without synchronizing with
+    a GPU."""
     values = algo.schedules(algo.now.progress, algo.now.env_steps)
     algo.now.set(values)
     if "epsilon" in values:
@@ -191,13 +191,14 @@ def set_schedules(algo: Algorithm) -> None:
 
 
 def advance(algo: Algorithm, env_steps: int) -> None:
-    """Count the env steps of a new rollout of this rank before `ingest`, and advance the schedules."""
+    """Count the env steps of this rank's new rollout, and advance the schedules. The runner calls `advance` before
+    `ingest`."""
     algo.now.count(algo.communicator.count(env_steps))
     set_schedules(algo)
 
 
 def require(config: Any, **tests: tuple[bool, str]) -> None:
-    """Raise ConfigError for the first field that fails its test: `require(c, gamma=(c.gamma <= 1, "at most 1"))`."""
+    """Raise ConfigError for the first field whose test is false: `require(c, gamma=(c.gamma <= 1, "at most 1"))`."""
     known = {f.name for f in fields(config)}
     for name, (holds, allowed) in tests.items():
         assert name in known

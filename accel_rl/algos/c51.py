@@ -28,9 +28,9 @@ class C51Config(DQNConfig):
     v_max: float = 10.0
     """Maximum return of the distribution, which is the last atom (Bellemare et al. 2017: 10)."""
     optimizer: AnyOptimizer = "adam"
-    """Optimizer of the parameters (Bellemare et al. 2017: Adam). `adam-epsilon-hat` adds epsilon to the root without
-    bias correction (Stooke & Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its
-    options."""
+    """Optimizer of the parameters (Bellemare et al. 2017: Adam). `adam-epsilon-hat` adds epsilon to the root of the
+    second moment without bias correction (Stooke & Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of
+    torch.optim with its options."""
     optimizer_eps: float = 0.01
     """Epsilon of the optimizer. With Adam, epsilon is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01).
     With other optimizers, epsilon is used unchanged (Stooke & Abbeel, figure 9: 1e-6)."""
@@ -40,7 +40,7 @@ class C51Config(DQNConfig):
     """Epsilon in evaluations (Bellemare et al. 2017: 0.001)."""
 
     def usual_loss(self) -> float:
-        """Return the cross entropy of a return that had a probability of 1e-6."""
+        """Return the cross entropy of a return to which the network had assigned a probability of 1e-6."""
         return -math.log(1e-6) / self.batch_size
 
     def check(self) -> None:

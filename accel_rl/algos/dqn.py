@@ -29,11 +29,11 @@ class DQNConfig(ReplayAlgorithmConfig):
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: Count = 32
-    """Number of transitions of one update, over all ranks that share the update (Stooke & Abbeel, section 5.4: 32 to
-    2,048)."""
+    """Number of transitions in one update, summed over all ranks that share the update (Stooke & Abbeel, section 5.4:
+    32 to 2,048)."""
     intensity: float = 8.0
     """Training intensity: the average number of times that each transition is used (section 5: 8). The number of
-    updates per cycle is intensity x sampled env steps / batch size."""
+    updates per cycle is intensity x env steps sampled in the cycle / batch size."""
     learning_rate: float = 2.5e-4
     """Learning rate."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
@@ -48,7 +48,7 @@ class DQNConfig(ReplayAlgorithmConfig):
     dueling: bool = False
     """A dueling network has separate streams for the state value and the action advantages (Wang et al. 2016)."""
     noisy: bool = False
-    """A noisy network explores by learned noise in the fully connected layers instead of epsilon-greedy (Fortunato et
+    """A noisy network explores by learned noise in the fully connected layers, and not epsilon-greedily (Fortunato et
     al. 2018)."""
     huber: float = 1.0
     """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond (Mnih et al.
@@ -72,8 +72,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Env steps, from the first update, over which epsilon decays linearly to its final value (Mnih et al. 2015: 1
     M)."""
     epsilon_unit: Literal["env-steps", "updates"] = "env-steps"
-    """Unit of epsilon_steps. With `updates` epsilon decays with the updates by all learners (Nair et al. 2015, section
-    5.1: over 1 M updates)."""
+    """Unit of epsilon_steps. With `updates`, epsilon decays over a number of updates by all learners (Nair et al. 2015,
+    section 5.1: over 1 M updates)."""
     epsilon_spread: float = 0.0
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0, all
     environments use the same epsilon."""
@@ -88,8 +88,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     optimizer_eps: float = 1e-6
     """Epsilon of the optimizer (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
     hidden: Count = 0
-    """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0, the
-    number of units is the network's default."""
+    """Number of units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0,
+    the number of units is the network's default."""
     network: str = "dqn"
     """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
     three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
@@ -99,8 +99,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Position of the layer norm: before or after each activation of the network."""
 
     def usual_loss(self) -> float:
-        """Return the loss for an error of twice the largest clipped reward. A point that is won where losing is
-        expected causes an error of twice the clipped reward."""
+        """Return the loss for an error of twice the largest clipped reward. If the agent wins a point that it was
+        expected to lose, the error is twice the clipped reward."""
         error = torch.tensor(2 * (self.reward_clip or 0.0))
         return float(huber(error, self.huber)) / self.batch_size
 
@@ -171,7 +171,8 @@ class DQN(ReplayAlgorithm):
         return {"learning_rate": c.learning_rate * decay, "epsilon": self._epsilon(env_steps)}
 
     def _epsilon(self, env_steps: int) -> float:
-        """Return epsilon, which is 1 during the initial random play and then decays linearly."""
+        """Return epsilon, which is 1 during the initial random play, and then decays linearly. With a noisy network,
+        epsilon is 0 after the initial random play."""
         c = self.config
         if c.epsilon_unit == "updates":
             done, begun = self.run_updates, self.run_updates > 0

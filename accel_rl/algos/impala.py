@@ -19,17 +19,17 @@ from accel_rl.ops.returns import vtrace
 
 @dataclass(frozen=True)
 class IMPALAConfig(A2CConfig):
-    """IMPALA's default settings are those of Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update
-    every step).
+    """IMPALA's default settings are those of Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, one update
+    per step).
 
     The setting --horizon corresponds to SPU (steps per update) in Dalton & Frosio 2020. Dalton & Frosio report neither
     network nor learning rate, so this project uses those of A2C.
     """
 
     window: int = 5
-    """Number of steps of an update's window, called N, which is a multiple of the horizon (Table 3: 5 or 20)."""
+    """Number N of steps in the window on which an update trains, a multiple of the horizon (Table 3: 5 or 20)."""
     batches: int = 5
-    """Number of groups of environments. The updates train on one group after another (Table 3: 1, 5 or 20 groups)."""
+    """Number of groups of environments. Each update trains on one group, in turns (Table 3: 1, 5 or 20 groups)."""
     rho_clip: float = 1.0
     """Upper bound of the importance weight of a temporal difference in V-trace, called rho-bar (Espeholt et al. 2018:
     1)."""
@@ -56,9 +56,8 @@ class IMPALAConfig(A2CConfig):
 
 
 class IMPALA(A2C):
-    """IMPALA makes one update per rollout, on the last steps of one group of environments. Older policies have
-    sampled a part of the steps on which IMPALA trains. With one batch and a window of the rollout's length, IMPALA
-    equals A2C."""
+    """IMPALA makes one update per rollout, on the last steps of one group of environments. Some of these steps were
+    sampled with earlier policies. With one batch and a window of the rollout's length, IMPALA equals A2C."""
 
     Config: ClassVar[type[IMPALAConfig]] = IMPALAConfig
     on_policy = (
@@ -69,7 +68,7 @@ class IMPALA(A2C):
     def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.window = RolloutWindow(config.window, T, self.device)
-        self.turn = 0  # The group of environments with index `turn` provides the next batch.
+        self.turn = 0  # Index of the group of environments that provides the next batch
 
     @property
     def update_batch(self) -> int:

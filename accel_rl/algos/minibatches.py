@@ -1,4 +1,4 @@
-"""Minibatches shuffle the samples of one rollout for several epochs."""
+"""For each of several epochs, the samples of one rollout are shuffled and divided into minibatches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 
 @dataclass(frozen=True)
 class Minibatches:
-    """Draws each valid sample (step t of environment b) of a rollout once per epoch.
+    """`Minibatches` draws each valid sample (step t of environment b) of a rollout once per epoch.
 
     `size` is the number of samples of one minibatch, summed over the ranks that share the minibatch. If `size` does not
     divide the rollout, the minibatches are smaller than `size` and of nearly equal size. All ranks make the same number
@@ -25,9 +25,9 @@ class Minibatches:
     def draw(
         self, rollout: Rollout, communicator: Communicator = SINGLE_PROCESS, sequences: bool = False
     ) -> Iterator[Tensor]:
-        """Yield the cells t * B + b [N] of each minibatch, on the rollout's device. With `sequences`, yield
-        environments b [n] instead of cells, so that the steps of an environment stay together for recurrent agents. No
-        minibatch is drawn if any rank's rollout has no valid cell."""
+        """Yield the indices t * B + b [N] of the samples in each minibatch, on the rollout's device. If `sequences` is
+        true, yield indices b [n] of environments instead, so that the steps of an environment stay together for
+        recurrent agents. No minibatch is drawn if any rank's rollout has no valid sample."""
         device = rollout.action.device
         valid = None if sequences or rollout.is_whole else rollout.valid_cells()
         if sequences:

@@ -84,8 +84,8 @@ class PolicyBatch:
     None if all samples are valid.
 
     `recorded` contains the values that the agent recorded while acting, by name, each [N]. For a recurrent agent the
-    samples are whole sequences, [T * n] time-major. In invalid samples, numbers that are not finite become zero. An
-    invalid sample must have a valid action.
+    samples are whole sequences, [T * n] time-major. In invalid samples, non-finite numbers are replaced by zero. The
+    action of an invalid sample must be a valid action.
     """
 
     obs: Tensor
@@ -109,7 +109,8 @@ class PolicyBatch:
 
 
 class PolicyGradient(Algorithm):
-    """Computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses define the loss.
+    """`PolicyGradient` computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses
+    define the loss.
 
     The agent must record its `value` and have a method `value(obs, memory)`. The algorithm's `config` can be of any
     class with the fields learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip.
@@ -140,11 +141,12 @@ class PolicyGradient(Algorithm):
         value = rollout.recorded["value"]
         # The bootstrap is the value V(s_T) of the last observation [B].
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))
-        if valid is not None:  # The discount of a step before an invalid step is 0, but 0 x NaN would be NaN.
+        # The discount of a step before an invalid step is 0. Because 0 x NaN is NaN, non-finite values are replaced.
+        if valid is not None:
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
         self._cut_values = self._values_at_time_limits(rollout)
         self.advantage = self.advantages(rollout, value, bootstrap)
-        # The value target is a return, whether or not the advantage is normalized.
+        # The value target is computed from the advantage before a normalization, so it is always a return.
         self.target = self.advantage + value
 
     def batches(self) -> Iterator[PolicyBatch]:
@@ -189,7 +191,7 @@ class PolicyGradient(Algorithm):
 
     @torch.no_grad()
     def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> RnnState | None:
-        """Return the recurrent state after step t of environment b, for N cells t, b [N], or None if the agent has no
+        """Return the recurrent states after steps t [N] of environments b [N], or None if the agent has no recurrent
         state."""
         if rollout.state is None:
             return None
@@ -199,9 +201,9 @@ class PolicyGradient(Algorithm):
     # -- losses ------------------------------------------------------------
 
     def batch(self, index: Tensor | None = None) -> PolicyBatch:
-        """Return the samples of the given cells of the rollout. Without `index`, return all samples of the rollout,
-        time-major. `index` lists cells t * B + b [N] in any order. For a recurrent agent, `index` lists environments
-        [n], whose steps stay together."""
+        """Return a batch of samples of the rollout. Without `index`, return all samples, time-major. `index` lists the
+        indices t * B + b [N] of samples in any order. For a recurrent agent, `index` lists indices of environments [n],
+        whose steps stay together."""
         r = self.rollout
         assert r is not None
         i: Tensor | slice = slice(None)

@@ -38,8 +38,8 @@ class PPOConfig(PolicyGradientConfig):
     | normalize_advantage | none | minibatch |
     | clip_schedule | linear, as the learning rate | constant |
 
-    The experiment `stooke:ppo_scaling` has the settings of Stooke & Abbeel 2018, who raise the number of simulators at
-    a fixed batch size of 2,048, from --envs 8 --horizon 256 to --envs 512 --horizon 4.
+    The experiment `stooke:ppo_scaling` has the settings of Stooke & Abbeel 2018, who increase the number of simulators
+    from 8 (--envs 8 --horizon 256) to 512 (--envs 512 --horizon 4), at a fixed batch size of 2,048.
     """
 
     learning_rate: float = 1e-3
@@ -47,8 +47,9 @@ class PPOConfig(PolicyGradientConfig):
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
     optimizer: AnyAdam = "adam"
-    """Optimizer of the parameters. `adam-epsilon-hat` adds epsilon to the root without bias correction (Stooke &
-    Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its options."""
+    """Optimizer of the parameters. `adam-epsilon-hat` adds epsilon to the root of the second moment without bias
+    correction (Stooke & Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its
+    options."""
     gae_lambda: float = 0.95
     """Parameter lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
     value_coefficient: float = 0.5
@@ -60,11 +61,11 @@ class PPOConfig(PolicyGradientConfig):
     """With `linear` the clip range decays to zero over the run (Schulman et al. 2017, table 5)."""
     value_clip: float = 0.0
     """The difference between the new value and the value at sampling time is clipped to +- this number (OpenAI
-    baselines: the clip of the ratio). With 0, the difference is not clipped."""
+    baselines use the clip range of the ratio). With 0, the difference is not clipped."""
     epochs: int = 4
     """Number of passes over each rollout (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
     minibatch: int = 256
-    """Number of samples of one update, summed over the ranks that share the update (Stooke & Abbeel's code: 512). If
+    """Number of samples in one update, summed over the ranks that share the update (Stooke & Abbeel's code: 512). If
     the minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
     """Advantages of the policy loss are normalized to mean 0 and standard deviation 1 over each minibatch (OpenAI
@@ -151,7 +152,8 @@ class PPO(PolicyGradient):
 def normalized(
     advantage: torch.Tensor, valid: torch.Tensor | None, communicator: Communicator = SINGLE_PROCESS
 ) -> torch.Tensor:
-    """Subtract the mean of the valid advantages [...], and divide by their standard deviation, over all ranks."""
+    """Subtract the mean of the valid advantages from `advantage` [...], and divide by their standard deviation. Mean
+    and standard deviation are computed over all ranks."""
     if valid is None and communicator.size == 1:
         return advantage if advantage.numel() < 2 else (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     mask = torch.ones_like(advantage) if valid is None else valid.to(advantage.dtype)

@@ -1,5 +1,5 @@
-"""PQN (parallelised Q-network; Gallici et al. 2024, arXiv:2407.04811) is Q-learning from rollouts, without a replay and
-a target network."""
+"""PQN (parallelised Q-network; Gallici et al. 2024, arXiv:2407.04811) is Q-learning from rollouts, with neither a
+replay nor a target network."""
 
 import math
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class PQNConfig(AlgorithmConfig):
     epochs: int = 2
     """Number of passes over each rollout (Gallici et al.'s code: 2)."""
     minibatch: int = 128
-    """Number of samples of one update, summed over the ranks that share the update (Gallici et al.'s code: 128 x 32 /
+    """Number of samples in one update, summed over the ranks that share the update (Gallici et al.'s code: 128 x 32 /
     32). If the minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
     epsilon_final: float = 0.01
     """Final epsilon of epsilon-greedy exploration (Gallici et al.'s code: 0.001)."""
@@ -82,9 +82,9 @@ class PQNConfig(AlgorithmConfig):
     The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
     is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "after"
-    """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after it. At PQN's
-    default learning rate, norms before the activations learn Pong sooner, but do not learn Breakout. Without layer
-    norms, Q-learning without a target network can diverge."""
+    """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after each. At PQN's
+    default learning rate, networks with norms before the activations learn Pong sooner, but do not learn Breakout.
+    Without layer norms, Q-learning without a target network can diverge."""
     lstm: int = 0
     """Number of units of an LSTM between the network's body and the head of action values. With 0, the network has no
     LSTM."""

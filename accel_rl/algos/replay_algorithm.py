@@ -1,4 +1,4 @@
-"""This module has the base class of algorithms with a replay and a target network; subclasses add the equations."""
+"""This module has the base class of algorithms with a replay and a target network; subclasses define the losses."""
 
 import copy
 from abc import abstractmethod
@@ -20,7 +20,7 @@ from accel_rl.replays.ring import NStep, ReplayBatch
 
 
 class TargetNetwork:
-    """Copies the online network's parameters and buffers every `interval` env steps or updates."""
+    """A `TargetNetwork` copies the online network's parameters and buffers every `interval` env steps or updates."""
 
     def __init__(self, online: nn.Module, interval: int, unit: Literal["env-steps", "updates"] = "env-steps"):
         self.online = online
@@ -39,8 +39,8 @@ class TargetNetwork:
             self.update()
 
     def before_updates(self, updates: int, due: int) -> int:
-        """Copy the online network if an interval begins after `updates` updates. Return how many of the `due` updates
-        are in the interval."""
+        """Copy the online network if a new interval begins after `updates` updates. Return how many of the `due`
+        updates belong to the current interval."""
         if self.unit == "env-steps" or not due:
             return due
         begun, since = divmod(updates, self.interval)
@@ -58,8 +58,9 @@ class TargetNetwork:
 
 
 class UpdateBudget:
-    """Each env step makes `intensity` transitions due, and each update trains on `batch_size` transitions. Training
-    intensity is the average number of times that each transition is used (Stooke & Abbeel 2018, section 5)."""
+    """An `UpdateBudget` counts the updates that are due. Each env step makes `intensity` transitions due for training,
+    and each update trains on `batch_size` transitions. Training intensity is the average number of times that each
+    transition is used (Stooke & Abbeel 2018, section 5)."""
 
     def __init__(self, intensity: float, batch_size: int):
         self.intensity = intensity
@@ -70,11 +71,11 @@ class UpdateBudget:
         """Number of updates made."""
 
     def add(self, env_steps: int) -> None:
-        """Make the updates for `env_steps` env steps due, or cancel updates if the number is negative."""
+        """Add the updates that `env_steps` env steps make due, or subtract them if `env_steps` is negative."""
         self.transitions += env_steps * self.intensity
 
     def set(self, updates: int) -> None:
-        """Make exactly `updates` updates due, whatever number of steps was sampled."""
+        """Set the number of due updates to `updates`, independently of the number of sampled steps."""
         self.transitions = float(updates * self.batch_size)
 
     def due(self) -> int:
@@ -108,8 +109,8 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     epsilon_unit: Literal["env-steps", "updates"]
 
     def check_sampling(self, T: int, B: int) -> None:
-        # A full replay must contain a batch.
-        # Each environment's part of the replay must contain a rollout, a stack of four frames and n more steps.
+        # A full replay must have room for a batch. Each environment's part of the replay must have room for a rollout,
+        # a stack of four frames and n more steps.
         rows = -(-self.replay.size // B)
         require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
         if rows < T + self.n_step + 8:
@@ -122,13 +123,14 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
 
     def horizon(self, B: int) -> int:
-        """Return the horizon at which one update is due per cycle, and at least 2, so that acting and stepping
-        overlap."""
+        """Return the horizon at which one update is due per cycle. The horizon is at least 2, so that acting and
+        stepping overlap."""
         return max(2, round(self.batch_size / (self.intensity * B)))
 
 
 class ReplayAlgorithm(Algorithm):
-    """Stores rollouts in a replay, and yields batches from the replay. The algorithm's agent acts epsilon-greedily.
+    """A `ReplayAlgorithm` stores rollouts in a replay, and yields batches from the replay. The algorithm's agent acts
+    epsilon-greedily.
 
     `budget` counts the updates that are due. `target_network` decides when the target network is copied. The concurrent
     schedule calls `store` and `owe` instead of `ingest`, and copies the target network itself.
@@ -175,7 +177,7 @@ class ReplayAlgorithm(Algorithm):
 
     @property
     def run_updates(self) -> int:
-        """Return the number of updates of the parameters, by all learners."""
+        """Return how many updates of the parameters all learners have made."""
         return self.communicator.updates(self.budget.updates)
 
     def ingest(self, rollout: Rollout) -> None:
@@ -189,8 +191,8 @@ class ReplayAlgorithm(Algorithm):
         self.replay.anneal(self.now.progress)
 
     def owe(self, env_steps: int) -> int:
-        """Make the updates for `env_steps` env steps due, or cancel updates if the number is negative. Return the
-        number of env steps counted, which is 0 during the initial random play."""
+        """Add the updates that `env_steps` env steps make due, or subtract them if `env_steps` is negative. Return the
+        number of env steps that were counted, which is 0 during the initial random play."""
         if not self.learning:
             return 0
         self.budget.add(env_steps)

@@ -33,7 +33,8 @@ class StopAtScore(Callback):
 
     score: float
     episodes: int = 100
-    """Number of the last episodes that the mean has, at most --log.window. The run never ends before this many."""
+    """Number of last episodes over which the score is averaged, at most --log.window. The run never ends before this
+    number of episodes has ended."""
 
     def on_start(self, training: Training) -> None:
         window = training.config.log.window
@@ -77,7 +78,8 @@ class VideoEvery(Callback):
     def on_start(self, training: Training) -> None:
         self._next = (training.env_steps // self.env_steps + 1) * self.env_steps
         episode = video.Episode(training.config, training.agent, self.seed, max_steps=0)
-        next(episode.pictures())  # An environment that cannot be rendered ends the run before training.
+        # A first frame is rendered, so that a run whose environment cannot be rendered ends before training.
+        next(episode.pictures())
         episode.env.close()
 
     def on_update(self, training: Training, updates: list[UpdateMetrics]) -> None:
@@ -93,7 +95,7 @@ class VideoEvery(Callback):
 
 
 class WandbArtifacts(Callback):
-    """Upload the videos of the run to Weights & Biases at each checkpoint, and at the end of the run the model: an
+    """Upload the run's new videos to Weights & Biases at each checkpoint. At the end of the run, upload the model as an
     artifact of the type `model`, with the files of `accel-rl export`. An upload that fails does not end the run."""
 
     def on_start(self, training: Training) -> None:
@@ -110,7 +112,7 @@ class WandbArtifacts(Callback):
     def on_end(self, training: Training) -> None:
         self.on_checkpoint(training, training.path)
         folder = training.path / "wandb" / "model"
-        shutil.rmtree(folder, ignore_errors=True)  # It is of an earlier end of the run.
+        shutil.rmtree(folder, ignore_errors=True)  # A model of an earlier end of the run, before a resume, is removed.
         run, config = RunFolder.open(training.path, trust=True)
         export(run, config, ExportOptions(out=str(folder)))
         with _uploading("the model"):
@@ -133,7 +135,7 @@ class WandbArtifacts(Callback):
 
 @contextmanager
 def _uploading(name: str) -> Iterator[None]:
-    """Log an error of an upload, which does not end the run."""
+    """Return a context manager that logs an error of an upload, so that the error does not end the run."""
     try:
         yield
     except Exception as e:

@@ -54,7 +54,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
 
 
 def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:
-    """Read a run's evaluation at `env_steps`, or return None if there is none."""
+    """Read a run's evaluation at `env_steps`, or return None if the run was not evaluated then."""
     try:
         return dict(json.loads((run.path / "evaluations" / f"{env_steps:012d}.json").read_text()))
     except (OSError, ValueError):
@@ -62,7 +62,7 @@ def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:
 
 
 class Preferences(nn.Module):
-    """`Preferences` computes a number for each action from obs [N, ...], as [N, A]: the logits of a policy, or action
+    """`Preferences` computes, from obs [N, ...], one number for each action [N, A]: the logits of a policy, or action
     values. The greedy action is the action with the largest number."""
 
     def __init__(self, agent: Agent):
@@ -78,7 +78,7 @@ class Preferences(nn.Module):
 
 
 def check_onnx(agent: Agent) -> None:
-    """Raise ConfigError if the agent cannot be written as ONNX, or if packages are missing."""
+    """Raise ConfigError if the agent cannot be exported to ONNX, or if packages are missing."""
     if missing := [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]:
         raise ConfigError(f"{missing[0]} is not installed: pip install 'accel_rl[onnx]'")
     if agent.state_size:
@@ -88,12 +88,12 @@ def check_onnx(agent: Agent) -> None:
 
 
 def write_onnx(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file: Path) -> None:
-    """Write the network as ONNX. The ONNX input is `obs` [N, *obs_shape], and the output is `preferences` [N, A] as
-    computed by `Preferences`."""
+    """Write the network to `file`, in ONNX format. The ONNX input is `obs` [N, *obs_shape], and the output is
+    `preferences` [N, A] as computed by `Preferences`."""
     network = Preferences(agent).eval()
     device = next(agent.model.parameters()).device
     example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # The log level hides warnings about unused operators.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # The log level suppresses warnings about unused operators.
     with torch.no_grad(), native.left_out(), warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
             network,

@@ -1,4 +1,5 @@
-"""Models are uploaded to a model hub (huggingface_hub) or downloaded from it. A local folder can replace the hub."""
+"""This module uploads models to a model hub (huggingface_hub), and downloads models from the hub. A local folder can
+replace the hub."""
 
 import importlib
 import importlib.util
@@ -19,7 +20,8 @@ def _hub() -> Any:
 
 
 def is_folder(place: str) -> bool:
-    """Return whether `place` is a local folder, which begins with / . or ~, and not the name of a model on the hub."""
+    """Return whether `place` is the path of a local folder (which begins with / . or ~), and not the name of a model on
+    the hub."""
     return place.startswith(("/", ".", "~"))
 
 

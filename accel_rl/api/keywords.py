@@ -1,4 +1,4 @@
-"""The settings of a run are built from Python values."""
+"""This module builds the settings of a run from Python values."""
 
 import importlib
 import json
@@ -17,7 +17,8 @@ from accel_rl.config.types import plain
 from accel_rl.system.errors import ConfigError
 
 What = str | type[Algorithm] | AlgorithmConfig | TrainConfig
-"""An algorithm is given by its name, its class or its settings, or all settings of a run are given."""
+"""The type of an argument that gives an algorithm by its name, its class or its settings, or that gives all settings of
+a run."""
 
 
 def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str, Any]) -> TrainConfig:
@@ -40,16 +41,16 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
 
 
 def with_values(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
-    """Return the settings with other values by short name (game) or full name, as in `settings`; raises
-    ConfigError."""
+    """Return the settings with new values. `values` maps short names (game) or full names to values, as in `settings`.
+    Raises ConfigError."""
     for name, value in values.items():
         config = _with(config, _full_name(config, name), value)
     return config
 
 
 def _full_name(config: TrainConfig, name: str) -> str:
-    """Return a setting's full name, such as env.game. For an unknown setting, raises a ConfigError with similar names
-    in Python's spelling."""
+    """Return a setting's full name, such as env.game. For an unknown setting, raises a ConfigError that suggests
+    similar names, in the spelling of Python keywords."""
     try:
         return full_name(config, name.replace("__", ".").replace("_", "-"))
     except ConfigError as e:
@@ -131,7 +132,8 @@ def _short(name: str) -> str:
 
 
 def _check_importable(config: TrainConfig) -> None:
-    """Raise ConfigError if other processes would have to import a class from the user's script or notebook."""
+    """Raise ConfigError if other processes would have to import a class that is defined in the user's script or
+    notebook."""
     processes = []
     if config.env.id.startswith("__main__:") and (config.sampler.has_workers or config.distributed.several):
         processes.append((config.env.id, "worker processes; or use engine='in-process'"))

@@ -31,8 +31,8 @@ from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.output import open_standard_descriptors, steady_output
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
-"""Maps each value of --cluster to a module with the functions `check` and `launch`. Only the dict `CLUSTERS` leads to
-an import of accel_rl.gorila."""
+"""Maps each value of --cluster to a module with the functions `check` and `launch`. The package accel_rl.gorila is
+imported only through `CLUSTERS`."""
 
 
 def cluster_of(config: Resolved) -> Any:
@@ -54,7 +54,7 @@ def checked(given: TrainConfig) -> Resolved:
 
 
 def check_device(config: Resolved, plan: RankPlan) -> None:
-    """Raise ConfigError if the network does not fit the observations, if the learner's memory does not fit on its
+    """Raise ConfigError if the network does not fit the observations, if the learner does not fit in the memory of its
     device, or if games cannot be emulated on the device."""
     if plan.sampler.on_device and plan.device.startswith("cuda"):
         from accel_rl.emulator.device import cuda
@@ -72,11 +72,12 @@ def _check_network(config: Resolved, device: str) -> None:
             algo = build_algorithm(rank_config(config, 0), config.spec, "meta")
     except ConfigError:
         raise
-    except Exception as e:  # An error of the network is ignored here, because the run raises the error later.
+    except Exception as e:  # Any other error is ignored here, because the run raises it later.
         if "overflow" in str(e):
             raise ConfigError(f"the network is too large: {' '.join(str(e).split())}") from e
         return
-    # Parameters, their gradients, and at least one number of the optimizer for each parameter are float32.
+    # Each parameter needs at least 12 bytes: float32 numbers for the parameter, its gradient, and the optimizer's
+    # state.
     need, free = 12 * sum(p.numel() for p in algo.agent.model.parameters()), hardware.free_memory(device)
     if need > free:
         raise ConfigError(
@@ -126,7 +127,8 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
                     run.event(line)
                 if network is not None:
                     network.place(run)
-                if not (path / "config.json").exists():  # The launch was recorded in a new folder of the old name.
+                # The run folder was moved, so the launch was recorded in a new folder with the old name.
+                if not (path / "config.json").exists():
                     run.discard()
                     raise RunError(_gone(path))
                 return run, run_to_end(config, plan, run, None, objects)
@@ -151,7 +153,7 @@ def _gone(path: Path) -> str:
 
 
 def _emulation(config: Resolved, plan: RunPlan) -> str:
-    """Return a line about how the emulator plays the game, or "" without the emulator on a CPU."""
+    """Return a line about how the emulator plays the game, or "" if the emulator is not used or runs on a GPU."""
     if not config.env.is_emulated or config.env.translate == "off" or plan.ranks[0].sampler.on_device:
         return ""
     from accel_rl.emulator.translation import how_played
@@ -162,8 +164,8 @@ def _emulation(config: Resolved, plan: RunPlan) -> str:
 def run_to_end(
     config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None = None
 ) -> Result:
-    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. The caller makes
-    the output steady. The function `run_new` explains `objects`."""
+    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. The caller has
+    entered `steady_output`. The function `run_new` explains `objects`."""
     open_standard_descriptors()
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":

@@ -14,8 +14,8 @@ from accel_rl.version import __version__
 
 
 def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
-    """Write README.md and, if the run has a score, curve.png. `about` has env_steps, and the evaluation as a result of
-    `Evaluation.to_dict`, or None."""
+    """Write README.md and, if the run has a score, curve.png. `about` maps env_steps to a number, and evaluation to the
+    result of `Evaluation.to_dict`, or to None."""
     has_curve = _draw(folder, config)
     install = renderer_install(config.env.id)
     renderer = f" (after `{install}`)" if install else ""

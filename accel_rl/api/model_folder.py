@@ -44,7 +44,7 @@ class ModelFolder:
     def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any], float16: bool = False) -> None:
         """Write a network into the model's folder. `about` has env_steps and the evaluation. `agent` is the agent's
         `state_dict()`, of numbers and tensors. With `float16`, float32 tensors of the network are rounded to float16.
-        `ModelFolder.load` converts float16 numbers to float32."""
+        `ModelFolder.load` converts the rounded tensors back to float32."""
         network = {name: x.detach().cpu().clone() for name, x in network_state(model).items()}
         rounded = [name for name, x in network.items() if float16 and x.dtype == torch.float32]
         network |= {name: network[name].half() for name in rounded}
@@ -93,8 +93,8 @@ def model_names() -> list[str]:
 
 
 def run_path(name: str | os.PathLike[str]) -> Path:
-    """Return the folder of a run or a model, which is given by its path or as suite/ALGORITHM-GAME. Raises ConfigError,
-    with a message of one line, if the suite has no such agent, or if `name` is neither a text nor a path."""
+    """Return the folder of a run or a model. `name` is its path, or suite/ALGORITHM-GAME. Raises ConfigError, with a
+    message of one line, if the suite has no such agent, or if `name` is neither a text nor a path."""
     if not isinstance(name, str | os.PathLike):
         raise ConfigError(f"{name!r} must be the path of a folder")
     text = os.fspath(name)

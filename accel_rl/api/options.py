@@ -56,9 +56,9 @@ class EvaluateOptions(TrustOptions):
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
     parallel: Count = 16
-    """Number of environments that are evaluated in parallel."""
+    """Number of environments in which episodes are played in parallel."""
     starts: Literal["", "noop", "saved"] = ""
-    """Starts of Atari episodes, as in --evaluation.starts; by default the run's setting."""
+    """How Atari episodes start, as in --evaluation.starts; by default the run's setting."""
     starts_file: str = ""
     """File of start points, created by `accel-rl starts`, for --starts saved; by default the run's file."""
     checkpoint: str = ""
@@ -123,7 +123,8 @@ class ExportOptions(TrustOptions):
     best: bool = False
     """Export the network with the best evaluation instead of the newest checkpoint."""
     float16: bool = False
-    """Store the network's numbers as float16, in half of the space. Loaded numbers are float32 again."""
+    """Store the network's parameters as float16, which halves the size of the file. They are converted back to float32
+    when the model is loaded."""
     onnx: bool = False
     """Also write the network as policy.onnx, which needs the extra `onnx`."""
 

@@ -1,4 +1,4 @@
-"""A run is continued from one of its checkpoints."""
+"""This module continues a run from one of its checkpoints."""
 
 import dataclasses
 import json
@@ -39,9 +39,9 @@ def resume(
     settings: Mapping[str, Any] = NO_SETTINGS,
     objects: Observers | None = None,
 ) -> Result:
-    """Continue a run in its folder and files. The run began with the settings `begun`, of which `settings` has new
-    values by name (`changed_settings`). Raises ConfigError or RunError. `objects` are the callbacks and sinks of the
-    run, instead of those that `begun` names."""
+    """Continue a run in its folder and files. The run began with the settings `begun`. `settings` maps names of changed
+    settings to new values (`changed_settings`). Raises ConfigError or RunError. `objects` are the callbacks and sinks
+    of the run, instead of those that `begun` names."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
     run.check_parts()
@@ -85,8 +85,8 @@ def _resume(
 
 
 def _set_aside(run: RunFolder, env_steps: int) -> None:
-    """Move the checkpoints after `env_steps` to folders abandoned-1 ..., for all ranks, from which no later resume
-    continues."""
+    """Move the checkpoints of all ranks after `env_steps` to folders abandoned-1 ..., so that no later resume continues
+    from them."""
     for folder in (run.path, *(run.path / "ranks").glob("*")):
         if later := Checkpoints(folder / "checkpoints").set_aside(env_steps):
             what = f"{counted(len(later), 'later checkpoint')} (up to {later[-1]:,} env steps)"
@@ -99,7 +99,8 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
     if changes.env_steps is not None:
         if changes.env_steps < 1:
             raise ConfigError(f"--env-steps {changes.env_steps}: must be at least 1")
-        # A longer run keeps the intervals of its evaluations, checkpoints and rows.
+        # The intervals between checkpoints and between rows stay as they were, though their defaults depend on the
+        # run's length.
         config = dataclasses.replace(
             config,
             env_steps=changes.env_steps,
@@ -118,9 +119,10 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 def _recorded_changes(run: RunFolder, config: Resolved) -> dict[str, tuple[Any, Any]]:
     """Return the settings of the run's config.json that differ from `config`, as {name: (old value, new value)}."""
-    begun = RunFolder.open(run.path, trust=True)[1]  # The settings in `config` are those that the user trusts.
+    # Trust is no risk here, because the user already trusted the settings in `config`.
+    begun = RunFolder.open(run.path, trust=True)[1]
     before, now = (dict(flat(c.to_dict())) for c in (begun, config))
-    # A longer run has its intervals as numbers, which are no changes.
+    # A resume that changes the run's length stores the default intervals as numbers, which is not a change.
     kept = {"checkpoint.interval": begun.checkpoint_interval(), "log.interval": begun.log_interval()}
     return {
         name: (before.get(name), value)
@@ -134,7 +136,8 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
 
 
 def _schedule_lines(config: Resolved, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """Return a line about the linear schedules of a run whose length is changed, if it has any."""
+    """Return a line about when linear schedules end if the run's length is changed, or no line if the run has no linear
+    schedules."""
     linear = [name for name, value in settings_of(config.algo, "algo.") if value == "linear"]
     if "env_steps" not in changes or not linear or "schedule_steps" in changes:
         return []
@@ -151,11 +154,12 @@ def _check_state(
     run: RunFolder, config: Resolved, state: dict[str, Any], changes: Mapping[str, tuple[Any, Any]]
 ) -> str:
     """Raise ConfigError if the checkpoint belongs to another run. Return the Atari backend that the run has used.
-    `changes` are the changes of the settings by this resume, which are not recorded yet."""
+    `changes` maps the settings that this resume changes to (old value, new value); they are not recorded yet."""
     saved, of_rank = (dict(flat(x)) for x in (state["config"], rank_config(config, 0).identity()))
     played: str = saved.pop("env.backend", config.env.backend)
     for name in saved:
-        if name in of_rank and saved[name] != of_rank[name]:  # Another version may have other settings.
+        # The checkpoint of another version of accel_rl may have settings that this version does not have.
+        if name in of_rank and saved[name] != of_rank[name]:
             earlier = launches.earlier_values(run, name)
             if name in CHANGEABLE and (earlier is None or saved[name] in (*earlier, changes.get(name, (None,))[0])):
                 continue

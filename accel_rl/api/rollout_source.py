@@ -26,14 +26,15 @@ def make_sampler(
     env: str | Callable[..., Any] | None = None,
     **values: Unpack[TrainSettings],
 ) -> "RolloutSource":
-    """Start worker processes that play, and return a `RolloutSource`, to be closed or used in a `with` statement.
+    """Start worker processes that play, and return a `RolloutSource`. The caller must close it, or use it in a `with`
+    statement.
 
         with accel_rl.make_sampler(game="pong", envs=32, horizon=20) as sampler:
             rollout = sampler.collect()          # rollout.action, .reward, .terminated ... are [20, 32]
             obs = rollout.observations(0)        # [32, 4, 104, 80] uint8
 
-    `policy` is "random", an agent, a run or its folder (the run's newest agent acts), or None (the untrained network of
-    `what` acts). The arguments `what`, `env` and `values` are those of `train`. Raises ConfigError.
+    `policy` selects the actions: "random", an agent, a run or its folder (the run's newest agent), or None (the
+    untrained network of `what`). The arguments `what`, `env` and `values` are those of `train`. Raises ConfigError.
     """
     config = checked(settings(what, env, dict(values)))
     if config.distributed.several or config.cluster != "none":
@@ -54,8 +55,8 @@ class RolloutSource:
         self.T, self.B = self.sampler.T, self.sampler.B
 
     def collect(self) -> Rollout:
-        """Play T steps in each environment, and return the rollout. A rollout is not overwritten until
-        `sampler.buffers` - 1 more rollouts are collected."""
+        """Play T steps in each environment, and return the rollout. A rollout is valid until `sampler.buffers` - 1 more
+        rollouts have been collected; then its memory is reused."""
         return self.sampler.collect(self.agent)
 
     def __iter__(self) -> Iterator[Rollout]:

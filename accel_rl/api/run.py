@@ -44,13 +44,13 @@ def train(
         run = accel_rl.train(PPO.Config(learning_rate=1e-3), env="CartPole-v1", envs=8, seed=1)
 
     `what` is an algorithm's name, class or settings, or a `TrainConfig`. `env` is the id of a Gymnasium environment, or
-    a function that creates an environment; Atari games are `game="pong"`. `run_dir` is the new folder of the run.
-    `callbacks` and `sinks` are objects, classes or names (`accel_rl.Callback`, `accel_rl.Sink`).
-    `init` is the run, or the folder of a run or a model, with whose network training begins.
-    `values` are all other settings, by the names of `accel-rl train --help`, with two underscores in place of a point:
-    `evaluation__interval=10_000`. Raises ConfigError for wrong settings, before any process starts, and RunError if the
-    run cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM the run raises
-    SystemExit. `accel_rl.Run(path).resume()` continues a stopped run.
+    a function that creates an environment; an Atari game is given as `game="pong"`. `run_dir` is the new folder of the
+    run. `callbacks` and `sinks` are objects, classes or names (`accel_rl.Callback`, `accel_rl.Sink`). `init` is the
+    run, or the folder of a run or a model, with whose network training begins. `values` are all other settings, by the
+    names of `accel-rl train --help`, with two underscores in place of a point: `evaluation__interval=10_000`. Raises
+    ConfigError for wrong settings, before any process starts, and RunError if the run cannot continue. At Ctrl-C the
+    run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM the run raises SystemExit.
+    `accel_rl.Run(path).resume()` continues a stopped run.
     """
     chosen: dict[str, Any] = dict(values)
     if init:
@@ -66,8 +66,8 @@ def train(
 
 
 def raise_if_stopped(result: Result) -> None:
-    """If a signal has stopped the run, which has saved a checkpoint, raise KeyboardInterrupt (Ctrl-C) or SystemExit
-    with exit code 143 (SIGTERM)."""
+    """If a signal has stopped the run, raise KeyboardInterrupt (Ctrl-C) or SystemExit with exit code 143 (SIGTERM). The
+    run has then already saved a checkpoint."""
     if result.exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if result.exit_code:
@@ -80,8 +80,8 @@ class Run:
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None, *, trust: bool = False):
         """`path` is the folder of a run or of a model, or a trained agent of the suite, such as suite/ppo-breakout.
-        `result` is the training result, if this process trained the run. With `trust`, the code that config.json names
-        as module:Class may be imported. Raises ConfigError if the folder contains no run."""
+        `result` is the training result, if this process trained the run. If `trust` is true, the code that config.json
+        names as module:Class may be imported. Raises ConfigError if the folder contains no run."""
         self.path = run_path(path)
         self.result = result
         self.trust = trust
@@ -105,7 +105,7 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
-        """Return the columns of metrics.csv by name, [rows] float64 each. A column is NaN in rows without a value.
+        """Return the columns of metrics.csv by name, [rows] float64 each. Missing values of a column are NaN.
         `pandas.DataFrame(run.metrics)` builds a table of the metrics."""
         try:
             with open(self.path / "metrics.csv", newline="") as f:
@@ -159,7 +159,8 @@ class Run:
         self, checkpoint: str = "", *, best: bool = False, greedy: bool = False, seed: int = 0, device: str = ""
     ) -> TrainedPolicy:
         """Load the newest agent, the agent of the folder `checkpoint`, or the agent with the best evaluation. The agent
-        acts on `device`, by default on the run's device, or else on a device of this machine, which is logged."""
+        acts on `device`, by default on the run's device. If this machine does not have the run's device, another device
+        is chosen and logged."""
         run, trained = self._open()
         config, _, agent, _ = trained_agent(run, trained, checkpoint, greedy, best, device)
         return TrainedPolicy(agent, config.spec, seed)

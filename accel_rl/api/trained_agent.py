@@ -62,8 +62,8 @@ def trained_agent(
     device: str = "",
     backend: str = "",
 ) -> tuple[Resolved, dict[str, Any], Agent, RankPlan]:
-    """Return the settings for acting, the run's checkpoint, its agent for evaluation, and the plan of the agent's
-    placement.
+    """Return the settings for acting, the run's checkpoint, the agent that the checkpoint contains (in evaluation
+    mode), and the plan for the placement of this agent.
 
     `chosen` is a checkpoint folder, or "" for the newest checkpoint. `best` selects the network with the best
     evaluation instead. The function `acting_config` explains `device` and `backend`. Raises ConfigError if the run has
@@ -153,14 +153,14 @@ class TrainedPolicy:
         self._state: Tensor | None = None  # `_state` is the state of an LSTM [N, Z].
 
     def reset(self) -> None:
-        """Reset the state of an LSTM, because new episodes begin."""
+        """Reset the state of an LSTM. The caller must reset the state when new episodes begin."""
         self._state = None
 
     def act(self, obs: X, first: Any = None) -> X:
         """Select actions [N] or [] int64 for observations `obs` [N, ...] or [...], which are arrays or tensors.
 
         For an LSTM, `first` [N] bool marks the environments whose episode begins with the given observation. Raises
-        ValueError for a wrong shape, and for pictures of another type than uint8. Vectors may have any numeric type.
+        ValueError for a wrong shape, and for images whose type is not uint8. Vectors may have any numeric type.
         """
         x = self._checked(torch.as_tensor(obs))
         single = x.dim() == len(self.obs_shape)
@@ -174,7 +174,7 @@ class TrainedPolicy:
         return action.numpy() if isinstance(obs, np.ndarray) else action
 
     def _checked(self, x: Tensor) -> Tensor:
-        """Convert observations to the type on which the network was trained."""
+        """Convert observations to the type with which the network was trained."""
         if self._dtype == torch.uint8 and x.dtype != torch.uint8:
             name = str(x.dtype).removeprefix("torch.")
             raise ValueError(f"observations of {name}; the agent was trained on pictures of uint8, 0 to 255")

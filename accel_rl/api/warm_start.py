@@ -1,4 +1,4 @@
-"""A run begins with the network of another run or model (--init)."""
+"""This module reads the network of another run or model, with which a new run begins (--init)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,8 @@ from accel_rl.system.errors import ConfigError
 
 
 def absolute(init: str) -> str:
-    """Return the value of --init as an absolute path, which config.json records, or as the name of a suite's agent."""
+    """Return the value of --init as config.json records it: as an absolute path, or as the name of an agent of the
+    suite."""
     if not init or (init.startswith(SUITE_PREFIX) and not Path(init).exists()):
         return init
     return str(Path(init).expanduser().absolute())
@@ -26,7 +27,7 @@ def absolute(init: str) -> str:
 
 def initial_network(config: Resolved) -> InitialNetwork | None:
     """Read the network of --init, and compare it with the run's network. Return None without --init. Raises
-    ConfigError, with a message of one line, if no tensor fits."""
+    ConfigError, with a message of one line, if no layer fits."""
     if not config.init:
         return None
     try:
@@ -41,7 +42,7 @@ def initial_network(config: Resolved) -> InitialNetwork | None:
 
 
 def _state(path: Path) -> Mapping[str, Any]:
-    """Read the part of a checkpoint that has the network, from the folder of a run, a model or a checkpoint."""
+    """Read the part of a checkpoint that contains the network from the folder of a run, a model or a checkpoint."""
     if (path / "MANIFEST.json").exists():
         return checkpoint.load(path)
     if not ModelFolder(path).is_there:

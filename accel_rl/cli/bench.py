@@ -28,17 +28,18 @@ class BenchOptions:
     horizon: Count = 20
     """Number of steps of each environment in a rollout."""
     agents: tuple[str, ...] = (RANDOM, "a2c")
-    """Agents whose sampling is measured: none (random actions), or algorithms, whose untrained networks act."""
+    """Agents with which sampling is measured: `none` (random actions), or names of algorithms, whose untrained networks
+    act."""
     device: str = "auto"
     """Device of the networks: auto, cpu, cuda or cuda:N."""
     seconds: float = 4.0
     """Seconds of one measurement."""
     repeats: Count = 3
-    """Number of measurements of each agent, of which the median is reported."""
+    """Number of measurements of each agent. The median is reported."""
 
 
 def rate(sampler: RolloutSource, seconds: float) -> float:
-    """Return env steps/s, measured for `seconds` seconds, without steps that --sampler.reset wait skips."""
+    """Return env steps/s, measured for `seconds` seconds. Steps that --sampler.reset wait skips are not counted."""
     steps = 0
     began = time.perf_counter()
     for rollout in sampler:

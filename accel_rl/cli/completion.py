@@ -1,6 +1,6 @@
 """The command accel-rl completion SHELL prints a script with which bash, zsh or fish completes commands and options.
 
-The script has all words in tables, so that a completion starts no Python.
+The script contains all words in tables, so that a completion does not start Python.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ SHELLS = {
 }
 WITHOUT_OPTIONS = ("games", "completion")
 OF_ALGORITHM = ("train", "doctor", "tune")
-"""Commands whose options depend on the algorithm, their first word."""
+"""Commands whose first argument is an algorithm, on which their options depend."""
 USAGE = """usage: accel-rl completion SHELL
 
 Print a script that completes commands, algorithms, options and values with the tab key. SHELL is bash, zsh or fish.
@@ -33,13 +33,14 @@ Install it once, and begin a new shell:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`Words` has the words of a completion. A context is a command, such as `resume`, or a command with its algorithm,
-    such as `train ppo`."""
+    """`Words` has the words that a shell may complete. A context is a command, such as `resume`, or a command with its
+    algorithm, such as `train ppo`."""
 
     first: Mapping[str, Iterable[str]]
-    """Maps each command to the words that may follow it. Further words are files."""
+    """Maps each command to the words that may follow it. Any further arguments are completed as files."""
     flags: Mapping[str, Mapping[str, str]]
-    """Maps each context to its flags, with the first sentence of their texts. Flags with a point are full names."""
+    """Maps each context to a map from its flags to the first sentence of each flag's description. Flags that contain a
+    point are full names."""
     values: Mapping[str, tuple[str, ...]]
     """Maps each flag to the words that may follow it."""
 
@@ -88,7 +89,7 @@ def _names(option: Option, options: Iterable[Option]) -> list[str]:
 
 
 def bash(words: Words) -> str:
-    """Return the script of bash."""
+    """Return the completion script for bash."""
     first = [f"    {command}) words={_quoted(names)} ;;" for command, names in words.first.items()]
     flags = [f"    {_quoted([context])}) flags={_quoted(names)} ;;" for context, names in words.flags.items()]
     values = [f"    {flag}) words={_quoted(names)} ;;" for flag, names in words.values.items()]
@@ -107,7 +108,7 @@ def bash(words: Words) -> str:
         '  if [[ -z $words && $cur == -* ]]; then',
         '    case "$context" in',
         *flags,
-        # A user's algorithm has the flags that all algorithms share, and those of PPO.
+        # For a user's algorithm, the flags of PPO are completed.
         *(f'    "{command} "*) flags={_quoted(words.flags[f"{command} ppo"])} ;;' for command in OF_ALGORITHM),
         "    esac",
         "    # Full names with a point are offered after the point.",
@@ -119,7 +120,7 @@ def bash(words: Words) -> str:
         "    esac",
         "  fi",
         '  COMPREPLY=($(compgen -W "$words" -- "$cur"))',
-        # In bash, a colon separates words.
+        # Bash splits words at colons, so the part before the colon is removed from the completions.
         "  [[ -n $BASH_VERSION ]] && declare -F __ltrim_colon_completions > /dev/null &&",
         '    __ltrim_colon_completions "$cur"',
         "}",
@@ -128,12 +129,12 @@ def bash(words: Words) -> str:
 
 
 def zsh(words: Words) -> str:
-    """Return the script of zsh, which can run bash's completions."""
+    """Return the completion script for zsh, which runs the script for bash."""
     return "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + bash(words)
 
 
 def fish(words: Words) -> str:
-    """Return the script of fish."""
+    """Return the completion script for fish."""
     lines = [
         "# Completion of accel-rl for fish, by `accel-rl completion fish`.",
         "complete -c accel-rl -n __fish_use_subcommand -f",

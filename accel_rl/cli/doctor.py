@@ -21,7 +21,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.machine import Machine, read_machine
 
 DEFAULT_RUN = ["ppo", "--game", "pong"]
-DEFAULT_RUNS = ("a2c", "ppo", "dqn")  # With --machine
+DEFAULT_RUNS = ("a2c", "ppo", "dqn")  # Algorithms whose runs are planned with --machine
 USAGE = """usage: accel-rl doctor [--machine FILE] [ALGORITHM [options]]
 
 Report this machine's hardware and software, the placement of a run's processes, and problems (exit code 1).
@@ -70,7 +70,7 @@ def _installed(package: str) -> str | None:
 
 
 def report(config: Resolved) -> tuple[list[str], list[str]]:
-    """Return (facts, problems) as lists of lines. The facts include the plan of the run."""
+    """Return (facts, problems) as lists of lines. The facts include the placement plan of the run."""
     lines: list[str] = []
     wrong: list[str] = []
 
@@ -105,7 +105,7 @@ def report(config: Resolved) -> tuple[list[str], list[str]]:
 
 
 def _speed(config: Resolved, say: Say, wrong: list[str]) -> None:
-    """Report what limits the run, if `accel-rl tune` has measured it on this machine."""
+    """Report the speed of the run and what limits it, if `accel-rl tune` has measured them on this machine."""
     environment = config.env.game or config.env.id
     try:
         stored = tuned.find_tuned(config.algorithm, environment)
@@ -199,8 +199,8 @@ def split(argv: list[str]) -> tuple[str | None, list[str]]:
 
 
 def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
-    """Return (lines, number of warnings, problems) of the plan of a run, or of the plans of A2C, PPO and DQN. Raises
-    ConfigError."""
+    """Return (lines, number of warnings, problems) for the plan of the given run, or for the plans of A2C, PPO and DQN,
+    on the machine that `file` describes. Raises ConfigError."""
     machine = read_machine(file)
     if machine.memory is None:
         raise ConfigError(f"--machine {file}: memory is missing")
@@ -219,7 +219,7 @@ def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
 
 
 def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Return (facts, warnings, problems) of the plan of one run."""
+    """Return (facts, warnings, problems) for the plan of one run."""
     with hardware.described(machine) as said:
         config = resolve(parse_train(words, "accel-rl doctor", "Plan a run."))
         facts, warnings, problems = plan_report.report(config, RunPlan.resolve(config))

@@ -1,4 +1,4 @@
-"""The console script accel-rl has the commands train, resume, evaluate ..."""
+"""The console script accel-rl runs the commands train, resume, evaluate ..."""
 
 import importlib
 import sys
@@ -45,7 +45,7 @@ PLACES = {
 
 
 def function_of(command: str) -> Callable[[list[str]], int]:
-    """Import the function of a command."""
+    """Import the function that runs a command."""
     module, _, name = PLACES[command].partition(":")
     return cast(Callable[[list[str]], int], getattr(importlib.import_module(module), name))
 

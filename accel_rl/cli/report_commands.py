@@ -1,4 +1,4 @@
-"""This module has the commands `plot`, `report`, `games` and `runs`, which read finished and running runs."""
+"""This module defines the commands `plot`, `report`, `games` and `runs`, which read run folders."""
 
 import math
 import time
@@ -107,15 +107,15 @@ def games_command(argv: list[str]) -> int:
 COLUMNS = ("run", "algorithm", "environment", "seed", "env steps", "score", "age", "state")
 RIGHT = ("seed", "env steps", "score", "age")
 OF_EACH = ("run_dir", "seed", "format")
-"""Settings that are not compared, because each run has its own, or that are columns of the list."""
+"""Settings that are not compared, because they differ in every run, or because they are columns of the list."""
 MOST_DIFFERENCES = 20
 
 
 @dataclass(frozen=True)
 class RunsOptions:
     where: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """List only runs with a setting, `--where algorithm=ppo` or `--where learning-rate=1e-3`, or in a state, `--where
-    state=running`; may be repeated."""
+    """List only the runs with this setting, such as `--where algorithm=ppo` or `--where learning-rate=1e-3`, or in this
+    state, such as `--where state=running`; may be repeated."""
     sort: Literal["name", "score", "steps", "age"] = "name"
     """Order of the list: by name, highest score, most env steps or latest row of metrics.csv first."""
     most: Count = 100
@@ -124,7 +124,8 @@ class RunsOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A `ListedRun` has the settings and the progress of a run. `age_s` is the time since its last row."""
+    """A `ListedRun` has the settings and the progress of a run. `age_s` is the time since the last row of its
+    metrics.csv was written."""
 
     name: str
     settings: Mapping[str, Any]
@@ -134,7 +135,8 @@ class ListedRun:
 
     @classmethod
     def read(cls, path: Path, top: Path) -> "ListedRun":
-        """Read a run's folder, which has the name of its path below the folder `top`. Raises ConfigError."""
+        """Read a run's folder. The run's name is the path of its folder relative to the folder `top`. Raises
+        ConfigError."""
         settings = dict(flat(read_settings(path)))
         progress = read_progress(path)
         files = [file for name in ("metrics.csv", "config.json") if (file := path / name).exists()]
@@ -176,7 +178,8 @@ def selected(runs: Sequence[ListedRun], conditions: Sequence[str]) -> list[Liste
 
 
 def _full_names(name: str, runs: Sequence[ListedRun]) -> list[str]:
-    """Return the full names of the settings with a full or short name. Raises ConfigError if no run has one."""
+    """Return the full names of the settings whose full or short name is `name`. Raises ConfigError if no run has such a
+    setting."""
     known = dict.fromkeys(n for run in runs for n in run.settings)
     result = [n for n in known if n == name] or [n for n in known if n.endswith(f".{name}")]
     if name == "env":
@@ -197,8 +200,8 @@ def _equal(value: Any, text: str) -> bool:
 
 
 def differences(runs: Sequence[ListedRun]) -> list[str]:
-    """Return a line for each setting that all runs have, with different values: the values and their numbers of
-    runs."""
+    """Return a line for each setting that all runs have, but with different values. The line lists the values and the
+    number of runs with each value."""
     lines = []
     for name in runs[0].settings if runs else ():
         if name in OF_EACH or not all(name in run.settings for run in runs):

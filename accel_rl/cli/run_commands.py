@@ -143,11 +143,11 @@ class StartsOptions(TrustOptions):
     points: Count = 100
     """Number of start points (Nair et al. 2015, section 5.2: 100)."""
     games: Count = 10
-    """Number of games to play. The start points are drawn uniformly from all steps of the recorded games."""
+    """Number of games to play. The start points are drawn uniformly from all steps of these games."""
     steps: Count = 4_500
     """Maximum length of a game in agent steps. The default of 4,500 agent steps lasts 5 minutes of play."""
     seed: Count = 0
-    """Seed of the play and of the draw of start points."""
+    """Seed of the recorded games and of the selection of start points."""
     greedy: bool = False
     """If a run's agent plays, act greedily instead of sampling from the policy."""
     best: bool = False

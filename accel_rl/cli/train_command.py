@@ -45,15 +45,15 @@ def main(argv: list[str]) -> int:
 
 
 def parse_train(argv: list[str], prog: str, does: str, similar: Iterable[str] = ()) -> TrainConfig:
-    """Parse `ALGORITHM [options]` into the settings of a run, or raise ConfigError. `similar` are flags of the command
-    itself."""
+    """Parse `ALGORITHM [options]` into the settings of a run, or raise ConfigError. `similar` are flags that the
+    command has in addition to those of `accel-rl train`, for suggestions in error messages."""
     if len(argv) > 1 and not any(word.startswith("-") for word in argv[:2]):
         raise ConfigError(
             f"{prog}: unexpected argument {argv[1]!r}: a game is --game pong, an environment --env CartPole-v1"
         )
     words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], prog)
     algorithm = words[0] if words else "a2c"
-    # A Gymnasium environment is named by --env CartPole-v1, and an Atari game by --game.
+    # `--env CartPole-v1` is short for --env.id, which names a Gymnasium environment. An Atari game is named by --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
     default = default_config(algorithm)
     if preset := value_of(options, "--preset"):
@@ -92,7 +92,7 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Start a run in a new folder, train to its end, and return the exit code. Raises ConfigError or RunError."""
-    # The training code is imported here, so that help and errors do not wait for the import.
+    # The training code is imported here, so that help and error messages appear without the delay of the import.
     from accel_rl.api.launch import begin
 
     return reported(*begin(config, path))

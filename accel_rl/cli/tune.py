@@ -1,5 +1,5 @@
-"""The command accel-rl tune ALGORITHM [options] finds the fastest placement of a run on this machine, or estimates it
-for a described machine."""
+"""The command accel-rl tune ALGORITHM [options] finds the fastest placement of a run on this machine, or estimates the
+fastest placement on another machine, which a file describes."""
 
 import statistics
 import time
@@ -20,7 +20,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.machine import read_machine
 
 BUSY = 0.2
-"""A machine is busy if other processes use this share of the cores."""
+"""A machine counts as busy if other processes use more than this fraction of the cores."""
 DOES = """Find the fastest placement of a run on this machine, and store it as the preset `tuned`.
 
 ALGORITHM and further options are those of accel-rl train, and options that are given are kept. The command changes only
@@ -34,16 +34,20 @@ keeps what is found."""
 @dataclass(frozen=True)
 class TuneOptions:
     seconds: float = 60.0
-    """Length of the search in seconds. Starting processes and the shortest useful turns may exceed it."""
+    """Length of the search in seconds. The search may take longer, because of the time to start processes and the
+    shortest useful measurements."""
     machine: str = ""
-    """File that describes another machine, as for accel-rl doctor. The placement for the machine is estimated from the
-    times of the parts on this machine, and nothing is stored."""
+    """File that describes another machine, as for accel-rl doctor. The placement for that machine is estimated from
+    measurements on this machine, and nothing is stored."""
     step_rate: float = 0.0
-    """With --machine: env steps/s of emulation on one core, instead of a measurement here."""
+    """With --machine: env steps/s of emulation on one core of the described machine. By default, emulation is measured
+    on this machine."""
     inference_rate: float = 0.0
-    """With --machine: observations/s of inference, instead of a measurement here."""
+    """With --machine: observations/s of inference on the described machine. By default, inference is measured on this
+    machine."""
     update_rate: float = 0.0
-    """With --machine: env steps/s that updates alone reach, instead of a measurement here."""
+    """With --machine: env steps/s of updates, without sampling, on the described machine. By default, updates are
+    measured on this machine."""
 
     def check(self) -> None:
         for f in fields(self):
@@ -90,7 +94,7 @@ def _check(config: TrainConfig) -> None:
 
 
 def _tune(config: TrainConfig, options: TuneOptions) -> int:
-    # The training code is imported here, so that help and errors do not wait for the import.
+    # The training code is imported here, so that help and error messages appear without the delay of the import.
     from accel_rl.tuning.tuner import Tuner
 
     environment = config.env.game or config.env.id

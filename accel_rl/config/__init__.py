@@ -1,2 +1,2 @@
-"""This package defines and checks the settings of a run. The module `accel_rl.config.train` has TrainConfig and
-default_config."""
+"""This package defines and checks the settings of a run. TrainConfig and default_config are in
+`accel_rl.config.train`."""

@@ -1,4 +1,4 @@
-"""This module returns settings with which a trained network acts on this machine."""
+"""This module derives, from a run's settings, those with which its trained network acts on this machine."""
 
 from dataclasses import dataclass, replace
 
@@ -17,8 +17,8 @@ class ActingEnv:
     """`ActingEnv` has the options of commands that load a network."""
 
     backend: str = ""
-    """Backend of an Atari game: ale, emulator or auto. The default backend is the run's, or ale if the run's backend is
-    not compiled, which is logged."""
+    """Backend of an Atari game: ale, emulator or auto. By default, the run's backend is used. If the run's backend is
+    not compiled, ale is used, and a message is logged."""
 
 
 def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> Resolved:
@@ -26,9 +26,9 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
     defaults for all other settings.
 
     Settings for the training machine, such as GPUs or a cluster, therefore do not prevent an evaluation on another
-    machine. `device` and `backend` override the run's values. If `device` or `backend` is "", the run's value is used
-    if this machine has it, and otherwise a value of this machine, which is logged. Raises ConfigError, with a message
-    of one line.
+    machine. `device` and `backend` override the run's values. If `device` or `backend` is "", the run's device or
+    backend is used if this machine has it. Otherwise another one is chosen, and the choice is logged. Raises
+    ConfigError, with a message of one line.
     """
     env = played_by(config.env, backend) if backend else _playable(config.env)
     gpus = config.distributed.named_gpus

@@ -17,8 +17,8 @@ Test = Callable[[Resolved], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """A `Condition` means that some settings have an effect only if `holds(config)` is true. A condition names settings
-    by full names, and groups of settings by names that end with a point."""
+    """A `Condition` means that some settings have an effect only if `holds(config)` is true. A condition lists the full
+    names of settings, and the names of groups of settings, which end with a point."""
 
     names: tuple[str, ...]
     holds: Test
@@ -167,8 +167,9 @@ def run_words(algorithm: str, environment: str) -> str:
 
 
 def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
-    """Return a line with the shares of a run's time, and what may help against the largest, or "" if the shares are not
-    known. `other` is the time of evaluations, checkpoints and metrics."""
+    """Return a line that lists which shares of a run's time were spent on which activities, and advises how to reduce
+    the largest share. Return "" if the shares are unknown. The activity `other` is evaluations, checkpoints and
+    metrics."""
     if not shares:
         return ""
     largest = max(shares, key=lambda name: shares[name])

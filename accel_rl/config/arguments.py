@@ -40,8 +40,8 @@ def _whole_number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | No
 
 
 def _mark(cls: Any) -> None:
-    """Remove the flags of dataclass fields that have the metadata `hidden`, and let flags of fields with the metadata
-    `appended` be repeated. Only the command line needs tyro, so the settings do not import tyro."""
+    """Remove the flags of dataclass fields with the metadata `hidden`, and allow flags of fields with the metadata
+    `appended` to be repeated. Only the command line needs tyro, so the settings do not import tyro."""
     marks: dict[str, Any] = {"hidden": tyro.conf.Suppress, "appended": tyro.conf.UseAppendAction}
     for f in dataclasses.fields(cls):
         for name in marks.keys() & f.metadata.keys():
@@ -58,8 +58,8 @@ def parse(
     similar: Iterable[str] = (),
 ) -> C:
     """Parse command-line arguments into the dataclass of options. Raises ConfigError, with a message of one line, for
-    invalid arguments. The message about an unknown flag may suggest one of the command's other flags, `similar`. With
-    --help or --help-all, print the arranged help and raise SystemExit."""
+    invalid arguments. The message about an unknown flag may also suggest one of the flags `similar`. With --help or
+    --help-all, print the arranged help and raise SystemExit."""
     _mark(cls)
     if asked(argv):
         options = options_of(cls, default, _registry)
@@ -72,7 +72,8 @@ def parse(
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
-            # The comments beside settings are for the help alone. Reading them takes a third of the time.
+            # Comments beside settings are only read for the help, because reading them takes a third of the parsing
+            # time.
             quick = (tyro.conf.HelptextFromCommentsOff,)
             texts: Any = {"prog": prog, "description": description, "config": quick}
             return cast(C, tyro.cli(cls, default=default, args=argv, registry=_registry, **texts))
@@ -106,7 +107,8 @@ def _one_line(boxed: str) -> str:
             continue
         if line:
             kept.append(line)
-    return _plain(" ".join(dict.fromkeys(kept)))  # The title of tyro's box may repeat the text of the box.
+    # Repeated lines are removed, because the title of tyro's box may repeat the text of the box.
+    return _plain(" ".join(dict.fromkeys(kept)))
 
 
 def _plain(text: str) -> str:
@@ -141,8 +143,8 @@ def positionals(argv: list[str], names: list[str], prog: str, many: bool = False
 
 
 def split(argv: list[str], flags: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Split options into those whose flag is one of `flags` (`flags_of`), in full or short, and all others, each with
-    its values."""
+    """Split arguments into the options whose flag is one of `flags` (see `flags_of`), in its full or short form, and
+    all other options. Each option stays with its values."""
     names = {*flags, *(f"--{name}" for name in flags.values()), "-h", "--help", "--help-all"}
     known: list[str] = []
     others: list[str] = []
@@ -155,7 +157,7 @@ def split(argv: list[str], flags: Mapping[str, str]) -> tuple[list[str], list[st
 
 
 def value_of(argv: list[str], flag: str) -> str | None:
-    """Return the last value given for a flag, as text, or None if the flag is not given."""
+    """Return the text of the last value that the arguments give for a flag, or None if they do not contain the flag."""
     value = None
     for i, arg in enumerate(argv):
         if arg == flag:

@@ -1,4 +1,4 @@
-"""A resumed run may change some of its settings. All other settings belong to the identity of the run."""
+"""Some settings of a run may change when the run is resumed. All other settings are fixed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -40,8 +40,8 @@ def flag(name: str) -> str:
 
 
 def changed_settings(begun: TrainConfig, wanted: TrainConfig) -> dict[str, Any]:
-    """Return the settings of `wanted` that differ from those with which a run was begun, by name. Raises ConfigError,
-    with a message of one line, for a setting that a run cannot change."""
+    """Return {name: new value} for the settings in `wanted` that differ from those with which the run began, `begun`.
+    Raises ConfigError, with a message of one line, for a setting that a run cannot change."""
     before = dict(settings_of(begun))
     changes = {name: value for name, value in settings_of(wanted) if before.get(name) != value}
     for name, value in changes.items():
@@ -54,7 +54,7 @@ def changed_settings(begun: TrainConfig, wanted: TrainConfig) -> dict[str, Any]:
 
 
 def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
-    """Return the settings with the given changes."""
+    """Return the settings with the given changes, {name: new value}."""
     for name, value in changes.items():
         config = with_setting(config, name, value)
     return config

@@ -103,7 +103,8 @@ def read_file(folder: Path) -> dict[str, Any]:
     except FileNotFoundError as e:
         near = ", ".join(str(p.parent) for p in sorted(folder.glob("*/config.json"))[:3]) if folder.is_dir() else ""
         raise ConfigError(f"{folder} holds no run (no config.json)" + (f"; did you mean {near}" if near else "")) from e
-    except (OSError, ValueError, RecursionError) as e:  # JSON can be nested too deeply.
+    # json.loads raises RecursionError for JSON that is nested too deeply.
+    except (OSError, ValueError, RecursionError) as e:
         raise ConfigError(f"{file} is not readable: {e}") from e
     if not isinstance(values, dict):
         raise ConfigError(f"{file} is no configuration")
@@ -111,8 +112,8 @@ def read_file(folder: Path) -> dict[str, Any]:
 
 
 def _section(values: dict[str, Any], name: str) -> tuple[dict[str, Any] | None, str]:
-    """Return (section of config.json that contains a setting, name of the setting in the section), or None without such
-    a section."""
+    """Return (section of config.json that contains a setting, name of the setting in the section). The section is None
+    if config.json has no such section."""
     section, _, last = name.rpartition(".")
     result = values.get(section) if section else values
     return (result if isinstance(result, dict) else None), last

@@ -1,4 +1,5 @@
-"""Users can replace built-in engines, gradient exchanges and schedules by classes, each named `module:Class`."""
+"""Users can replace built-in engines, gradient exchanges and schedules by their own classes, which settings name as
+`module:Class`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,8 +40,8 @@ def find_schedule(name: str) -> type[Any]:
 
 
 def check_doors(engine: str, update: str, schedule: str) -> None:
-    """Raise ConfigError if an engine, update or schedule is neither a built-in choice nor a suitable class of the
-    user."""
+    """Raise ConfigError if the setting for engine, update or schedule names neither a built-in choice nor a suitable
+    class of the user."""
     if _names_class("--sampler.engine", engine, ENGINES):
         find_engine(engine)
     if _names_class("--update", update, UPDATES):

@@ -30,8 +30,8 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
 
 def complete(argv: list[str], flags: dict[str, str], similar: Iterable[str] = ()) -> list[str]:
     """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name. Raises ConfigError
-    for an unknown flag. The error message suggests similar names, also of the flags `similar`, or this project's flag
-    for another library's flag."""
+    for an unknown flag. The error message suggests flags with similar names, including those in `similar`. For a flag
+    of another library, the message suggests the corresponding flag of this project."""
     by_name: dict[str, list[str]] = {}  # Names include those of nested settings, such as replay.size.
     for flag in flags:
         parts = flag[2:].split(".")
@@ -72,8 +72,8 @@ def complete(argv: list[str], flags: dict[str, str], similar: Iterable[str] = ()
 
 
 def _algorithms_with(name: str) -> str:
-    """Return a text about the algorithms that have a setting, which the chosen algorithm has not, or "" if no algorithm
-    has the setting."""
+    """Return a text that lists the algorithms that have a setting which the chosen algorithm lacks, or "" if no
+    algorithm has the setting."""
     field = name.removeprefix("algo.").replace(".", "-")  # --replay-size means --replay.size.
     names = [n for n in ALGORITHMS if field in {f[2:].replace(".", "-") for f in flags_of(find_algorithm(n).Config)}]
     return (
@@ -82,8 +82,8 @@ def _algorithms_with(name: str) -> str:
 
 
 def full_name(config: TrainConfig, name: str) -> str:
-    """Return a setting's full name, such as env.game for game. Raises a ConfigError with similar names for an unknown
-    setting."""
+    """Return a setting's full name, such as env.game for game. For an unknown setting, raises a ConfigError that
+    suggests similar names."""
     flags = flags_of(TrainConfig, config)
     del flags["--algorithm"]  # The setting `algorithm` cannot be changed.
     return complete(["--" + name], flags)[0][2:].replace("-", "_")

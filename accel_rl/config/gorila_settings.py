@@ -9,7 +9,8 @@ from accel_rl.system.errors import ConfigError
 
 MAX_IN_FLIGHT = 2
 SLACK = 100
-"""Minimum difference, in pushes, between the default max_delay and a gradient's age among equally fast learners."""
+"""Minimum difference, in pushes, between the default max_delay and the age of a gradient if all learners are equally
+fast."""
 
 
 @dataclass(frozen=True)
@@ -20,22 +21,23 @@ class ParameterServerConfig:
     """Number of shards among which the parameters are divided (Nair et al. 2015, section 5.1: 31)."""
     max_delay: OptionalCount = None
     """Maximum age of a push, counted in other pushes to the shard. A shard discards older pushes (section 4.2 states no
-    number). The default max_delay is (1 + in-flight) x learners, the age of a gradient among equally fast learners,
-    plus max(learners, 100). With 0, a shard applies only gradients that were computed at its current parameters."""
+    number). The default max_delay is (1 + in-flight) x learners, which is the age of a gradient if all learners are
+    equally fast, plus max(learners, 100). With 0, a shard applies only gradients that were computed from its current
+    parameters."""
     in_flight: Count = 1
     """Maximum number of unanswered pushes at the end of an update, 0 to 2. With 0, each update waits for the shards'
     answers and pulls the new parameters. With 1 or 2, answers and parameters are applied when they arrive."""
     outlier_deviations: float = 0.0
     """Number of running standard deviations by which a |loss| of Q-learning must exceed the running mean to be an
-    outlier, whose gradient is discarded (section 4.2: several). An outlier must also exceed the mean by more than one
-    clipped reward can cause. With --cluster gorila the default is 5 for dqn, c51 and rainbow. With 0, no gradient is
-    discarded as an outlier."""
+    outlier. Gradients of outliers are discarded (section 4.2: several). An outlier must also exceed the mean by more
+    than one clipped reward can cause. With --cluster gorila the default is 5 for dqn, c51 and rainbow. With 0, no
+    gradient is discarded as an outlier."""
     push_updates: Count = 1
     """With --update async, a machine pushes once its ranks have made this number of updates since the last push. The
     push contains all updates since the last push. Before a push, the machine waits for the answers to its last push."""
     timeout_s: float = 180.0
     """Seconds after which a shard that does not answer ends the run. A shard is replaced after a third of this time.
-    Ray notices after about 65 seconds that a machine is cut off."""
+    Ray detects after about 65 seconds that a machine has lost its network connection."""
 
     @property
     def pushing(self) -> int:
@@ -53,7 +55,7 @@ class ParameterServerConfig:
             ("shards", self.shards >= 1, "at least 1"),
             ("max_delay", self.delay_limit >= 0, "0 or more"),
             ("in_flight", 0 <= self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
-            # Unanswered pushes increase the age of a learner's gradients.
+            # A learner's own unanswered pushes add to the age of its gradients.
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
             ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
             ("push_updates", self.push_updates >= 1, "at least 1"),
@@ -70,11 +72,11 @@ class GorilaConfig(ParameterServerConfig):
     bundles: Count = 2
     """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle, a Ray actor, samples and learns."""
     actors: Count = 0
-    """Number of processes that sample without learning, which need --gorila.replay global."""
+    """Number of processes that only sample. They require --gorila.replay global."""
     learners: Count = 0
-    """Number of processes that learn without sampling, which need --gorila.replay global."""
+    """Number of processes that only learn. They require --gorila.replay global."""
     replay: Literal["local", "global"] = "local"
-    """Place of the replay. With `local`, each bundle learns from its own env steps (Nair et al. 2015, section 5.1).
+    """Location of the replay. With `local`, each bundle learns from its own env steps (Nair et al. 2015, section 5.1).
     With `global`, one replay in a separate process stores all env steps, and all learners draw from it (section 4)."""
     updates: OptionalCount = None
     """End the run after this many updates of the parameters, instead of after --env-steps of all bundles together."""
@@ -96,7 +98,7 @@ class GorilaConfig(ParameterServerConfig):
 
     @property
     def members(self) -> int:
-        """Return the number of the cluster's processes that sample or learn."""
+        """Return how many processes of the cluster sample or learn."""
         return self.bundles + self.actors + self.learners
 
     def check(self) -> None:

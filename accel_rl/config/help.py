@@ -34,19 +34,20 @@ CHOICES: dict[str, Iterable[str]] = {
     "--preset": (*PRESETS, tuned.NAME),
     "--device": ("auto", "cpu", "cuda"),
 }
-"""Maps each flag to its names. `USERS` means that a user's class is also allowed."""
+"""Maps each flag to the values that it allows. `USERS` means that a user's class is also allowed."""
 MOST_LISTED = 12
-"""Help lists at most `MOST_LISTED` names."""
+"""Help texts list a flag's allowed values only if there are at most `MOST_LISTED` of them."""
 
 
 def listed(flag: str) -> str:
-    """Return the names of a flag for a help text, or "" if the flag has none, or too many."""
+    """Return a list of a flag's allowed values for a help text, or "" if the flag has no such list, or the list is too
+    long."""
     names = tuple(CHOICES.get(flag, ()))
     return ", ".join(names) if len(names) <= MOST_LISTED else ""
 
 
 WIDTHS = (80, 120)
-"""Minimum and maximum width of a line, which otherwise has the width of the terminal."""
+"""Minimum and maximum width of a line of help. Between these limits, a line is as wide as the terminal."""
 COLUMN = 34
 """Width of the column of flags in a help text."""
 TITLES = {
@@ -87,16 +88,17 @@ class Option:
 
 @dataclass(frozen=True)
 class Help:
-    """`Help` arranges the options in a command's help text. `main` maps the flags that are described first to their
-    short form. `modes` maps omitted groups of options to the condition under which they have an effect. If `main` is
-    empty, all options are described."""
+    """`Help` arranges the options in a command's help text. `main` maps each flag that is described first to its short
+    form. `modes` maps each group of options that the help omits to the condition under which the options have an
+    effect. If `main` is empty, all options are described."""
 
     main: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
 
 
 def options_of(cls: type, default: Any, registry: Any) -> list[Option]:
-    """Return the options of a dataclass of settings, in order. tyro's `registry` has the rules for values."""
+    """Return the options of a dataclass of settings, in their order. tyro's `registry` defines how values are
+    parsed."""
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning), registry:
         parser = tyro.extras.get_parser(cls, default=default)
     return [_option(action) for action in parser._actions if "--help" not in action.option_strings]
@@ -109,7 +111,8 @@ def _option(action: Any) -> Option:
     value = (action.metavar or "").removeprefix("{None}|").replace("{[", "[").replace("]}", "]")
     if choices := re.fullmatch(r"\{([^\[]*)\}", value):
         value = ", ".join(c for c in choices[1].split(",") if c not in ("", "None"))
-    if named := re.fullmatch(r"\{([^\[]*)\}\|STR", value):  # An optimizer of this project, or of torch.
+    # The value is the name of an optimizer of this project, or of torch.
+    if named := re.fullmatch(r"\{([^\[]*)\}\|STR", value):
         value = ", ".join([*named[1].split(","), "torch:CLASS"])
     value = listed(action.option_strings[0]) or value
     shown = {"None": "", "True": "on", "False": "off"}.get(shown, shown)
@@ -117,7 +120,7 @@ def _option(action: Any) -> Option:
 
 
 def help_text(prog: str, does: str, options: Sequence[Option], arrangement: Help, everything: bool) -> str:
-    """Return the help text of a command. With `everything`, all options are described (--help-all)."""
+    """Return the help text of a command. If `everything` is true (--help-all), all options are described."""
     width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTHS[0]), WIDTHS[1])
     lines = [f"usage: {prog} [options]", "", *_paragraphs(does, width)]
     main = {} if everything else arrangement.main

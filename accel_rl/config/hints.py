@@ -8,7 +8,8 @@ ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
 RUN = "accel-rl train always shows progress"
 
 # Maps each flag of another library to pairs (flag of this project, its meaning).
-# An error message suggests the first of the flags that the algorithm has, or prints only a meaning.
+# An error message suggests the first flag that the algorithm has. If the flag in a pair is empty, the message prints
+# only the meaning.
 HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "lr": (("--algo.learning-rate", ""),),
     "anneal-lr": (("--algo.learning-rate-schedule", "constant or linear"),),
@@ -97,8 +98,9 @@ HINTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) -> str:
-    """Return the flag that corresponds to another library's flag, for the chosen algorithm, or "" for an unknown flag.
-    `name` is the flag without dashes. `flags` are all flags of the command. `by_name` maps each short name to flags."""
+    """Return a text that suggests the chosen algorithm's equivalent of another library's flag, or "" for an unknown
+    flag. `name` is the flag without dashes. `flags` are all flags of the command. `by_name` maps each short name to
+    flags."""
     if name not in HINTS or "--sampler.envs" not in flags:
         return ""
     for flag, meaning in HINTS[name]:
@@ -111,6 +113,6 @@ def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) ->
 
 
 def _shortest(flag: str, by_name: Mapping[str, list[str]]) -> str:
-    """Return the flag without its first group, if the shorter name is unique."""
+    """Return the flag without its first group if the shorter name is unique, and otherwise the full flag."""
     _, _, bare = flag[2:].partition(".")
     return f"--{bare}" if by_name.get(bare) == [flag] else flag

@@ -9,15 +9,15 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Evaluations run on separate environments, in which losing a life does not end the episode. Every episode that
+    """Evaluations run in environments of their own, in which losing a life does not end the episode. Every episode that
     begins is played to its end and counted, so that short episodes are not favoured."""
 
     interval: Count = 1_000_000
     """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. With 0, a run
     has no evaluations."""
     steps: Count = 125_000
-    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). An evaluation has at most
-    an eighth of the env steps of --evaluation.interval, or of a shorter run."""
+    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). An evaluation lasts at
+    most an eighth of --evaluation.interval, or of the whole run if the run is shorter than the interval."""
     episodes: Count = 0
     """Number of episodes of one evaluation, instead of --evaluation.steps. With 0, the length is --evaluation.steps."""
     max_episode_steps: Count = 27_000
@@ -25,19 +25,20 @@ class EvaluationConfig:
     limit of the environment takes precedence. A shorter time limit of the protocol takes precedence unless
     --evaluation.starts is saved."""
     parallel: Count = 16
-    """Number of environments that are evaluated in parallel."""
+    """Number of environments in which episodes are played in parallel."""
     starts: Literal["noop", "saved"] = "noop"
     """Start of Atari evaluation episodes (Nair et al. 2015, section 5.2). With `noop`, an episode begins after a reset
     and at most --env.noop-max no-op frames. With `saved`, one episode begins at each start point of
-    --evaluation.starts-file, and --evaluation.episodes and steps have no effect. Frames before a start point count
-    toward --evaluation.max-episode-steps, but rewards do not count."""
+    --evaluation.starts-file, and --evaluation.episodes and steps have no effect. The frames before a start point count
+    toward --evaluation.max-episode-steps, but their rewards do not count toward the score."""
     starts_file: str = ""
     """File of start points, created by `accel-rl starts`. The start points of Nair et al. 2015 are not public."""
     greedy: bool = False
     """In evaluations, the agent acts greedily instead of sampling from the policy."""
 
     def size(self, env_steps: int) -> int:
-        """Return the env steps of each evaluation of a run of the given length, including the last evaluation."""
+        """Return the number of env steps of each evaluation, including the last, in a run with `env_steps` env
+        steps."""
         return min(self.steps, max(1, min(self.interval or env_steps, env_steps) // 8))
 
     def check(self) -> None:

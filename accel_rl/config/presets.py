@@ -1,4 +1,5 @@
-"""A preset has the settings of algorithm, sampling and Atari protocol of another project or paper.
+"""A preset contains the settings of another project or paper for the algorithm, for sampling and for the Atari
+protocol.
 
 Each value of a preset is the source's value, converted to this project's units. Comments explain conversions.
 """
@@ -21,7 +22,7 @@ _WRAPPERS: Settings = {"env.protocol": "cleanrl2022"}
 _TEN_MILLION: Settings = {"env_steps": 10_000_000, "sampler.decorrelation_steps": 0}
 _EIGHT_BY_128: Settings = {"sampler.envs": 8, "sampler.horizon": 128}
 _ONE_ENV: Settings = {"sampler.envs": 1, "sampler.horizon": 4, "algo.intensity": 8.0, "algo.batch_size": 32}
-"""Settings with one environment, and an update on a batch of 32 every 4 steps."""
+"""Settings for one environment, with an update on a batch of 32 transitions every 4 steps."""
 
 _CLEANRL: Settings = {**_WRAPPERS, **_TEN_MILLION}
 _CLEANRL_Q: Settings = {
@@ -288,8 +289,8 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
 
 
 def with_preset(config: TrainConfig, name: str, environment: str = "") -> TrainConfig:
-    """Return the settings of a preset for the configuration's algorithm; raises ConfigError. `environment` is a game or
-    the id of an environment, on which the preset `tuned` depends."""
+    """Return `config` with a preset's settings for its algorithm; raises ConfigError. `environment` is a game or the id
+    of an environment, which only the preset `tuned` needs."""
     if name == tuned.NAME:
         return with_setting(tuned.with_tuned(config, environment), "preset", name)
     if name not in PRESETS:

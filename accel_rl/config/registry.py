@@ -1,4 +1,4 @@
-"""Algorithms and experiments are found by name."""
+"""This module finds algorithms and experiments by their names."""
 
 import importlib
 import pkgutil
@@ -20,14 +20,14 @@ ALGORITHMS = {
     "rainbow": "accel_rl.algos.rainbow:Rainbow",
 }
 PAPERS = "accel_rl.papers"
-"""The package `PAPERS` has the papers' experiments: `stooke:figure_3` is in accel_rl.papers.stooke."""
+"""The package `PAPERS` contains the papers' experiments: `stooke:figure_3` is defined in accel_rl.papers.stooke."""
 PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
 """The module of an experiment is searched in the packages `PAPER_PREFIXES`."""
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the class of a name such as `a2c`, or of a user's `module:Class`. User's modules may be in the current
-    folder. Raises ConfigError."""
+    """Return the class of an algorithm, given by a name such as `a2c`, or as a user's `module:Class`. A user's module
+    may be in the current folder. Raises ConfigError."""
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
@@ -52,7 +52,7 @@ def find(name: str, flag: str = "algorithm") -> Any:
                 f"{flag} {name!r}: there is no module {e.name!r} on the path{nearest(e.name, papers())}"
             ) from e
         raise ConfigError(f"{flag} {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
-    except Exception as e:  # An error in the user's file, which is named with the line.
+    except Exception as e:  # If the user's file has an error, the message names the file and the line.
         frame = traceback.extract_tb(e.__traceback__)[-1]
         place = "" if isinstance(e, SyntaxError) else f", {frame.filename}, line {frame.lineno}"
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Resolved settings contain a value for every default that follows from other settings.
+"""Resolved settings contain a value for every setting whose default depends on other settings.
 
     config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
     config.spec                     the environment, as the network, the replay and the plan need it
@@ -64,7 +64,8 @@ class Resolved(TrainConfig):
         assert isinstance(self.env, ResolvedEnv) and isinstance(self.sampler, ResolvedSampler), "not resolved"
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that a run never changes, as plain JSON. A checkpoint has the settings of its run."""
+        """Return the settings that a run never changes, as plain JSON. A checkpoint records these settings of its
+        run."""
         sampler = {name: getattr(self.sampler, name) for name in ("envs", "horizon", "reset", "decorrelation_steps")}
         values = {"algorithm": self.algorithm, "env": self.env.to_dict(), "seed": self.seed}
         result: dict[str, Any] = json.loads(json.dumps(values | {"algo": asdict(self.algo), "sampler": sampler}))
@@ -79,7 +80,7 @@ class Resolved(TrainConfig):
 
 def resolve(config: TrainConfig) -> Resolved:
     """Check settings, and compute the settings that follow from other settings. Raises ConfigError, with a message of
-    one line, for impossible settings. `resolve` makes all checks that need no other process."""
+    one line, for impossible settings. `resolve` makes all checks that do not require another process."""
     config.check()
     resolved = fill_in(config)
     check_modes(resolved)

@@ -13,16 +13,16 @@ class SamplerConfig(NamesEngine):
     """`SamplerConfig` has the settings of environments, worker processes and inference."""
 
     envs: Count = 16
-    """Total number B of environments, a multiple of ranks x groups x workers; of each rank with
-    --update async."""
+    """Total number B of environments, a multiple of ranks x groups x workers. With --update async, B is the number of
+    environments of each rank."""
     horizon: OptionalCount = None
-    """Number T of agent steps of each environment between optimisation phases. The default horizon follows from the
+    """Number T of agent steps of each environment between optimisation phases. The default horizon is derived from the
     algorithm's batch size."""
     groups: OptionalCount = None
     """Number of alternating groups of environments. Inference for one group runs while another group steps (Stooke &
     Abbeel section 4.1: 2). By default there are 2 groups of environments, or 1 group for an odd number of environments.
-    With the emulator on a CPU, the default is two groups, each with half of the workers and an inference thread. If the
-    number of workers is odd or a group would have fewer than 4 environments, one group is the default."""
+    With the emulator on a CPU, the default is two groups, each with half of the workers and its own inference thread.
+    If the number of workers is odd, or a group would have fewer than 4 environments, the default is one group."""
     inference_per_worker: bool = False
     """Run inference for each worker separately, in order of arrival. --sampler.groups is then ignored. Daley & Amato
     2021, section 4, compare inference per worker with synchronized execution (--sampler.groups 1)."""
@@ -33,12 +33,14 @@ class SamplerConfig(NamesEngine):
     """Cores that the run uses, such as 0 1 2. By default the run uses all cores that the affinity mask and the cgroup
     allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
-    """Time of the reset after an episode (section 4.1). With `immediate`, an environment whose episode ended is reset
-    within the same step. With `wait`, such an environment is reset during the next optimisation phase, and skipped
-    until then. With `swap`, a spare environment plays until the reset during the next optimisation phase, which doubles
-    the number of emulators. With `cached`, a stored start state is restored within the same step."""
+    """When an environment is reset after its episode has ended (section 4.1). With `immediate`, the environment is
+    reset within the same step. With `wait`, the environment is reset during the next optimisation phase, and skipped
+    until then. With `swap`, a spare environment plays until the environment is reset during the next optimisation
+    phase; spare environments double the number of emulators. With `cached`, a stored start state is restored within the
+    same step."""
     decorrelation_steps: Count = 300
-    """Maximum number of uniformly random actions at the start of each environment (section 5.3, decorrelation)."""
+    """Maximum number of uniformly random actions that each environment plays before its first rollout (section 5.3,
+    decorrelation)."""
     engine: str = "workers"
     """Engine that steps the environments. With `workers`, worker processes step the environments. With `in-process`,
     the learner's process steps the environments, for debugging, with the same rollouts. With `device`, Atari is
@@ -48,8 +50,8 @@ class SamplerConfig(NamesEngine):
     inference of built-in agents and network modules is captured. If inference is not captured, events.log contains the
     reason."""
     timeout_s: float = 60.0
-    """Seconds after which a worker process that does not answer is replaced. At the end of a run, environments have
-    this time to close."""
+    """Seconds after which a worker process that does not answer is replaced. At the end of a run, environments must
+    close within this time."""
     on_error: Literal["stop", "restart"] = "stop"
     """Reaction to an environment that raises an error. With `stop`, the run ends. With `restart`, the worker process is
     replaced, and its part of the rollout is dropped, as if the worker had died."""
@@ -58,8 +60,8 @@ class SamplerConfig(NamesEngine):
 
     @property
     def spec_timeout_s(self) -> float | None:
-        """Return the seconds within which another process must create an environment for its spec, or None if this
-        process creates the environment, because this process also steps it."""
+        """The spec is read from an environment. Return the number of seconds in which another process must create this
+        environment, or None if this process creates it, because this process also steps the environments."""
         return self.start_timeout_s if self.has_workers else None
 
     def check(self) -> None:

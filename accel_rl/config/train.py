@@ -1,4 +1,4 @@
-"""The settings of a run are a frozen dataclass, for Python, the command line and config.json."""
+"""The settings of a run are a frozen dataclass, from which the command line and config.json are derived."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -58,8 +58,8 @@ class TrainConfig:
     gorila: GorilaConfig = field(default_factory=GorilaConfig)
     preset: str = ""
     """Preset with the defaults of another project or paper for its algorithms: cleanrl, sb3, dopamine, stooke2018,
-    mnih2015 or pqn2024. The preset `tuned` has the fastest placement on this machine, which `accel-rl tune` measured.
-    Other options override the preset's values. Without a preset, this project's own defaults apply."""
+    mnih2015 or pqn2024. The preset `tuned` contains the placement that `accel-rl tune` measured to be the fastest on
+    this machine. Other options override the preset's values. Without a preset, this project's own defaults apply."""
     env_steps: Count = 1_500_000
     """Length of the run in env steps. An env step is an agent step, with 4 emulated frames in Atari."""
     seed: Count = 0
@@ -69,7 +69,7 @@ class TrainConfig:
     init: str = ""
     """Network with which training begins: the folder of a run (its newest checkpoint), of a checkpoint or of an
     exported model, or an agent of the suite, such as suite/pqn-breakout. Parameters and buffers are copied by name. A
-    layer of another shape, such as the head of a game with other actions, keeps its initial values."""
+    layer whose shape differs, such as the head if the game has another number of actions, keeps its initial values."""
     init_only: str = ""
     """Module of the network that --init copies, such as `body`. By default, all layers that fit are copied."""
     schedule_steps: OptionalCount = None
@@ -117,8 +117,8 @@ class TrainConfig:
     """Weights & Biases project of the run."""
 
     def check(self) -> None:
-        """Raise ConfigError, with a message of one line, for a value that is impossible whatever the other settings
-        are. `resolve` checks combinations of settings."""
+        """Raise ConfigError, with a message of one line, for a value that is impossible regardless of the other
+        settings. `resolve` checks combinations of settings."""
         check_types(self)
         check_doors(self.sampler.engine, self.distributed.update, self.schedule)
         for name in ("env_steps", "schedule_steps", "max_skipped_updates", "torch_threads"):
@@ -134,7 +134,7 @@ class TrainConfig:
         self.distributed.check()
 
     def progress(self, env_steps: int) -> float:
-        """Return the share of the linear schedules that is done after a number of env steps, from 0 to 1."""
+        """Return the fraction of the linear schedules, from 0 to 1, that is completed after `env_steps` env steps."""
         return min(1.0, env_steps / (self.schedule_steps or self.env_steps))
 
     @property
@@ -153,20 +153,21 @@ class TrainConfig:
 
     @property
     def period(self) -> int:
-        """Return the env steps between two synchronizations of sampling and learning, with the concurrent schedule."""
+        """Return the number of env steps between two synchronizations of sampling and learning in the concurrent
+        schedule."""
         assert isinstance(self.algo, ReplayAlgorithmConfig)
         return self.algo.target_interval
 
     @property
     def rank_period(self) -> int:
         """Return the length of the concurrent schedule's period, in env steps of one rank. Synchronous ranks divide a
-        period's env steps."""
+        period's env steps among themselves."""
         return self.period // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
     def T(self) -> int:
-        """Return the resolved horizon. With --schedule concurrent, the horizon is the largest number up to 32 with
-        which rollouts divide the period."""
+        """Return the resolved horizon. With --schedule concurrent, the default horizon is the largest T up to 32 for
+        which a period consists of whole rollouts."""
         if self.sampler.horizon:
             return self.sampler.horizon
         B = self.sampler.envs
@@ -243,8 +244,8 @@ def _read(folder: Path) -> tuple[dict[str, Any], TrainConfig]:
 
 
 def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:
-    """Build settings from the values of a file. `version` is the file's format version. Names of missing settings are
-    appended to `missing`."""
+    """Build settings of the class `cls` from the values of a file. `version` is the file's format version. Names of
+    settings that the file lacks are appended to `missing`."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}

@@ -10,14 +10,15 @@ from accel_rl.system.errors import ConfigError
 CODE = (
     "algorithm", "algo.network", "env.id", "sampler.engine", "distributed.update", "schedule", "callback", "sink"
 )  # fmt: skip
-"""The settings that may name code."""
+"""The settings whose values may name code."""
 Trust = bool | Collection[str]
-"""Whether the user trusts all code that a file names, or the names of code that the user has named as well."""
+"""True if the user trusts all code that a file names, or the names of code that the user has given, too."""
 
 
 @dataclass(frozen=True)
 class TrustOptions:
-    """`TrustOptions` has the option of all commands that import the code of a folder."""
+    """`TrustOptions` has the option `trust`, which is shared by all commands that import the code named in a folder's
+    files."""
 
     trust: bool = False
     """Import and run the code that the folder's files name as module:Class. Without --trust, a folder is refused if it
@@ -25,8 +26,8 @@ class TrustOptions:
 
 
 def code_names(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names of code outside of this package, and the flag of each name. `values` are settings as plain
-    JSON."""
+    """Return {name: flag} for each name of code outside of this package that the settings `values` (plain JSON)
+    contain."""
     result: dict[str, str] = {}
     for setting in CODE:
         group, _, last = setting.rpartition(".")
@@ -35,7 +36,7 @@ def code_names(values: Mapping[str, Any]) -> dict[str, str]:
         for name in value if isinstance(value, list | tuple) else [value]:
             if not isinstance(name, str) or ":" not in name.partition("(")[0]:
                 continue
-            # As an environment, any function of accel_rl could be called.
+            # The setting env.id must always be trusted, because it could call any function of accel_rl.
             if setting == "env.id" or not name.startswith("accel_rl."):
                 result[name] = f"--{setting}"
     return result

@@ -1,5 +1,5 @@
-"""The preset `tuned` has the settings that `accel-rl tune` measured to be the fastest of a machine, an algorithm and an
-environment. All tuned settings of a user are in one file, accel_rl/tuned.json in the user's configuration folder."""
+"""The preset `tuned` has the settings that `accel-rl tune` measured to be the fastest for a machine, an algorithm and
+an environment. All tuned settings of a user are in one file, accel_rl/tuned.json in the user's configuration folder."""
 
 import json
 import os
@@ -23,9 +23,9 @@ _STORED = ("env.", "algo.", "sampler.", "secondary.", "device", "precision", "to
 
 @dataclass(frozen=True)
 class Tuned:
-    """`Tuned` is the result of one `accel-rl tune`. The settings are those that were given to the command and those
-    that were found. `rate` is in env steps/s, and `gain` is the ratio of rates over the default placement with its
-    smallest and largest value by turn. `shares` are the shares of time of a training run without evaluations."""
+    """`Tuned` is the result of one `accel-rl tune`. `settings` are those that the command was given and those that it
+    found. `rate` is in env steps/s. `gain` is (median, smallest, largest) of the turns' ratios of the rate to the rate
+    of the default placement. `shares` maps each activity of training to its share of the time."""
 
     machine: str
     algorithm: str
@@ -38,7 +38,8 @@ class Tuned:
 
     @property
     def limit(self) -> str:
-        """Return the part that limits training and its share of the time, such as "updates: 71 % of the time"."""
+        """Return the activity that takes the largest share of the training time, and its share, such as "updates: 71 %
+        of the time"."""
         if not self.shares:
             return "not measured"
         part = max(self.shares, key=lambda name: self.shares[name])
@@ -46,19 +47,19 @@ class Tuned:
 
 
 def tuned_file() -> Path:
-    """Return the file of the user's tuned settings, which may not exist."""
+    """Return the path of the file with the user's tuned settings. The file may not exist."""
     folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(folder) / "accel_rl" / "tuned.json"
 
 
 def machine_name() -> str:
-    """Return the usable cores, the model of the CPU, and the GPUs of this machine."""
+    """Return a text with the number of usable cores, the model of the CPU, and the GPUs of this machine."""
     gpus = hardware.gpu_models() if hardware.gpu_count() else []
     return ", ".join([f"{counted(len(hardware.usable_cores()), 'core')} of {hardware.cpu_name()}", *gpus])
 
 
 def given_settings(config: TrainConfig) -> dict[str, Any]:
-    """Return the settings that differ from the algorithm's defaults and belong into a preset."""
+    """Return the settings that differ from the algorithm's defaults and are stored in a preset."""
     default = dict(settings_of(default_config(config.algorithm)))
     return {
         name: value
@@ -93,15 +94,15 @@ def write_tuned(result: Tuned) -> Path:
 
 
 def find_tuned(algorithm: str, environment: str) -> Tuned | None:
-    """Return the tuned settings of an algorithm and an environment on this machine, or None."""
+    """Return the tuned settings for an algorithm and an environment on this machine, or None if they were not tuned."""
     matching = [t for t in read_tuned() if (t.algorithm, t.environment) == (algorithm, environment)]
     this_machine = machine_name() if matching else ""
     return next((t for t in matching if t.machine == this_machine), None)
 
 
 def with_tuned(config: TrainConfig, environment: str) -> TrainConfig:
-    """Return the configuration with the tuned settings of its algorithm, an environment and this machine. Raises
-    ConfigError without such settings."""
+    """Return the configuration with the tuned settings for its algorithm, an environment and this machine. Raises
+    ConfigError if they were not tuned."""
     command = f"accel-rl tune {run_words(config.algorithm, environment)}"
     tuned = find_tuned(config.algorithm, environment)
     if tuned is None:

@@ -11,7 +11,7 @@ import numpy as np
 from accel_rl.system.errors import ConfigError
 
 LARGEST = 10**15
-"""Larger numbers are mistakes: infinity, or a count that no run reaches. A seed may be larger."""
+"""Larger numbers are mistakes, such as infinity, or a count that no run reaches. Only a seed may be larger."""
 MOST = {
     "--seed": 2**63 - 1,
     "--torch-threads": 1_024,
@@ -28,7 +28,7 @@ TIMEOUTS_S = (0.1, 1e6)
 """The shortest and the longest timeout in seconds. The longest is about 12 days."""
 
 
-_hints = cache(get_type_hints)  # A sweep checks the same few classes thousands of times.
+_hints = cache(get_type_hints)  # The result is cached, because a sweep checks the same few classes thousands of times.
 
 
 def check_types(config: Any, prefix: str = "--") -> None:
@@ -47,7 +47,7 @@ def check_types(config: Any, prefix: str = "--") -> None:
 
 def _check_size(flag: str, value: float) -> None:
     most = MOST.get(flag, LARGEST)
-    if not abs(value) <= most:  # NaN is not smaller than any number.
+    if not abs(value) <= most:  # The comparison is negated so that NaN is rejected.
         raise ConfigError(f"{flag} {value:.15g}: must be a number of at most {most:.15g}")
     least, longest = TIMEOUTS_S
     if flag.endswith("timeout-s") and not least <= value <= longest:

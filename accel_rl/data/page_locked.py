@@ -1,4 +1,4 @@
-"""A GPU can read and write page-locked host memory asynchronously."""
+"""This module locks pages of host memory, which a GPU can then read and write asynchronously."""
 
 import ctypes
 import functools
@@ -22,16 +22,16 @@ class PageLocks(Protocol):
     """A `PageLocks` locks and unlocks pages of host memory, so that a GPU can access them asynchronously."""
 
     def register(self, address: int, size: int) -> int:
-        """Lock the pages of `size` bytes, from the address of a page. Return CUDA's error code, which is 0 for
-        success."""
+        """Lock `size` bytes of memory from `address`, which must be the address of a page. Return CUDA's error code,
+        which is 0 for success."""
 
     def unregister(self, address: int) -> int:
         """Unlock the pages that were locked from an address, and return CUDA's error code."""
 
 
 class _Driver:
-    """`_Driver` locks pages of host memory by CUDA's driver. An error of the runtime's `cudaHostRegister` would be
-    raised again by torch's next kernel."""
+    """`_Driver` locks pages of host memory through CUDA's driver API. If the runtime's `cudaHostRegister` failed, torch
+    would raise the error again at its next kernel launch."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -39,7 +39,7 @@ class _Driver:
     def register(self, address: int, size: int) -> int:
         arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
         error = int(self._library.cuMemHostRegister_v2(*arguments))
-        if error in NO_CONTEXT:  # A call of CUDA's runtime sets the thread's CUDA context.
+        if error in NO_CONTEXT:  # A call of CUDA's runtime creates the thread's missing CUDA context.
             torch.cuda.current_stream().synchronize()
             error = int(self._library.cuMemHostRegister_v2(*arguments))
         return error
@@ -54,15 +54,15 @@ def _driver() -> _Driver:
 
 
 def page_locks(module: Any) -> PageLocks:
-    """Return the object that locks pages for a GPU: CUDA's driver, or the GPU's runtime module
+    """Return the object that locks pages: a `_Driver` for CUDA, or otherwise the GPU's runtime module
     (`system.devices.runtime`)."""
     locks: PageLocks = module.page_locks() if hasattr(module, "page_locks") else _driver()
     return locks
 
 
 def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
-    """Return (address, bytes) of the pages that contain the tensors. Adjacent pages are merged, and no page appears
-    twice."""
+    """Return (address, number of bytes) of the memory pages that contain the tensors. Adjacent pages are merged, and no
+    page appears twice."""
     pieces: list[tuple[int, int]] = []
     for begin, end in sorted((x.data_ptr(), x.data_ptr() + x.nbytes) for x in tensors if x.nbytes):
         begin, end = begin // PAGE * PAGE, -(-end // PAGE) * PAGE
@@ -75,15 +75,16 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 
 class PageLocked:
     """`PageLocked` locks the pages of host tensors until `close`, so that copies from and to a GPU are asynchronous. If
-    the system does not allow page locks, copies are slower, which is logged once."""
+    the system does not allow page locks, copies are slower, and this is logged once."""
 
     def __init__(self, tensors: Iterable[Tensor], device: torch.device | str):
-        """`device` is the GPU of the copies. Other GPUs may copy too, but no memory of theirs is used."""
+        """`device` is the GPU from and to which data is copied. Other GPUs may also copy, but locking uses no memory of
+        other GPUs."""
         module = Device(device).runtime
         self._locks = page_locks(module)
         self._locked: list[int] = []
         for address, size in whole_pages(tensors):
-            with module.device(device):  # In a new thread, the first GPU is selected.
+            with module.device(device):  # The GPU is selected, because in a new thread the first GPU is selected.
                 error = self._locks.register(address, size)
             if error:
                 say_once(
@@ -100,12 +101,13 @@ class PageLocked:
 
 
 def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str) -> Tensor:
-    """Allocate zeros in page-locked host memory, which is unlocked when the tensor is freed. `device` is the GPU of the
-    copies."""
+    """Allocate zeros in page-locked host memory, which is unlocked when the tensor is freed. `device` is the GPU from
+    and to which data is copied."""
     size = math.prod(shape) * dtype.itemsize
     memory = torch.zeros(-(-size // PAGE) * PAGE + PAGE, dtype=torch.uint8)
     begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.
     tensor = memory[begin : begin + size].view(dtype).view(shape)
     locked = PageLocked([tensor], device)
-    weakref.finalize(tensor, locked.close).atexit = False  # The system frees the memory at exit.
+    # The pages are not unlocked at exit, when the system frees the memory.
+    weakref.finalize(tensor, locked.close).atexit = False
     return tensor

@@ -1,4 +1,4 @@
-"""A rollout has T steps of B environments, time-major, and stores each frame once."""
+"""A rollout consists of T steps of B environments, time-major, and stores each frame once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class RnnState:
     """An `RnnState` has the recurrent states of n environments over T steps.
 
     `state` [n, Z] is the recurrent state before the first step, which `act` advances in place. `first` [T, n] bool
-    marks steps at which an episode begins, before which the state is reset.
+    marks steps at which an episode begins; the state is reset before such a step.
     """
 
     state: Tensor
@@ -28,15 +28,15 @@ class RnnState:
 class Rollout:
     """A `Rollout` has T steps of B environments, as tensors over shared memory.
 
-    `frames` are [S - 1 + T + 1, B, *frame_shape]: the observation at t consists of rows t .. t + S - 1, as far as age
-    [t] reaches. `final_frames` [T, B, *frame_shape] are the last frames of the old episodes where `ended` is true, and
-    undefined elsewhere. `age` [T + 1, B] uint8 is the number of steps since the episode's first frame, saturating at
+    `frames` are [S - 1 + T + 1, B, *frame_shape]: the observation at t consists of rows t .. t + S - 1. Where `ended`
+    is true, `final_frames` [T, B, *frame_shape] has the last frames of the ended episodes; elsewhere `final_frames` is
+    undefined. `age` [T + 1, B] uint8 is the number of steps since the episode's first frame, saturating at
     `EnvSpec.oldest`; frames from before the episode are read as zeros. `action` is [T, B] int64, `reward` [T, B]
     float32 is not clipped, and `terminated`, `truncated`, `ended` and `valid` are [T, B] bool (see `Step`). `recorded`
     are values that the agent recorded while acting, each [T, B], such as value and log_prob. `state` and `next_state`
-    [B, Z] are a recurrent agent's state before step 0 and after step T - 1, or None for other agents. `host` has the
-    same cells in host memory if the rollout is on a GPU, and is not saved. `staging` copies tensors to the rollout's
-    GPU asynchronously, and is not saved.
+    [B, Z] are a recurrent agent's state before step 0 and after step T - 1, or None for other agents. `host` is a copy
+    of the rollout in host memory if the rollout is on a GPU, and is not saved. `staging` copies tensors to the
+    rollout's GPU asynchronously, and is not saved.
     """
 
     frames: Tensor
@@ -75,8 +75,8 @@ class Rollout:
 
     @property
     def on_host(self) -> "Rollout":
-        """Return the rollout's cells in host memory, without the agent's recorded values, and without waiting for a
-        GPU."""
+        """Return the rollout's arrays in host memory, without the agent's recorded values, and without synchronizing
+        with a GPU."""
         return self if self.host is None else self.host
 
     @property
@@ -89,12 +89,13 @@ class Rollout:
         return bool(self.on_host.valid.all())
 
     def valid_cells(self) -> Tensor:
-        """Return the indices t * B + b [N] of the valid cells, in order, on the rollout's device, without waiting for a
-        GPU."""
+        """Return the indices t * B + b [N] of the valid steps (t, b), in order, on the rollout's device, without
+        synchronizing with a GPU."""
         return self._on_device(self.on_host.valid.reshape(-1).nonzero().squeeze(-1))
 
     def time_limits(self) -> tuple[Tensor, Tensor] | None:
-        """Return the cells (t [N], b [N]) in which a time limit cut an episode, or None if no episode was cut."""
+        """Return the indices (t [N], b [N]) of the steps at which a time limit cut an episode, or None if no episode
+        was cut."""
         host = self.on_host
         t, b = torch.nonzero(host.truncated & ~host.terminated, as_tuple=True)
         if not len(t):
@@ -114,12 +115,12 @@ class Rollout:
         return self.action.shape[1]
 
     def observation(self, t: Tensor, b: Tensor) -> Tensor:
-        """Return the observations [N, S, *frame_shape] at the cells (t [N], b [N]), where t is at most T."""
+        """Return the observations [N, S, *frame_shape] at steps t [N] of environments b [N], where t is at most T."""
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
-        """Return the observations [T * n, S, *frame_shape] of T successive steps of environments `b`, from step t. The
-        last returned step may be step T of the rollout."""
+        """Return the observations [T * n, S, *frame_shape] of T successive steps of environments `b`, beginning at step
+        t. The last observation may be that after the rollout's last step."""
         if self.stack == 1:
             return self.frames[t : t + T, b].flatten(0, 1)
         return self.frame_stacks(t, T, b).gather()
@@ -129,8 +130,8 @@ class Rollout:
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
-        """Return the recurrent state of the environments `b` for T steps (None means all steps) from step t, which must
-        be 0 or the rollout's end."""
+        """Return the recurrent state of the environments `b` for T steps (None means all steps), beginning at step t.
+        The step t must be 0 or the rollout's end."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None
@@ -139,7 +140,8 @@ class Rollout:
         return RnnState(state[b], self.age[t : t + T, b] == 0)
 
     def final_observation(self, t: Tensor, b: Tensor) -> Tensor:
-        """Return the last observations [N, S, *frame_shape] of the episodes that ended at the cells (t, b)."""
+        """Return the last observations [N, S, *frame_shape] of the episodes that ended at steps t [N] of environments b
+        [N]."""
         age = (self.age[t, b].long() + 1).clamp(max=self.stack - 1)
         obs = gather_stacks(self.frames, t + 1, b, age, self.stack)
         newest = self.final_frames[t, b]

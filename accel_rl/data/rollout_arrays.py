@@ -11,21 +11,21 @@ from accel_rl.data.spec import EnvSpec
 
 @dataclass(slots=True)
 class Step:
-    """A `Step` is one step of n environments, in arrays [n, ...] that an environment overwrites in place and never
-    replaces.
+    """A `Step` is one step of n environments, in arrays [n, ...] that the environments overwrite in place. The arrays
+    are never replaced by others.
 
     The arrays of a step are usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays
     at t.
 
-    `frame` [n, *frame_shape] is the newest frame after the step, or after an `immediate` reset the new episode's first
-    frame. `final_frame` [n, *frame_shape] is the old episode's last frame, written only where `ended` is true. `age`
-    [n] uint8 is the number of steps since the episode's first frame, saturating at `EnvSpec.oldest`. `reward` [n]
-    float32 is not clipped. `terminated` [n] bool is true if the return ends, at a game over or at a lost life if the
-    protocol counts lives. `truncated` [n] bool is true if the time limit stopped the episode, and the return bootstraps
-    from the final frame. `ended` [n] bool is true if the episode has ended by game over or time limit, and a reset is
-    due. `valid` [n] bool is false if the environment was not stepped, while it waited for its reset. `info` [n,
-    info_bytes] uint8 has numbers of the episode (envs/episode_info.py), written only where `ended` is true; Atari games
-    report no numbers.
+    `frame` [n, *frame_shape] is the newest frame after the step. If the step ended an episode and the reset is
+    `immediate`, `frame` is the new episode's first frame. `final_frame` [n, *frame_shape] is the old episode's last
+    frame, written only where `ended` is true. `age` [n] uint8 is the number of steps since the episode's first frame,
+    saturating at `EnvSpec.oldest`. `reward` [n] float32 is not clipped. `terminated` [n] bool is true if the return
+    ends, because the game is over, or because a life was lost and the protocol counts lives. `truncated` [n] bool is
+    true if the time limit stopped the episode; the return then bootstraps from the final frame. `ended` [n] bool is
+    true if the episode has ended, by game over or time limit, so that the environment must be reset. `valid` [n] bool
+    is false if the environment was not stepped, while it waited for its reset. `info` [n, info_bytes] uint8 has numbers
+    about the episode (envs/episode_info.py), written only where `ended` is true; Atari games report no numbers.
     """
 
     frame: np.ndarray
@@ -49,13 +49,13 @@ class Step:
         )  # fmt: skip
 
     def __getitem__(self, index: slice) -> "Step":
-        """Return a view of the step for some of the environments."""
+        """Return a `Step` whose arrays are views for some of the environments."""
         return Step(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """`TENSORS` lists the arrays that a `Rollout` has as tensors."""
-# Cells that were never written have the sentinel values, which tests detect.
+# Array elements that were never written have the sentinel values, which tests detect.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
 
@@ -80,7 +80,7 @@ def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
 
 @dataclass(slots=True)
 class RolloutArrays:
-    """`RolloutArrays` has the cells of a rollout as numpy arrays, into which the worker processes write."""
+    """`RolloutArrays` has the fields of a rollout as numpy arrays, into which the worker processes write."""
 
     frames: np.ndarray
     final_frames: np.ndarray
@@ -92,7 +92,7 @@ class RolloutArrays:
     ended: np.ndarray
     valid: np.ndarray
     info: np.ndarray
-    """`info` [T, B, info_bytes] has the numbers of ended episodes, as in `Step`."""
+    """`info` [T, B, info_bytes] has numbers about ended episodes, as in `Step`."""
     stack: int
 
     @classmethod
@@ -110,8 +110,8 @@ class RolloutArrays:
         self.reward.fill(SENTINEL_REWARD)
 
     def step(self, t: int, b: slice) -> Step:
-        """Return the cells to which step t of environments `b` is written: the observation at t + 1, and other arrays
-        at t."""
+        """Return views of the arrays into which step t of environments `b` is written. The observation is written at t
+        + 1, and the other arrays at t."""
         return Step(
             frame=self.frames[self.stack + t, b],
             age=self.age[t + 1, b],
@@ -125,7 +125,8 @@ class RolloutArrays:
         )
 
     def initial(self, b: slice, spec: EnvSpec) -> Step:
-        """Return the cells of the rollout's first observation, of which only frame and age are meaningful."""
+        """Return views of the arrays for the rollout's first observation, in which only `frame` and `age` are
+        meaningful."""
         step = Step.empty(b.stop - b.start, spec)
         step.frame, step.age = self.frames[self.stack - 1, b], self.age[0, b]
         return step

@@ -125,6 +125,6 @@ class SharedArrays:
         return self.arrays[name]
 
     def close(self) -> None:
-        """Close this process's file descriptor. The memory is freed with the last view of the arrays."""
+        """Close this process's file descriptor. The memory is freed when no view of the arrays exists anymore."""
         self.arrays = {}
         os.close(self.fd)

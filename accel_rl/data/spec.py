@@ -8,15 +8,15 @@ from typing import Any
 class EnvSpec:
     """An `EnvSpec` describes the observations and actions of an environment.
 
-    An observation consists of `stack` frames. Pictures have the shape [stack, H, W], or [stack, C, H, W] with channels.
-    Other observations have the shape [*frame_shape], with stack 1. `info_bytes` is the size of the numbers that an
-    environment reports when an episode ends. `protocol` is the resolved set of rules by which the environment plays.
-    Every recorded score includes the protocol.
+    An observation consists of `stack` frames. Image observations have the shape [stack, H, W], or [stack, C, H, W] if
+    frames have channels. Other observations have the shape [*frame_shape], and `stack` is 1. `info_bytes` is the size,
+    in bytes, of the numbers that an environment reports when an episode ends. `protocol` is the resolved set of rules
+    by which the environment plays; it is recorded with every score.
     """
 
     name: str
     frame_shape: tuple[int, ...]
-    frame_dtype: str  # Pictures are "uint8", and other observations are "float32".
+    frame_dtype: str  # Images are "uint8", and other observations are "float32".
     n_actions: int
     stack: int = 1
     action_meanings: tuple[str, ...] = ()
@@ -30,8 +30,7 @@ class EnvSpec:
 
     @property
     def oldest(self) -> int:
-        """Return the value at which `age` saturates. `oldest` is at least 1, because only an episode's first step has
-        age 0."""
+        """Return the largest value of `age`. It is at least 1, so that age 0 always marks an episode's first step."""
         return max(self.stack - 1, 1)
 
     @property
@@ -49,7 +48,8 @@ class EnvSpec:
         return "frame_skip" in self.protocol
 
     def limited(self, steps: int | None) -> "EnvSpec":
-        """Return the spec with a further time limit of episodes, in agent steps."""
+        """Return the spec with an additional time limit for episodes, `steps` agent steps. The shorter of both limits
+        applies."""
         limits = (self.protocol.get("max_episode_steps"), steps)
         return replace(
             self,

@@ -15,7 +15,7 @@ class _Slot:
 
     def __init__(self, size: int, device: torch.device):
         memory = torch.empty(size + PAGE, dtype=torch.uint8)
-        # Each slot has its own pages, because a page can be locked only once.
+        # No two slots share a page, because a page can be locked only once.
         begin = -memory.data_ptr() % PAGE
         self.memory = memory[begin : begin + size]
         self.event = Device(device).runtime.Event()
@@ -29,15 +29,15 @@ class _Slot:
 class Staging:
     """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
-    After a copy is started, the caller may change or free the host tensor immediately. A slot is reused after its copy;
-    while all slots are in use, a new slot is allocated. `Staging` is not thread-safe, and cannot be used within a CUDA
-    graph.
+    After a copy is started, the caller may change or free the host tensor immediately. A slot is reused after its copy
+    is complete. If all slots are in use, a new slot is allocated. `Staging` is not thread-safe, and cannot be used
+    within a CUDA graph.
     """
 
     def __init__(self, device: torch.device | str):
         self.device = torch.device(device)
         self._slots: list[_Slot] = []
-        # At exit, the CUDA runtime may already be unloaded.
+        # The slots are not freed at exit, when the CUDA runtime may already be unloaded.
         weakref.finalize(self, _close, self._slots).atexit = False
 
     def put(self, host: Tensor) -> Tensor:

@@ -1,5 +1,5 @@
-"""Tensors are stored in files in the format of safetensors. The package safetensors is imported only when a file is
-written or read."""
+"""This module stores tensors in files in the format of safetensors. The package safetensors is imported only when a
+file is written or read."""
 
 import mmap
 from collections.abc import Callable, Mapping
@@ -16,7 +16,8 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
 
     # The file format has no strides, so tensors are made contiguous.
     complete = {name: x.contiguous() for name, x in tensors.items()}
-    # safetensors aborts the process if it cannot allocate memory, so the memory is reserved and released before.
+    # safetensors aborts the process if it cannot allocate memory. The memory is therefore allocated and released before
+    # the call, so that a lack of memory raises an error.
     with mmap.mmap(-1, 2**20 + _COPIES * sum(x.nbytes for x in complete.values())):
         pass
     return torch.save(complete, None if metadata is None else dict(metadata))

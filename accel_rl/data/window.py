@@ -1,4 +1,4 @@
-"""A window contains the last N steps of several shorter rollouts."""
+"""A window contains the last N steps of several successive rollouts."""
 
 from collections import deque
 from typing import Any
@@ -17,8 +17,8 @@ class RolloutWindow:
     """A `RolloutWindow` stores copies of successive rollouts of T steps, and returns their last N steps as one rollout.
 
     Each copy has the observations of steps 0 to T - 1 of its rollout, because the observation after the last step is
-    usually the first observation of the next rollout. Final frames are stored for the few cells in which a time limit
-    cut an episode.
+    usually the first observation of the next rollout. Final frames are stored only for the few steps at which a time
+    limit cut an episode.
     """
 
     def __init__(self, N: int, T: int, device: torch.device | str = "cpu"):
@@ -59,7 +59,7 @@ class RolloutWindow:
 
     @property
     def ready(self) -> bool:
-        """Return whether the window has N steps."""
+        """Return whether the window contains at least N steps."""
         return len(self._pieces) * self.T >= self.N
 
     def rollout(self, b: slice) -> Rollout:
@@ -92,7 +92,8 @@ class RolloutWindow:
         )
 
     def _on_host(self, pieces: list[dict[str, Tensor]], b: slice) -> Rollout | None:
-        """Return the flags of the window's cells in host memory, without frames, if the rollouts are on a GPU."""
+        """If the rollouts are on a GPU, return the window's flags in host memory, without frames, and otherwise
+        None."""
         if any(f"host/{name}" not in p for p in pieces for name in _ON_HOST):
             return None
         flags: dict[str, Any] = {name: torch.cat([p[f"host/{name}"][:, b] for p in pieces]) for name in _ON_HOST}
@@ -102,8 +103,8 @@ class RolloutWindow:
         return Rollout(**arrays, **{**flags, "valid": valid}, stack=self._stack)
 
     def _final_frames(self, pieces: list[dict[str, Tensor]], b: slice) -> Tensor:
-        """Return the final frames [N, n, *frame_shape] of the window. If no episode was cut, the frames need no
-        memory."""
+        """Return the final frames [N, n, *frame_shape] of the window. If no time limit cut an episode, the result takes
+        no memory."""
         like = self._tail["frames"]
         lo, hi, _ = b.indices(like.shape[1])
         if not any(p["cut"].shape[1] for p in pieces):
@@ -130,8 +131,8 @@ class RolloutWindow:
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
-    """Mark steps without a return as invalid. If a worker process died, the earlier steps of its interrupted episodes
-    have no return."""
+    """Return `valid`, in which steps whose return is unknown are also marked as invalid. These are the earlier steps of
+    episodes that were interrupted because a worker process died."""
     lost = torch.zeros_like(valid[0])
     valid = valid.clone()
     for t in range(valid.shape[0] - 2, -1, -1):

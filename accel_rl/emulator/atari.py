@@ -63,8 +63,8 @@ def core() -> Any:
 
 
 class AtariEmulator:
-    """`AtariEmulator` is an emulator of one game. With `fast`, the emulator uses the fast core, whose frames equal
-    those of the plain core.
+    """`AtariEmulator` is an emulator of one game. If `fast` is true, the emulator uses the fast core, which computes
+    the same frames as the plain core.
 
     Raises ConfigError if the game is unknown or the core is not compiled, and ValueError for a bad ROM or state.
     """
@@ -86,7 +86,7 @@ class AtariEmulator:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = read_rom(game) if rom is None else rom
         self._emulator: EmulatorCore = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
-        # ale-py loads a game with default switches, then sets the switches, and then resets the game.
+        # As ale-py does, load the game with default switches, then set the switches, and then reset the game.
         if mode is not None:
             self._emulator.set_steps(steps(game, mode))
         if difficulty is not None:
@@ -143,7 +143,7 @@ class AtariEmulator:
         return self._emulator.save()
 
     def restore(self, state: bytes) -> None:
-        """Restore a state. An invalid state raises a ValueError that names the defect, and leaves the emulator
+        """Restore a state. For an invalid state, raises a ValueError that names the defect, and the emulator is
         unchanged."""
         self._emulator.restore(state)
 

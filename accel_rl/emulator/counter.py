@@ -1,4 +1,4 @@
-"""A counter-based generator computes an episode's random numbers, each from its position and not from earlier numbers.
+"""A counter-based generator computes an episode's random numbers, each from its index and not from earlier numbers.
 
     | start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
     | sticky    (seed, episode, step)       -> a number for each frame of the agent step
@@ -26,16 +26,16 @@ def check_noops(noop_max: int) -> None:
 
 
 class Counter:
-    """A `Counter` draws an episode's random numbers. With `cached`, episodes begin in one of `CACHED_STARTS` start
-    states."""
+    """A `Counter` draws an episode's random numbers. If `cached` is true, every episode begins in one of
+    `CACHED_STARTS` start states."""
 
     def __init__(self, noop_max: int, frame_skip: int, cached: bool, noop_min: int = 0) -> None:
         self._counter, self._frame_skip = core().counter, frame_skip
         timers, noops = self._counter.TIMERS, noop_max - noop_min + 1
         first = self._counter.FIRST_TIMER
         self.starts = [[(first + row, noop_min + column) for column in range(noops)] for row in range(timers)]
-        """The attribute `starts` [rows, columns] has (timer, number of no-op frames) of all start states, which are
-        equally likely."""
+        """The attribute `starts` [rows, columns] lists (timer, number of no-op frames) for each start state. All start
+        states are equally likely."""
         if cached:
             places = [self._counter.start_draws(CACHE_SEED, k, timers, noops) for k in range(CACHED_STARTS)]
             self.starts = [[self.starts[row][column]] for row, column in places]
@@ -58,7 +58,7 @@ def start_at(console: EmulatorCore, timer: int, noops: int) -> None:
 
 
 def wait_at(console: EmulatorCore, timer: int, noops: int) -> None:
-    """Continue the start state of `start_at`, for the same timer, with further no-op frames."""
+    """Play `noops` more no-op frames from a start state that `start_at` has set with the same timer."""
     for _ in range(noops):
         console.act(0)
         if console.over:
@@ -69,8 +69,9 @@ class CounterState(NamedTuple):
     """A `CounterState` is the saved state of an environment with counter-based random numbers. Every engine can read a
     `CounterState` (`Env` of kernels/envs.h).
 
-    `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number, and `age` the
-    number of steps since its first frame. A `CounterState` contains neither pictures nor random generators.
+    `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number, and `age` is the
+    number of steps since the episode's first frame. A `CounterState` contains neither frames nor the state of a random
+    generator.
     """
 
     play: bytes

@@ -1,4 +1,4 @@
-"""Atari environments run in the compiled core.
+"""Atari environments are implemented in the compiled core.
 
     core = make_env_core("pong", "104x80", luminance, frame_skip=4, max_steps=27_000, life_loss=True)
     core.reset()                               # resets the console; begin(frame) starts an episode
@@ -48,7 +48,8 @@ def make_env_core(
     translate: bool = True,
 ) -> AtariEnvCore:
     """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colours to gray. `rom` is the path of
-    another ROM than ale-py's. With `translate`, the game is translated in the background (translation.py)."""
+    another ROM than ale-py's. If `translate` is true, the game's ROM is translated to C++ and compiled in the
+    background (translation.py)."""
     kind = OBSERVATIONS.index(observation)
     if kind and not has_all_frames(game):
         rows = settings(game)["height"]

@@ -1,5 +1,5 @@
-"""This module has EnvPool's constructors and calls over this project's emulator, so that a script for EnvPool only
-changes its import.
+"""This module implements EnvPool's interface with this project's emulator, so that a script for EnvPool only has to
+change its import.
 
     from accel_rl.emulator import envpool                       # instead of: import envpool
     envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, episodic_life=True, reward_clip=True)
@@ -10,8 +10,8 @@ changes its import.
     obs, reward, terminated, truncated, info = envs.recv()
     envs.send(actions, info["env_id"])
 
-Names, defaults and info are those of EnvPool 1.2. Unlike EnvPool, `episodic_life` plays no no-ops after a lost life,
-and the random numbers of episodes are those of `VectorEnv`.
+Names, defaults and the dict `info` are those of EnvPool 1.2. Unlike EnvPool, `episodic_life` plays no no-ops after a
+lost life, and the random numbers of episodes are those of `VectorEnv`.
 """
 
 from types import SimpleNamespace
@@ -53,7 +53,7 @@ ENV_TYPES = ("gymnasium", "gym")
 
 
 class Spec(NamedTuple):
-    """`config` has the options as attributes, such as config.max_episode_steps."""
+    """The options are the attributes of `config`, such as config.max_episode_steps."""
 
     config: SimpleNamespace
     observation_space: Any
@@ -61,8 +61,8 @@ class Spec(NamedTuple):
 
 
 class EnvPool:
-    """`EnvPool` is a batch of games with EnvPool's calls. Observations are [batch_size, stack_num, 84, 84] uint8, and
-    rewards [batch_size] float32.
+    """`EnvPool` is a batch of games with the methods of EnvPool. Observations are [batch_size, stack_num, 84, 84]
+    uint8, and rewards [batch_size] float32.
 
     The dict `info` contains env_id, lives, reward (not clipped), terminated (true at game over, not at a lost life) and
     elapsed_step (agent steps since the game began). Raises ConfigError for an option that the emulator does not have.
@@ -119,8 +119,8 @@ class EnvPool:
         return int(self._envs.num_envs)
 
     def reset(self, env_id: np.ndarray | None = None) -> Any:
-        """Begin all games, or the games `env_id` [n]. Return the observations and info of the begun games, or only the
-        observations with the API of Gym before 0.26."""
+        """Begin all games, or the games `env_id` [n]. Return the observations and info of these games. With the API of
+        Gym before 0.26, only return the observations."""
         if env_id is None:
             self.async_reset()
             obs, _, _, _, info = self._recv()
@@ -129,7 +129,7 @@ class EnvPool:
         return obs if self._old_gym else (obs, info)
 
     def async_reset(self) -> None:
-        """Begin all games, whose first observations recv() returns in batches."""
+        """Begin all games. recv() returns their first observations in batches."""
         self._over[:] = True
         self._first = self._envs.reset(seed=self._seed)
         self._seed = None  # A seed determines only the next reset.
@@ -201,12 +201,12 @@ def make(task_id: str, env_type: str, **options: Any) -> EnvPool:
 
 
 def make_gym(task_id: str, **options: Any) -> EnvPool:
-    """Make games with the calls of the installed Gym."""
+    """Make an EnvPool of games with the interface of the installed version of Gym."""
     return make(task_id, "gym", **options)
 
 
 def make_gymnasium(task_id: str, **options: Any) -> EnvPool:
-    """Make an EnvPool of games with the calls of Gymnasium."""
+    """Make an EnvPool of games with the interface of Gymnasium."""
     return make(task_id, "gymnasium", **options)
 
 
@@ -223,7 +223,7 @@ def list_all_envs() -> list[str]:
 
 
 def _gym(env_type: str) -> tuple[bool, Any]:
-    """Return whether `env_type` means the API of Gym before 0.26, and the module with its spaces."""
+    """Return whether `env_type` selects the API of Gym before 0.26, and the module that defines the spaces."""
     if env_type == "gymnasium":
         from gymnasium import spaces
 

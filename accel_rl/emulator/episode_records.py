@@ -1,4 +1,5 @@
-"""This module records episodes in the formats of older environment interfaces."""
+"""This module computes statistics of episodes that older environment interfaces report: sums of rewards, lengths, and
+lost lives."""
 
 import numpy as np
 
@@ -28,8 +29,9 @@ class EpisodeSums:
 
 
 class LostLives:
-    """`LostLives` detects lost lives in a VectorEnv whose episodes last whole games, unless `count` is False. With
-    `press_fire`, FIRE replaces the agent's action after a lost life, if the game has FIRE."""
+    """`LostLives` detects lost lives in a VectorEnv in which an episode is a whole game. If `count` is False, no lost
+    life is detected. If `press_fire` is true and the game has the action FIRE, FIRE replaces the agent's action after a
+    lost life."""
 
     def __init__(self, envs: VectorEnv, count: bool, press_fire: bool) -> None:
         self._count = count

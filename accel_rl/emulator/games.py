@@ -1,5 +1,5 @@
-"""This module reads the ROMs of games, and games.json, which has the meaning of each game's RAM, how the game is
-started, and the type of its cartridge.
+"""This module reads the ROMs of games, and the file games.json, which describes for each game which bytes of RAM
+contain score and lives, how the game is started, and the type of the cartridge.
 
 A byte of RAM that contains score or lives is described by `[address, form, ...]`. Each form maps the 256 values of a
 byte of RAM to points:
@@ -14,11 +14,11 @@ The end of a game is described by a list of clauses. A clause holds if all of it
 
 `start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
 how a mode of the game is chosen. To choose a mode, the inputs `[action, switches, frames, gap, sticks]` of `before` are
-played, then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte
-`at` is the mode's number plus one of `values`, or until the mode's clause in `until` holds. In other games, the mode is
-chosen in a `menu`. After the mode is chosen, the inputs of `after` are played.
+played, then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte of
+RAM at address `at` is the mode's number plus one of `values`, or until the mode's clause in `until` holds. In games
+with a `menu`, the mode is chosen in the menu. After the mode is chosen, the inputs of `after` are played.
 
-The rules of a game that is `inexact` differ from ale-py's in rare states.
+In rare states, the rules of a game that is marked `inexact` differ from ale-py's.
 """
 
 import functools
@@ -59,7 +59,7 @@ _FORMS = {
 
 
 def table(form: str, argument: Any, offset: int = 0) -> list[int]:
-    """Return the points that each of the 256 values of a byte of RAM means."""
+    """Return the number of points for each of the 256 values of a byte of RAM."""
     if form == "table":
         points = list(argument)
     elif form == "runs":
@@ -188,8 +188,8 @@ def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
 
 
 def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
-    """Return the inputs for a menu with one yes/no line per bit of the mode: down to the line, then left for no, right
-    for yes."""
+    """Return the joystick inputs for a menu with one yes/no line per bit of the mode. For each line, the inputs move
+    down to the line, and then left for no or right for yes."""
     down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
     chosen = [down]  # In some games, the agent itself leaves the title screen.
     for line, bit in enumerate(rule["bits"]):
@@ -210,7 +210,7 @@ ACTION_MEANINGS = ("NOOP", "FIRE", *_DIRECTIONS, *(f"{direction}FIRE" for direct
 
 
 def action_codes(game: str, full_action_space: bool) -> list[int]:
-    """Return the joystick actions that a game uses, or all 18 actions."""
+    """Return the codes of the joystick actions that a game uses, or of all 18 if `full_action_space` is true."""
     if not full_action_space:
         return list(games()[game]["actions"])
     # ale-py omits FIRE in games that do not use FIRE, such as skiing.
@@ -218,8 +218,8 @@ def action_codes(game: str, full_action_space: bool) -> list[int]:
 
 
 def is_emulated(game: str, frame: str, mode: int | None) -> bool:
-    """Return whether the emulator exactly plays a mode of a game with frames of a kind (`OBSERVATIONS`). None is the
-    default mode."""
+    """Return whether the emulator plays a mode of a game exactly, with the kind of frames `frame` (one of
+    `OBSERVATIONS`). The mode None is the default mode."""
     if game not in games() or games()[game].get("inexact"):
         return False
     return (mode is None or mode in modes(game)) and (frame == "104x80" or has_all_frames(game))
@@ -260,8 +260,9 @@ def rom_path(game: str) -> Path:
 
 
 def read_rom(game: str, path: str | os.PathLike[str] | None = None) -> bytes:
-    """Return the bytes of ale-py's ROM of a game, or of the file `path`, which has the same number of bytes. A ROM of
-    ale-py that differs from the compared one is reported once. Raises ConfigError."""
+    """Return the bytes of ale-py's ROM of a game, or of the file `path`, which must have the same number of bytes. If
+    ale-py's ROM differs from the ROM with which the emulator was tested, one message reports the difference. Raises
+    ConfigError."""
     installed = rom_path(game)
     return _checked_rom(game, installed) if path is None else _users_rom(path, installed.stat().st_size, game)
 

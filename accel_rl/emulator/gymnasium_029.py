@@ -1,10 +1,11 @@
-"""This module gives the emulator the infos of Gymnasium 0.29's vector environments, which scripts of CleanRL read.
+"""This module plays emulated games with the interface of Gymnasium 0.29's vector environments, whose `infos` CleanRL's
+scripts read.
 
     envs = make("breakout", 8, seed=1)      # instead of gym.vector.SyncVectorEnv([make_env(...) for i in range(8)])
 
-An ended episode is reset within its last step, after which `infos["final_observation"]` has the episode's last
-observation. At game over, `infos["final_info"]` has `episode`, with the unclipped score `r` and the length `l` in agent
-steps.
+In the step that ends an episode, the next episode begins, and `infos["final_observation"]` has the last observation of
+the ended episode. At game over, `infos["final_info"]` has `episode`, with the unclipped score `r` and the length `l` in
+agent steps.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 
 class Gymnasium029Env:
-    """`Gymnasium029Env` has observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
+    """`Gymnasium029Env` returns observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
 
     def __init__(self, envs: VectorEnv, seed: int | None, episodic_life: bool, reward_clip: bool) -> None:
         self._envs = envs
@@ -35,8 +36,8 @@ class Gymnasium029Env:
         self._sums = EpisodeSums(envs.num_envs)
 
     def reset(self, *, seed: int | None = None, options: None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin all games. Game i has the seed `seed` + i; the default, at the first call only, is the seed of
-        make()."""
+        """Begin all games. Game i has the seed `seed` + i. If the first call has no seed, the seed of make() is
+        used."""
         obs, info = self._envs.reset(seed=self._seed if seed is None else seed)
         self._seed = None
         self._lives.step(info["lives"], self._ids, ended=np.ones(self.num_envs, bool))

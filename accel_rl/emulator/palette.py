@@ -63,7 +63,8 @@ GRAY = _gray(RGB)  # [256]
 _PAL_RGB = _rgb(_PAL)
 _PAL_RGB[1::2] = _gray(_PAL_RGB)[::2, None]
 _PAL_GRAY = _gray(_PAL_RGB)
-_PAL_GRAY[1::2] = [*_PAL_RGB[2::2, 2], 0]  # As the gray of odd bytes, ale-py uses the blue of the next colour.
+# For the gray level of an odd byte, ale-py uses the blue component of the next colour.
+_PAL_GRAY[1::2] = [*_PAL_RGB[2::2, 2], 0]
 
 
 def rgb(game: str) -> np.ndarray:

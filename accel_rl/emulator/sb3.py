@@ -112,7 +112,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         return obs, self._reward(points), done, infos
 
     def get_images(self) -> list[np.ndarray]:
-        """Return the screens, for SB3's render() and VecVideoRecorder. Rendering needs the option
+        """Return the screens, which SB3's render() and VecVideoRecorder use. Rendering needs the option
         render_mode="rgb_array"."""
         return list(self.envs.render() or ())
 
@@ -144,11 +144,11 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         ]
 
     def _count(self, points: np.ndarray, over: np.ndarray, info: dict[str, Any]) -> np.ndarray:
-        """Add a step to the games' scores, and record ended games. Return which environments lost a life that ends the
-        agent's episode, bool [n_envs]."""
+        """Add a step's points to the games' scores, and record ended games. Return which environments lost a life that
+        ends the agent's episode, bool [n_envs]."""
         self._points += points
         lives = info["lives"]
-        # Qbert reports 0 lives for a few frames before a game ends.
+        # A change to 0 lives is not counted, because Qbert reports 0 lives for a few frames before a game ends.
         lost: np.ndarray = (lives > 0) & (lives < self._lives) & ~over & self._ends_by_life
         self._lives = lives.copy()
         for i in np.flatnonzero(over):
@@ -159,8 +159,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         return lost
 
     def _begin(self, obs: np.ndarray, info: Any, lost: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Play the first steps (FIRE, no-ops) of the episodes `new`, of which `lost` begin after a lost life. Return
-        the observations and infos."""
+        """Play the first steps (FIRE, no-ops) in the environments in which an episode begins (`new`). In those marked
+        `lost`, the episode begins after a lost life. Return the observations and infos."""
         if lost.any():
             obs, info, _ = self._play(NOOP, lost)
         if self._starts_by_fire:

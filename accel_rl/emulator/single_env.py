@@ -12,7 +12,8 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 class SingleEnv(gymnasium.Env[np.ndarray, int]):
     """`SingleEnv` is a `VectorEnv` of one game, with the same arguments, rewards and episodes. Observations are
-    [stack_num, 84, 84] uint8, or those of `obs_type`. Copies, by the module copy or by pickle, continue exactly."""
+    [stack_num, 84, 84] uint8, or those of `obs_type`. A copy made by the module copy or by pickle continues exactly
+    like the original."""
 
     metadata = VectorEnv.metadata
 
@@ -24,11 +25,12 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
         self.render_mode = render_mode
-        self._frameskip = options.get("frameskip", 4)  # Gymnasium's AtariPreprocessing reads this name.
+        self._frameskip = options.get("frameskip", 4)  # Gymnasium's AtariPreprocessing reads `_frameskip`.
 
     @property
     def ale(self) -> AleView:
-        """Return the reading calls of ale-py's ALEInterface, such as `ale.lives()`, for wrappers of other libraries."""
+        """Return an object with those methods of ale-py's ALEInterface that read the game's state, such as
+        `ale.lives()`, for wrappers of other libraries."""
         return self._envs.ale(0)
 
     def reset(

@@ -1,12 +1,12 @@
-"""A game's ROM is translated to C++ and compiled when the game is first played. The translated game plays the same
+"""A game's ROM is translated to C++ and compiled when the game is first played. The translated game computes the same
 frames faster.
 
     | ROM -> C++ of each instruction (translation.h) -> compiler -> a file of the cache folder -> the game's emulators
 
-The compiler runs in the background, on at most a quarter of the cores. The emulator interprets the ROM until the
-compiler has ended, or if there is none.
-The cached file's name contains a hash of the ROM, the emulator's sources, the compiler's version and the flags. A
-translation is derived from the ROM, so that no translation is distributed.
+The compiler runs in the background, on at most a quarter of the cores. The emulator interprets the ROM until
+compilation is complete, and always if no compiler is installed. The cached file's name contains a hash of the ROM, the
+emulator's sources, the compiler's version and the flags. Because a translation is derived from the ROM, accel_rl is
+distributed without translations.
 """
 
 import contextlib
@@ -47,8 +47,8 @@ FRAMES = 900
 """Number of frames that are played to find the ROM's instructions. Code that these frames do not reach is
 interpreted."""
 
-LIMIT_S = 300.0  # of one compilation
-WAIT_S = 3600.0  # for other compilers
+LIMIT_S = 300.0  # Time limit of one compilation
+WAIT_S = 3600.0  # Time limit of the wait for other compilers
 POLL_S = 0.5
 NICE = 5
 _DIGEST_BYTES = 32
@@ -63,9 +63,9 @@ _begun: set[Path] = set()
 
 
 def begin(emulator: "EmulatorCore", game: str, rom: str | os.PathLike[str] | None = None) -> None:
-    """Let an emulator of the compiled core, and all others of its ROM, play the translated game, at once if the
-    translation is cached, and otherwise as soon as it is compiled in the background. `rom` is the path of another ROM
-    than ale-py's."""
+    """Let an emulator of the compiled core, and all others with the same ROM, play the translated game. If the
+    translation is cached, they play it from now on, and otherwise as soon as it is compiled in the background. `rom` is
+    the path of another ROM than ale-py's."""
     if emulator.is_translated or (file := translation_file(game, rom)) is None:
         return
     if not _insert(emulator, file) and file not in _begun:
@@ -73,7 +73,7 @@ def begin(emulator: "EmulatorCore", game: str, rom: str | os.PathLike[str] | Non
         thread = threading.Thread(target=_compile, args=(emulator, file, game, rom), daemon=True, name="translate")
         try:
             thread.start()
-        except RuntimeError as error:  # The limit of threads is reached.
+        except RuntimeError as error:  # The process cannot start another thread.
             logger.info(f"{game} is interpreted: {error}")
 
 
@@ -87,8 +87,8 @@ def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
 
 
 def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the file of a game's translation in the cache folder, which may not exist yet, or None if games are not
-    translated, because of ACCEL_RL_TRANSLATE or without a compiler."""
+    """Return the path of a game's translation in the cache folder; the file may not exist yet. Return None if games are
+    not translated because of ACCEL_RL_TRANSLATE, or because no compiler is installed."""
     if os.environ.get(VARIABLE) == "off" or (cxx := compiler()) is None:
         return None
     content = repr((read_rom(game, rom), cartridge(game), _sources(), cxx, FLAGS, FRAMES))
@@ -96,7 +96,8 @@ def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Pa
 
 
 def how_played(game: str) -> str:
-    """Return whether emulators play a translated game from the first step, or "" if games are not to be translated."""
+    """Return a text about whether emulators play a translated game from the first step, or "" if games are not
+    translated."""
     if os.environ.get(VARIABLE) == "off":
         return ""
     file = translation_file(game)
@@ -126,7 +127,7 @@ def _sources() -> str:
 
 
 def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.PathLike[str] | None) -> None:
-    """Compile a translation, unless another process does, and insert the translation."""
+    """Compile a translation, unless another process has compiled it, and load the translation into the emulator."""
     deadline = time.monotonic() + WAIT_S
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +144,8 @@ def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.Path
 
 
 def _turns(folder: Path) -> list[Path]:
-    """Return the lock files of which a compiler holds one, so that a hundred games do not start a hundred compilers."""
+    """Return lock files. Every running compiler holds one of them, so that a hundred games do not run a hundred
+    compilers."""
     return [folder / f"compiler-{i}.lock" for i in range(max(1, len(usable_cores()) // 4))]
 
 
@@ -174,7 +176,8 @@ def _run_compiler(file: Path, game: str, rom: str | os.PathLike[str] | None) -> 
 
 
 def _insert(emulator: "EmulatorCore", file: Path) -> bool:
-    """Load a translation, if the file is complete and belongs to this user."""
+    """Load a translation into the emulator if the file is complete and belongs to this user. Return whether it was
+    loaded."""
     if _content(file) is None:
         return False
     try:
@@ -198,12 +201,12 @@ def _content(file: Path) -> bytes | None:
 
 
 def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
-    """Translate the ROM of an emulator, which plays some frames, and store the compiled translation atomically. Raises
-    OSError or CalledProcessError."""
+    """Play some frames to find the ROM's instructions, translate the ROM, and store the compiled translation
+    atomically. Raises OSError or CalledProcessError."""
     cxx = compiler()
     assert cxx is not None, "no compiler"
     file.parent.mkdir(parents=True, exist_ok=True)
-    for earlier in file.parent.glob(f"{file.stem}-*"):  # of a process that was killed
+    for earlier in file.parent.glob(f"{file.stem}-*"):  # Remove the files of compilations that were killed.
         shutil.rmtree(earlier, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=f"{file.stem}-") as folder:
         source, program, library = (Path(folder) / name for name in ("rom.inc", "rom.cpp", "rom.so"))
@@ -220,7 +223,8 @@ def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
 def main(game: str, rom: str, file: str, parent_pid: str) -> int:
     """Translate a game in a child process of low priority."""
     os.setsid()
-    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))  # The compiler's own processes end as well.
+    # SIGTERM also ends the processes that the compiler started.
+    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
     die_with_parent(int(parent_pid), signal.SIGTERM)
     accept_signals()
     os.nice(NICE)

@@ -8,8 +8,8 @@
 With the same seed and actions, VectorEnv gives the same results as AtariVectorEnv, except for the newest frame of an
 episode's last observation: AtariVectorEnv 0.12.1 never reads the screen at which an episode ends, and repeats an
 earlier screen. If life_loss_info reports a lost life in SAME_STEP mode, AtariVectorEnv does not write final_obs.
-VectorEnv additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP
-mode, and `copy=False`.
+VectorEnv additionally supports `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in
+SAME_STEP mode, and `copy=False`.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ from accel_rl.emulator.games import (
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError, nearest
 
-SIDE = 84  # of resized observations
+SIDE = 84  # Height and width of resized observations
 WIDTH = 160
 RAM_BYTES = 128
 OBS_TYPES = ("rgb", "grayscale", "ram")
@@ -50,17 +50,18 @@ MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMod
 
 
 class VectorEnv(GymnasiumVectorEnv):
-    """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads outside the GIL.
+    """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads that do not hold the GIL.
 
-    recv() returns the first `batch_size` environments that finish a step; 0 means all. `info["env_id"]` lists the
-    returned environments, to which the next send() applies. `num_threads` = 0 means one thread per core that the
-    process's affinity mask and the cgroup's quota allow, at most one thread per environment. `thread_affinity_offset`
-    pins thread i, on Linux, to the (offset + i)-th usable core; -1 means no pinning. `max_num_frames_per_episode` is
-    the time limit in emulated frames. `noop_max` is an upper bound on the number of no-ops after a reset, drawn from
-    the seed. With `life_loss_info`, a lost life terminates the episode, though the game continues. With
-    `episodic_life`, a lost life also resets the game. `mode` and `difficulty` are the switches of ale-py's AtariEnv.
-    `rom` is the path of another ROM file than ale-py's, such as a variant of the game. With `translate`, the game is
-    compiled in the background, and then played faster, with the same results (translation.py).
+    recv() returns the results of the first `batch_size` environments that finish a step; 0 means all environments.
+    `info["env_id"]` lists these environments; the next send() sends actions to them. `num_threads` = 0 means one thread
+    per core that the process's affinity mask and the cgroup's quota allow, but at most one thread per environment.
+    `thread_affinity_offset` pins thread i, on Linux, to the (offset + i)-th usable core; -1 means no pinning.
+    `max_num_frames_per_episode` is the time limit in emulated frames. `noop_max` is an upper bound on the number of
+    no-ops after a reset. The number of no-ops is random and depends on the seed. With `life_loss_info`, a lost life
+    terminates the episode, though the game continues. With `episodic_life`, a lost life also resets the game. `mode`
+    and `difficulty` are the switches of ale-py's AtariEnv. `rom` is the path of another ROM file than ale-py's, such as
+    a variant of the game. With `translate`, the game is compiled in the background, and then played faster, with the
+    same results (translation.py).
 
     `obs_type` "rgb" [210, 160, 3], "grayscale" [210, 160] or "ram" [128] returns raw observations of ale-py's AtariEnv,
     uint8: the last screen of a step or the console's RAM, without a stack. With `render_mode` "rgb_array", render()
@@ -88,9 +89,10 @@ class VectorEnv(GymnasiumVectorEnv):
                         f"{name}: VectorEnv has no such option; ale-py's environments may have it{nearest(name, names)}"
                     )
             self = super().__new__(cls)
-            self._arguments = (game, num_envs, options)  # The arguments with which a copy is created.
+            self._arguments = (game, num_envs, options)  # A copy of this VectorEnv is created with these arguments.
             return self
-        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # The imported module imports torch.
+        # The module is imported only here, because it imports torch.
+        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv
 
         return DeviceVectorEnv(game, num_envs, device=device, **options)
 
@@ -212,15 +214,16 @@ class VectorEnv(GymnasiumVectorEnv):
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
         self._obs: np.ndarray | None = None  # The environments write observations into `_obs`.
         self._last: np.ndarray | None = None  # The environments that the last recv() returned
-        self._new = np.full(num_envs, True)  # The environments that have not had a seed yet
+        self._new = np.full(num_envs, True)  # The environments that have not been seeded yet
         self._pending = False
 
     def reset(
         self, *, seed: int | Sequence[int | None] | np.ndarray | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. Environments that are
-        not reset return their last observation. Environment i has the seed `seed` + i. `seed` may also be a list or an
-        array [environments that are reset], in which None or a negative number means no seed. Seeds are below 2^32."""
+        """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. For environments that
+        are not reset, the last observation is returned. Environment i has the seed `seed` + i. `seed` may also be a
+        list or an array [environments that are reset], in which None or a negative number means no seed. Seeds are
+        below 2^32."""
         which = np.arange(self.num_envs, dtype=np.int32)
         mask = (options or {}).get("reset_mask")
         if mask is not None:
@@ -258,7 +261,8 @@ class VectorEnv(GymnasiumVectorEnv):
             raise ValueError(f"actions from {actions.min()} to {actions.max()}: must be 0 to {len(self._codes) - 1}")
         if self._pending:
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        self._pending = True  # The flag is set immediately, so that another thread's send() is refused.
+        # The flag is set before the actions are sent, so that a simultaneous send() of another thread raises an error.
+        self._pending = True
         try:
             if self.autoreset_mode is AutoresetMode.DISABLED:
                 waiting = ids[np.array(self._core.waiting())[ids]].tolist()
@@ -310,7 +314,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
         Without `include_rng`, the random streams of sticky actions and no-ops are not restored, and continue. A state
         may come from any environment of any VectorEnv with the same game, mode, stack_num and obs_type. Raises
-        ValueError for a state that does not fit, after restoring earlier environments.
+        ValueError for a state that does not fit; the environments before it in the list are then already restored.
         """
         which = self._checked_indices(indices)
         if len(states) != len(which):
@@ -337,7 +341,8 @@ class VectorEnv(GymnasiumVectorEnv):
         return tuple(game.mapped(self._palette, 3) for game in self._games)
 
     def ale(self, index: int) -> AleView:
-        """Return the reading calls of ale-py's ALEInterface for environment `index`, between two steps."""
+        """Return an object with those methods of ale-py's ALEInterface that read the state of environment `index`. They
+        can be called only between two steps."""
         (which,) = self._checked_indices([index])
         return AleView(self._arguments[0], self._games[which])
 

@@ -1,4 +1,4 @@
-"""Actions are drawn from a network's outputs, in one compiled call if the extension is compiled."""
+"""This module draws actions from a network's outputs, in one call of a compiled kernel if the extension is compiled."""
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ def sample_categorical(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]
 
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
     """Draw epsilon-greedy actions [N] int64 from q [N, A], with numbers `uniform` [N] in [0, 1) and epsilon [N] or [],
-    as ops/q_learning.py does."""
+    with the same result as `epsilon_greedy` in ops/q_learning.py."""
     plain = q.device.type == "cpu" and q.dtype == uniform.dtype == epsilon.dtype == torch.float32 and q.dim() == 2
     module = native.compiled() if plain else None
     if module is None:

@@ -1,4 +1,5 @@
-"""This module has convolutions in bfloat16, with or without a ReLU, compiled for a CPU's tile registers (AMX)."""
+"""This module computes convolutions in bfloat16, with or without a ReLU, with compiled kernels for a CPU's tile
+registers (AMX)."""
 
 import functools
 from dataclasses import dataclass
@@ -14,14 +15,14 @@ from accel_rl.kernels.native import call
 
 
 def multiplies_bfloat16() -> bool:
-    """Return whether the CPU's autocast converts the factors of products to bfloat16."""
+    """Return whether CPU autocast to bfloat16 is enabled."""
     return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     """Return whether `conv_bf16_amx` supports the given arguments. The kernel needs bfloat16 autocast and a CPU with
-    AMX. The input has 4 uint8 frames with stride 4, or is channels-last bfloat16. The convolution is square, its size
-    is divisible by its stride, and channels are multiples of 16."""
+    AMX. The input must be 4 uint8 frames (with stride 4), or channels-last bfloat16. The convolution's kernel must be
+    square, its size must be divisible by the stride, and the numbers of channels must be multiples of 16."""
     if not multiplies_bfloat16():
         return False
     if x.device.type != "cpu" or weight.dtype != torch.float32:
@@ -40,8 +41,8 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 
 def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
-    """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU with `relu`. Inputs of uint8 are divided by
-    255.
+    """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU if `relu` is true. Inputs of uint8 are
+    divided by 255.
 
     `x` is [N, C, H, W] uint8, or bfloat16 channels-last, and `weight` [D, C, k, k] and `bias` [D] are float32; the
     result [N, D, rows, columns] bfloat16 is channels-last in memory. Inputs and weights are rounded to bfloat16; sums
@@ -109,8 +110,8 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class _Order:
-    """`_Order` has the positions of a weight's numbers [D, C, k, k] in tile registers. A cell of s x s pixels has
-    `inner` numbers: [C, s, s] for planes of bytes, otherwise [s, s, C]."""
+    """`_Order` maps a weight's numbers [D, C, k, k] to their positions in tile registers. A block of s x s pixels has
+    `inner` numbers: [C, s, s] if the input is planes of bytes, and otherwise [s, s, C]."""
 
     forward: Tensor
     """`forward` indexes the weight in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of a product's right
@@ -118,8 +119,8 @@ class _Order:
     back: Tensor
     """`back` indexes the transposed weight of each tap. `back` is empty for byte inputs, which have no gradient."""
     gradient: Tensor
-    """`gradient` has the position of each weight's gradient in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
-    inner]."""
+    """`gradient` maps each weight to the position of its gradient in an array [taps, D / 32, inner / 32, 2, 2, 16 of D,
+    16 of inner]."""
     sums: int
 
     @staticmethod

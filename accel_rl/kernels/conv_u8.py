@@ -1,4 +1,5 @@
-"""This module has a network's first convolution, of uint8 frames, compiled for AVX-512."""
+"""This module computes a network's first convolution, whose input is uint8 frames, with a compiled kernel for
+AVX-512."""
 
 from typing import Any
 
@@ -12,7 +13,7 @@ from accel_rl.kernels.native import call
 
 
 def in_planes(pictures: Tensor) -> Tensor:
-    """Return pictures [N, S, H, W], each of which is contiguous in memory."""
+    """Return `pictures` [N, S, H, W], copied if necessary so that each H x W plane is contiguous in memory."""
     return pictures if _has_planes(pictures) else pictures.contiguous()
 
 
@@ -26,7 +27,7 @@ KERNEL, STRIDE = 8, 4
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
     """Return whether `conv_u8` supports the arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with stride
-    4, and output channels in multiples of 16. `FrameStacks` are supported only without gradients."""
+    4, and a number of output channels that is a multiple of 16. `FrameStacks` are supported only without gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
         return False
@@ -40,8 +41,8 @@ def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: in
 
 
 def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor, relu: bool = True) -> Tensor:
-    """Compute conv2d(obs / 255, weight, bias, stride 4), followed by a ReLU with `relu`. `obs` is [N, S, H, W] uint8,
-    `weight` [C, S, 8, 8] and `bias` [C]; the result [N, C, rows, columns] float32 is channels-last in memory."""
+    """Compute conv2d(obs / 255, weight, bias, stride 4), followed by a ReLU if `relu` is true. `obs` is [N, S, H, W]
+    uint8, `weight` [C, S, 8, 8] and `bias` [C]; the result [N, C, rows, columns] float32 is channels-last in memory."""
     if isinstance(obs, FrameStacks):
         return _of_frames(obs, weight, bias, relu)
     result: Tensor = _ConvU8.apply(in_planes(obs), weight, bias, relu)
@@ -76,7 +77,7 @@ class _ConvU8(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         obs, out = ctx.saved_tensors
         _, stack, _, _, channels = ctx.size
-        # The conversion makes no copy if the next layer is channels-last.
+        # `contiguous` makes no copy if the next layer's gradient is already channels-last.
         grad = grad.permute(0, 2, 3, 1).contiguous()
         d_weight, d_bias = grad.new_empty(channels, stack, KERNEL, KERNEL), grad.new_empty(channels)
         tensors = obs, obs.stride(0), grad, out, d_weight, d_bias

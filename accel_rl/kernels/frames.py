@@ -1,4 +1,4 @@
-"""Stacked frames are computed from a sequence in which each frame is stored once."""
+"""This module builds stacks of frames from a sequence in which each frame is stored once."""
 
 import functools
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class FrameStacks:
         return self.frames.device.type == "cpu" and self.frames[0, 0].is_contiguous()
 
     def arguments(self) -> tuple[Tensor | int, ...]:
-        """Return the arguments by which a kernel reads the frames: frames, the strides of R and B in bytes, t, b,
+        """Return the arguments from which a kernel locates the frames: frames, the strides of R and B in bytes, t, b,
         age."""
         size = self.frames.element_size()
         return self.frames, self.frames.stride(0) * size, self.frames.stride(1) * size, self.t, self.b, self.age
@@ -52,9 +52,10 @@ class FrameStacks:
 def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int) -> Tensor:
     """Return observations of the `stack` newest frames, oldest first.
 
-    `frames` are [R, B, *frame_shape]. The newest frame of cell (t [N], b [N]) is in row t + stack - 1. `age` [N] uint8
-    is the number of steps since the episode's first frame, up to a maximum. Returns observations [N, stack,
-    *frame_shape], or [N, *frame_shape] with stack 1, in which frames from before the episode are zeros.
+    `frames` are [R, B, *frame_shape]. The newest frame of the observation at step t [N] of environment b [N] is in row
+    t + stack - 1. `age` [N] uint8 is the number of steps since the episode's first frame, up to a maximum. Returns
+    observations [N, stack, *frame_shape], or [N, *frame_shape] with stack 1, in which frames from before the episode
+    are zeros.
     """
     if stack == 1:
         return frames[t, b]
@@ -69,12 +70,12 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 
 
 def _gather(stacks: FrameStacks) -> Tensor:
-    """Compute `gather_stacks` by torch operations, without synchronising with a GPU. On a GPU, frames are copied by
-    words if possible."""
+    """Compute `gather_stacks` by torch operations, without synchronising with a GPU. On a GPU, frames are copied in
+    words of 8 bytes if possible."""
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
-    lags = torch.arange(S, device=frames.device)  # The lag of the oldest frame of a stack is 0.
+    lags = torch.arange(S, device=frames.device)  # Position in the stack; 0 is the oldest frame
     before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
     words = _words(frames)
     if words is None:
@@ -86,7 +87,8 @@ def _gather(stacks: FrameStacks) -> Tensor:
 
 
 def _words(frames: Tensor) -> Tensor | None:
-    """View frames [R, B, *frame_shape] as words [R * B, words of a frame], or return None if a view is impossible."""
+    """Return a view of frames [R, B, *frame_shape] as words [R * B, words per frame], or None if such a view is
+    impossible."""
     size = frames[0, 0].nbytes
     if not frames.is_contiguous() or size % WORD or frames.storage_offset() * frames.element_size() % WORD:
         return None

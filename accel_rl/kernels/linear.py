@@ -11,15 +11,15 @@ from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
 MAX_ROWS = 64  # The kernel linear_small_batch.h computes at most MAX_ROWS rows.
-MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, a CPU library is as fast.
+MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, torch's CPU library is as fast as the kernel.
 
 
 def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
     """Compute the product of x [N, F] and the transpose of weight [G, F], plus bias [G], as [N, G].
 
-    Each output row is bitwise identical for any batch size and number of threads. The kernel needs N of at most 64, F
-    as a large multiple of 16, contiguous float32 tensors on a CPU with AVX-512, and no gradient; in other cases, return
-    None.
+    Each output row is bitwise identical for any batch size and number of threads. The kernel requires that N is at most
+    64, that F is a large multiple of 16, that the tensors are contiguous float32 on a CPU with AVX-512, and that no
+    gradient is needed. In other cases, return None.
     """
     if len(x) > MAX_ROWS or x.shape[1] < MIN_COLUMNS or x.shape[1] % 16:
         return None
@@ -39,13 +39,13 @@ def _is_plain(x: Tensor) -> bool:
 
 
 FEW = range(16, 48)
-"""For batch sizes in `FEW`, a CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x W',
-whose rows do not depend on the batch size and the number of threads."""
+"""For batch sizes in `FEW`, torch's CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x
+W', whose rows depend neither on the batch size nor on the number of threads."""
 
 
 def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute a wide layer, which has most parameters of a small network, from x [N, F], weight [G, F] and bias [G], as
-    [N, G].
+    """Compute the output [N, G] of a wide layer from x [N, F], weight [G, F] and bias [G]. In a small network, this
+    layer has most of the parameters.
 
     If the weight has the attribute `flat_grad` (set by `FlatParameters`), the backward pass writes the gradient into
     `flat_grad`, and autograd uses `flat_grad` as `weight.grad` without a copy.
@@ -61,8 +61,8 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def head_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute the last layer of a network from x [N, F], weight [G, F] and bias [G], as [N, G]. During acting, each
-    output row is bitwise identical for any batch size."""
+    """Compute the output [N, G] of a network's last layer from x [N, F], weight [G, F] and bias [G]. During acting,
+    each output row is bitwise identical for any batch size."""
     out = None if x.dim() != 2 or native.is_left_out() else linear_small_batch(x, weight, bias)
     return F.linear(x, weight, bias) if out is None else out
 

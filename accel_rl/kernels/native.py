@@ -1,4 +1,4 @@
-"""Loads the compiled extension of the CPU kernels (kernels/src), and calls its kernels."""
+"""This module loads the compiled extension with the CPU kernels (kernels/src), and calls the kernels."""
 
 import contextlib
 import ctypes
@@ -53,7 +53,7 @@ def compiled() -> ModuleType | None:
 
 
 def required() -> ModuleType:
-    """Return the compiled extension, which must exist."""
+    """Return the compiled extension, which the caller knows to exist."""
     module = compiled()
     assert module is not None
     return module
@@ -69,7 +69,8 @@ def _team() -> int:
 
 
 Observe = Callable[[str, list[Any], tuple[Any, ...]], None]
-"""`Observe` is a function (kernel's name, numbers passed to the kernel, arguments in Python)."""
+"""`Observe` is a function with the parameters (name of the kernel, numbers that are passed to the kernel, arguments of
+the call in Python)."""
 
 
 class _Thread(threading.local):
@@ -80,7 +81,7 @@ _thread = _Thread()
 
 
 def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
-    """Call a compiled kernel. Tensors are passed as addresses, None as 0, and tuples as their numbers."""
+    """Call a compiled kernel. A tensor is passed as its address, None as 0, and a tuple as its numbers, one by one."""
     numbers = [_number(a) for a in arguments]
     getattr(module, kernel)(*numbers)
     if _thread.observe is not None:

@@ -1,8 +1,8 @@
 """This module has a Triton kernel that gathers a batch of transitions from the replay on a GPU.
 
 Each program of the kernel copies one frame of one sample: frame j of obs_tm1 (j < STACK), or of obs_t. To find the end
-of the transition, a program iterates over the sample's n steps. A sample's first program also stores the return, the
-discount and the action.
+of the transition, a program iterates over the sample's n steps. The first program of each sample also stores the
+return, the discount and the action.
 """
 
 import torch
@@ -16,7 +16,7 @@ from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty
 TERMINATED = tl.constexpr(ring_arrays.TERMINATED)
 STOPS = tl.constexpr(ring_arrays.TERMINATED | ring_arrays.ENDED)
 BLOCK = 1024  # A Triton program copies 1,024 words at a time.
-# A fused multiply-add would round once instead of twice, but results must equal those of torch.
+# Fused multiply-adds are disabled, because they round once instead of twice, but results must equal those of torch.
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
 
@@ -26,8 +26,8 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     size, B, gamma, clip,
     STACK: tl.constexpr, STEPS: tl.constexpr, CLIPS: tl.constexpr, WORDS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """`frames` and `finals` are arrays of words, with WORDS words per frame. The ring has `size` cells, in rows of B
-    cells."""
+    """`frames` and `finals` are arrays of words, with WORDS words per frame. The ring has `size` cells (stored steps),
+    in rows of B cells."""
     i = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1)
     first = tl.load(cell + i)
@@ -53,7 +53,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     tl.store(discount_t + i, discount, mask=j == 0)
     tl.store(a_tm1 + i, tl.load(action + first % size).to(tl.int64), mask=j == 0)
 
-    is_next = j >= STACK  # If `is_next`, frame j belongs to obs_t.
+    is_next = j >= STACK  # If `is_next` is true, frame j belongs to obs_t.
     lag = STACK - 1 - j % STACK  # The newest frame of a stack has lag 0.
     known = tl.load(age + tl.where(is_next, last, first) % size).to(tl.int32) + is_next.to(tl.int32)
     shown = lag <= known

@@ -1,4 +1,4 @@
-"""The replay's ring consists of arrays, from which torch operations gather transitions."""
+"""The replay's ring buffer consists of arrays, from which torch operations gather transitions."""
 
 from typing import NamedTuple
 
@@ -11,13 +11,14 @@ Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class RingArrays(NamedTuple):
-    """`RingArrays` has the arrays of `size` cells, with B cells per row, and the settings of n-step returns
-    (`replays.returns`). Cell c is at index c modulo `size`, and cell c + B is the next step of the same environment."""
+    """`RingArrays` has the arrays of a ring buffer with `size` cells. A cell is one step of one environment, and each
+    row has B cells. `RingArrays` also has and the settings of n-step returns (`replays.returns`). Cell c is at index c
+    modulo `size`, and cell c + B is the next step of the same environment."""
 
     frames: Tensor
     """`frames` [size, *frame_shape] has, for each step, the newest frame of the observation before the step."""
     finals: Tensor
-    """`finals` [slots, *frame_shape] has the last frames of episodes."""
+    """`finals` [slots, *frame_shape] stores the last frames of episodes."""
     age: Tensor
     """`age` [size] uint8 is the number of steps since the episode's first frame, up to a maximum."""
     action: Tensor
@@ -41,8 +42,9 @@ class RingArrays(NamedTuple):
 
 
 def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathered:
-    """Gather the n-step transitions that begin at cells [N], which must be sampleable, without waiting for a GPU. With
-    `may_overlap`, the two observations may be views of the same memory, which is faster."""
+    """Gather the n-step transitions that begin at cells [N], which must be sampleable, without synchronizing with a
+    GPU. If `may_overlap` is true, the two observations may be views of the same memory, because fewer frames are then
+    copied."""
     r_t, discount, goes_on = _step(ring, cell)
     last = cell  # `last` is the last step of the transition.
     for k in range(1, ring.n):
@@ -58,7 +60,7 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
 
 
 def _step(ring: RingArrays, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (clipped reward, discount, whether the episode continues) of the steps in cells [N]."""
+    """Return (clipped reward, discount, whether the episode continues) for the steps in cells [N]."""
     position = ring.position_of(cell)
     reward, flags = ring.reward[position], ring.flags[position]
     if ring.reward_clip:
@@ -97,9 +99,10 @@ def _take(ring: RingArrays, cell: Tensor) -> Tensor:
 
 
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
-    """Set frames of `obs` [N, S, ...] to zero, in place, if their lag [S] exceeds the episode's age [N]."""
+    """Set frames of `obs` [N, S, ...] to zero, in place, if their lag [S] (steps before the newest frame) exceeds the
+    episode's age [N]."""
     before = lags > age[:, None]
-    if not obs.is_cpu:  # The function nonzero would wait for the GPU.
+    if not obs.is_cpu:  # The function nonzero would synchronize with the GPU.
         obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
         return
     n, lag = before.nonzero(as_tuple=True)

@@ -1,1 +1,1 @@
-"""Rows of metrics are collected from updates and episodes, and written to sinks."""
+"""This package collects rows of metrics from updates and episodes, and writes the rows to sinks."""

@@ -16,11 +16,11 @@ MOST = 500  # MLflow accepts at most 500 characters as a parameter's value.
 
 @dataclass
 class MLflow(Sink):
-    """The environment variable MLFLOW_TRACKING_URI names the server. A resumed run continues its run of MLflow, whose
-    id is in the file mlflow_id of the run folder."""
+    """The environment variable MLFLOW_TRACKING_URI names the MLflow server. A resumed run continues its MLflow run,
+    whose id is stored in the file mlflow_id of the run folder."""
 
     experiment: str = "accel_rl"
-    """Name of the experiment of MLflow."""
+    """Name of the MLflow experiment."""
 
     def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Nested settings, such as those of config.json, are flattened to full names."""
+"""This module flattens nested settings, such as those of config.json, so that each has a full name."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

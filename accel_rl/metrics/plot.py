@@ -1,4 +1,4 @@
-"""Learning curves are written as PNG, with one curve for each setting and the spread over seeds."""
+"""This module draws learning curves as PNG files: for each setting, the mean and the spread over seeds."""
 
 import csv
 import io
@@ -41,8 +41,9 @@ Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score
 
 
 def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return x, mean, minimum and maximum of several columns, from the first x of all to the last. Where some columns
-    have ended or not begun, the values are those of the others, and NaN in a gap between all columns."""
+    """Return x, mean, minimum and maximum of several columns, at `points` values from the smallest to the largest x of
+    all columns. At each x, only the columns that have begun and not ended count. If no column does, the values are
+    NaN."""
     low, high = min(x[0] for x, _ in columns), max(x[-1] for x, _ in columns)
     grid = np.linspace(low, high, points) if low < high else np.array([low])
     values = np.ma.masked_invalid([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in columns])
@@ -52,9 +53,9 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
 
 @dataclass(slots=True)
 class Curve:
-    """A curve has runs that differ only by their seed, with one pair of arrays (x, values) per run. `name` is the label
-    without the game. Runs that differ only by seed and game have the same `kind`. `repeated` has lines about runs that
-    are not drawn, because a longer run has the same seed."""
+    """A `Curve` combines runs that differ only in their seed, with one pair of arrays (x, values) per run. `name` is
+    the label without the game. Runs that differ only in seed and game have the same `kind`. `repeated` lists, as lines
+    of text, the runs that are not drawn because a longer run has the same seed."""
 
     label: str
     x: list[np.ndarray] = field(default_factory=list)
@@ -65,15 +66,15 @@ class Curve:
     repeated: list[str] = field(default_factory=list)
 
     def band(self, points: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return x, mean, minimum and maximum over seeds, to the end of the longest run."""
+        """Return x, and the mean, minimum and maximum over seeds, up to the end of the longest run."""
         if len(self.x) == 1:
             return self.x[0], self.y[0], self.y[0], self.y[0]
         return spread(list(zip(self.x, self.y, strict=True)), points)
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
-    """Read columns of a run's metrics.csv against the column `x`, at rows that have both values. A column is omitted if
-    no row has both values yet."""
+    """Read columns of a run's metrics.csv, each together with the column `x`, at the rows that have both values. A
+    column is omitted if no row has both values so far."""
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         with open(run / "metrics.csv", newline="") as f:

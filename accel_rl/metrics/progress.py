@@ -49,8 +49,8 @@ def notebook_output() -> Any:
 
 
 class ProgressDisplay:
-    """Displays the steps done, steps/s over the last seconds, the online score and the time left. All progress is
-    displayed on stderr."""
+    """A `ProgressDisplay` displays the number of completed steps, steps/s over the last seconds, the online score and
+    the remaining time, on stderr."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
         """`unit` is the unit of `total` and `done`."""
@@ -80,7 +80,7 @@ class ProgressDisplay:
             self._output = notebook_output()
 
     def update(self, done: int, score: float) -> None:
-        """Update the display. Calling `update` after every rollout is cheap enough."""
+        """Update the display. `update` is cheap enough to be called after every rollout."""
         now = time.monotonic()
         interval_s = BAR_INTERVAL_S if self._bar else NOTEBOOK_INTERVAL_S if self._output else PLAIN_INTERVAL_S
         if now - self._shown < interval_s:
@@ -111,8 +111,8 @@ class ProgressDisplay:
                 self.say(line)
 
     def pause(self, what: str) -> None:
-        """Display that the run does something other than training. The displayed steps/s exclude the time of other
-        activities."""
+        """Display `what` the run does instead of training. The time of such activities does not count in the displayed
+        steps/s."""
         if self._bar:
             self._bar.update(self._task, rate=what)
         else:

@@ -10,8 +10,8 @@ from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
 class Recorder:
-    """Computes means over the updates since the last row. Metrics stay tensors until a row is written, so that no
-    update waits for a GPU."""
+    """A `Recorder` computes means over the updates since the last row. Metrics stay tensors until a row is written, so
+    that no update synchronizes with a GPU."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, ...], Tensor] = {}  # Maps the names of a group of metrics to the sums of the group.
@@ -23,13 +23,14 @@ class Recorder:
         self._counts[names] = self._counts.get(names, 0) + metrics.updates
 
     def means(self) -> dict[str, float]:
-        """Return the means of the metrics, and reset the sums. The call `means` waits once for a GPU."""
+        """Return the means of the metrics, and reset the sums. `means` synchronizes once with a GPU."""
         groups = list(self._sums)
         totals = torch.cat([self._sums[g] for g in groups]).tolist() if groups else []
         names = [(name, self._counts[g]) for g in groups for name in g]
         sums: dict[str, float] = {}
         counts: dict[str, int] = {}
-        for (name, n), total in zip(names, totals, strict=True):  # A metric's name can be in several groups of metrics.
+        # Several groups may contain a metric of the same name.
+        for (name, n), total in zip(names, totals, strict=True):
             sums[name], counts[name] = sums.get(name, 0.0) + total, counts.get(name, 0) + n
         self._sums, self._counts = {}, {}
         return {name: total / counts[name] for name, total in sums.items()}
@@ -38,7 +39,7 @@ class Recorder:
         return {"groups": [{"names": list(g), "sums": x, "updates": self._counts[g]} for g, x in self._sums.items()]}
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device | str = "cpu") -> None:
-        """`device` is the device of the metrics that are added after the restore."""
+        """`device` is the device of the metrics that will be added after the state is loaded."""
         self._sums = {tuple(g["names"]): g["sums"].to(device) for g in state["groups"]}
         self._counts = {tuple(g["names"]): g["updates"] for g in state["groups"]}
 

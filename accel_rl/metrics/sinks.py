@@ -19,23 +19,23 @@ logger = logging.getLogger(__name__)
 
 Row = dict[str, float | int | str]
 
-# Two runs with the same settings and seed differ only in the columns of time and energy.
+# Columns that depend on time or energy; two runs with the same settings and seed may differ only in these columns.
 WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "cpu_s", "joules", "steps_per_s")
 
 
 class Sink:
     """`Sink` is the base class of the destinations of metrics and events. A subclass overrides the methods that it
-    needs. Only rank 0 has sinks of the user."""
+    needs. A user's sinks are called only on rank 0."""
 
     def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
         """Called once in each process of the run, before its first row. `settings` are those of config.json. `folder`
         is the folder of the run. A resumed run begins at `env_steps`, and writes all later rows again."""
 
     def write(self, row: Row) -> None:
-        """Called with each row of metrics.csv, by the names of its columns. A column may be NaN."""
+        """Called with each row of metrics.csv, a map from column names to values. A value may be NaN."""
 
     def event(self, line: str) -> None:
-        """Called with each line of events.log, without its time."""
+        """Called with each line of events.log, without the time at the line's beginning."""
 
     def close(self) -> None:
         """Called once, at the end of the run."""

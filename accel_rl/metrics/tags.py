@@ -1,4 +1,5 @@
-"""TensorBoard and Weights & Biases group metrics by tags. The tags are those of CleanRL, whose tools then find them."""
+"""TensorBoard and Weights & Biases group metrics by tags. The tags are those of CleanRL, so that CleanRL's tools find
+the metrics."""
 
 TAGS = {
     "score": "charts/episodic_return",

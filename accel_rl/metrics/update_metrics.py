@@ -1,4 +1,4 @@
-"""Collects the metrics of updates."""
+"""This module collects the metrics of updates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ COLUMNS = (
     *WALL_CLOCK,
 )
 """`COLUMNS` lists the columns of a row that are not metrics of updates. A metric in `Loss.metrics` must not have the
-name of another column."""
+name of one of these columns."""
 PREFIXES = ("info/", "secondary/")
 """Columns with a prefix in `PREFIXES` are not metrics of updates."""
 
@@ -56,12 +56,13 @@ class UpdateMetrics:
         return UpdateMetrics(tuple(prefix + n for n in self.names), self.sums, self.updates) if prefix else self
 
     def means(self) -> dict[str, float]:
-        """Return the means over the updates, after waiting for a GPU."""
+        """Return the means over the updates, by metric name. This synchronizes with a GPU."""
         return dict(zip(self.names, (self.sums / self.updates).tolist(), strict=True))
 
 
 def _scalar(name: str, value: Tensor | float, device: torch.device | None) -> Tensor:
-    """Return a metric as a scalar []. Raises ConfigError for a name that a row already has, or for another shape."""
+    """Return a metric as a scalar []. Raises ConfigError if the name is that of another column, or if the value is not
+    a scalar."""
     if name in COLUMNS or name.startswith(PREFIXES):
         raise ConfigError(f"metric {name!r}: a row has a column of this name; give the metric another name")
     if not isinstance(value, Tensor):

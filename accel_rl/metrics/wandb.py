@@ -1,5 +1,5 @@
-"""Weights & Biases is off by default, delays a run for at most a bounded time, and never ends a run. The
-API key of Weights & Biases is not stored in the run folder."""
+"""This module sends metrics to Weights & Biases, if this is enabled. Weights & Biases can delay a run only for a
+limited time, and never ends a run. The API key of Weights & Biases is not stored in the run folder."""
 
 import importlib.util
 import logging
@@ -49,8 +49,8 @@ class WandbSink(Sink):
 
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
-    """Return the sink in a list, which is empty if the sink is disabled, or if wandb does not start in time (printed
-    once)."""
+    """Return a list with the sink. The list is empty if the sink is disabled, or if wandb does not start in time (a
+    message is printed once)."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")

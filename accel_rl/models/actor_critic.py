@@ -22,7 +22,7 @@ def body(spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none") ->
 
 
 class Heads(nn.Module):
-    """Computes logits [N, A] and value [N] from features [N, F]. At the start of training, the policy is nearly
+    """`Heads` computes logits [N, A] and value [N] from features [N, F]. At the start of training, the policy is nearly
     uniform."""
 
     def __init__(self, features: int, n_actions: int):
@@ -35,10 +35,11 @@ class Heads(nn.Module):
 
 
 class ActorCritic(nn.Module):
-    """Computes logits [N, A] and value [N] from obs [N, ...].
+    """`ActorCritic` computes logits [N, A] and value [N] from obs [N, ...].
 
-    For pictures, both heads share a convolutional body (Mnih et al. 2016). For vectors, each head has an MLP, since in
-    a shared MLP the gradient of values of order 100 would dominate the policy's gradient.
+    For images, both heads share a convolutional body (Mnih et al. 2016). For vectors, each head has its own MLP,
+    because in a shared MLP the gradient of the value loss, with values of order 100, would dominate the gradient of the
+    policy.
     """
 
     def __init__(self, spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none"):

@@ -13,8 +13,8 @@ from accel_rl.system.errors import ConfigError
 
 
 class Conv2d(nn.Conv2d):
-    """`Conv2d` is a convolution with a square kernel. With `with_relu`, a ReLU follows the convolution. With
-    `of_bytes`, the convolution divides x by 255."""
+    """`Conv2d` is a convolution with a square kernel. If `with_relu` is true, a ReLU follows the convolution. If
+    `of_bytes` is true, x is divided by 255."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
 
 
 class ConvNet(nn.Module):
-    """A `ConvNet` has convolutions (channels, kernel, stride, padding), then one fully connected layer, with a ReLU
-    after each.
+    """A `ConvNet` consists of convolutions, given as (channels, kernel, stride, padding), and one fully connected
+    layer. A ReLU follows each layer.
 
     A user's network is a subclass with other `layers` and `hidden`.
 
-    The network maps uint8 pictures [N, S, H, W], or [N, S, C, H, W] with C channels, to features [N, hidden]. If
-    `hidden` is 0, the network ends after the convolutions.
+    The network maps uint8 images [N, S, H, W], or [N, S, C, H, W] with C channels, to features [N, hidden]. If `hidden`
+    is 0, the network ends after the convolutions.
     """
 
     layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
@@ -83,7 +83,7 @@ class ConvNet(nn.Module):
     def __init__(
         self, channels: int, height: int, width: int, hidden: int | None = None, layer_norm: LayerNorm = "none"
     ):
-        """`channels` is the number of channels of an observation, S x C. Raises ConfigError for pictures that are too
+        """`channels` is the number of channels of an observation, S x C. Raises ConfigError for images that are too
         small."""
         super().__init__()
         hidden = self.hidden if hidden is None else hidden
@@ -98,7 +98,8 @@ class ConvNet(nn.Module):
         self.out_features = hidden or features
         self.fc_0 = Linear(features, hidden) if hidden else None
         self.relu_0 = NormedReLU((hidden,), layer_norm)
-        gain = math.sqrt(2)  # With torch's default initialization, the signal halves in each layer.
+        # With torch's default initialization, the standard deviation of the activations would halve in each layer.
+        gain = math.sqrt(2)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 orthogonal_(module, gain)
@@ -118,7 +119,7 @@ class ConvNet(nn.Module):
 
     @classmethod
     def least_size(cls) -> int:
-        """Return the minimum height and width of pictures, for which one cell remains after the convolutions."""
+        """Return the minimum height and width of images, for which the output of the convolutions is 1 x 1."""
         size = 1
         for _, kernel, stride, padding in reversed(cls.layers):
             size = max(1, (size - 1) * stride + kernel - 2 * padding)

@@ -53,7 +53,7 @@ class NormedReLU(nn.Module):
 
 
 class MLP(nn.Module):
-    """Hidden layers with tanh map obs [N, features] float to [N, hidden[-1]]."""
+    """An `MLP` consists of fully connected layers with tanh, and maps obs [N, features] float to [N, hidden[-1]]."""
 
     def __init__(self, features: int, hidden: tuple[int, ...] = (64, 64), layer_norm: LayerNorm = "none"):
         super().__init__()

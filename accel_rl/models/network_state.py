@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# The listed classes of torch, and all modules of this project, compute the same in train mode and in eval mode.
+# The listed classes of torch, and all modules of this project, compute the same results in train mode and in eval mode.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
     nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
@@ -31,7 +31,7 @@ def network_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def check_parameters(model: nn.Module) -> None:
-    """Raise ConfigError, with a message of one line, if a network cannot be trained, because its parameters must form
+    """Raise ConfigError, with a message of one line, if a network cannot be trained because its parameters cannot form
     one float32 vector."""
     for name, x in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(x):
@@ -85,7 +85,8 @@ def copy_network(source: nn.Module, target: nn.Module) -> None:
 
 
 def statistics(model: nn.Module) -> list[Tensor]:
-    """Return the persistent buffers of a network, such as running means, which change in updates without a gradient."""
+    """Return the persistent buffers of a network, such as running means, which updates change although the buffers have
+    no gradient."""
     names = model.state_dict(keep_vars=True)
     return [x for x in names.values() if not isinstance(x, nn.Parameter)]
 

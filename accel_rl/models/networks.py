@@ -1,4 +1,4 @@
-"""This module has the convolutional networks of papers, by the names of --algo.network."""
+"""This module defines the convolutional networks of papers, which --algo.network names."""
 
 import re
 

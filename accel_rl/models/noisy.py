@@ -57,9 +57,9 @@ class NoisyLinear(nn.Linear):
 
 
 def noise_counters(layers: Sequence[NoisyLinear]) -> tuple[Tensor, Tensor]:
-    """Return (first, stride), [E] int64 each, of the E numbers of noise of all layers. With seed s, number e is a
-    function of the counter first[e] + s stride[e]. Vector j (0: e_in, 1: e_out) of layer i of L, with n numbers, has
-    the seed 2 (s L + i) + j, and uses n consecutive counters."""
+    """Return (first, stride), [E] int64 each, for the E random numbers from which all layers' noise is computed. With
+    seed s, number e is a function of the counter first[e] + s stride[e]. Vector j (0: e_in, 1: e_out) of layer i of L,
+    with n numbers, has the seed 2 (s L + i) + j, and uses n consecutive counters."""
     first, stride = list[Tensor](), list[Tensor]()
     for i, layer in enumerate(layers):
         for j, noise in enumerate((layer.noise_in, layer.noise_out)):
@@ -71,8 +71,8 @@ def noise_counters(layers: Sequence[NoisyLinear]) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def draw_noise(layers: Sequence[NoisyLinear], counter: Tensor) -> None:
-    """Draw new noise for all layers together from counters [E] int64, because a GPU would take 36 operations for each
-    vector of noise."""
+    """Draw new noise for all layers from counters [E] int64. The noise of all layers is drawn together, because drawing
+    takes 36 GPU operations, which would otherwise be repeated for each vector of noise."""
     x = hashed_normal(counter)
     noises = [noise for layer in layers for noise in (layer.noise_in, layer.noise_out)]
     torch._foreach_copy_(noises, (x.sign() * x.abs().sqrt()).split([len(noise) for noise in noises]))

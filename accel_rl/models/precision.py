@@ -13,9 +13,9 @@ from accel_rl.system.devices import Device
 from accel_rl.system.hardware import say_once
 
 Precision = Literal["float32", "tfloat32", "bfloat16"]
-"""With tfloat32, a GPU multiplies float32 numbers with 10 bits of mantissa and adds in float32."""
+"""With tfloat32, a GPU rounds the factors of products to 10 bits of mantissa, and adds the products in float32."""
 CPUINFO = Path("/proc/cpuinfo")
-# For batches below 128 rows, converting a layer's weights takes longer than the multiplication.
+# For batches of fewer than 128 rows, converting a layer's weights to bfloat16 takes longer than the multiplication.
 WORTH_CONVERTING = 128
 
 
@@ -32,8 +32,8 @@ def autocast_for(precision: Precision, device: torch.device) -> AbstractContextM
 
 
 def multiply_in(precision: Precision, device: torch.device | str) -> None:
-    """Set how a GPU multiplies float32 numbers, for the whole process. By default, torch computes convolutions in a
-    lower precision than float32."""
+    """Set the precision in which a GPU multiplies float32 numbers, for the whole process. This is necessary even for
+    float32, because torch by default computes convolutions in tfloat32."""
     if precision == "tfloat32" and not Device(device).queues_work:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
     # torch.export and torch.compile fail if torch's newer setting `fp32_precision` differs from its older settings.

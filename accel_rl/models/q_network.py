@@ -29,8 +29,8 @@ def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tup
 
 
 class Stream(nn.Module):
-    """Computes [N, outputs] from features [N, F] by a hidden layer with ReLU. At the start of training, every output is
-    nearly zero."""
+    """A `Stream` computes [N, outputs] from features [N, F], with one hidden layer and a ReLU. At the start of
+    training, every output is nearly zero."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool, layer_norm: LayerNorm = "none"):
         super().__init__()
@@ -50,10 +50,11 @@ class Stream(nn.Module):
 
 
 class QNetwork(nn.Module):
-    """Computes action values q [N, A] from obs [N, ...], by the network of Mnih et al. 2015.
+    """A `QNetwork` computes action values q [N, A] from obs [N, ...] (Mnih et al. 2015).
 
-    With `is_dueling`, two streams follow the convolutions (Wang et al. 2016). The streams' gradients in the shared
-    layers are scaled by 2^-1/2. With `noisy`, fully connected layers have noise (Fortunato et al. 2018).
+    If `is_dueling` is true, two streams follow the convolutions (Wang et al. 2016), and the gradient that flows from
+    the streams into the shared layers is scaled by 2^-1/2. If `noisy` is true, the fully connected layers are noisy
+    (Fortunato et al. 2018).
     """
 
     def __init__(
@@ -84,8 +85,8 @@ class QNetwork(nn.Module):
             self.register_buffer("counter_stride", stride, persistent=False)
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """Compute the outputs [N, A, atoms] from obs [N, ...]. With `noise`, the network uses the noise of the last
-        `resample`, and otherwise the mean weights."""
+        """Compute the outputs [N, A, atoms] from obs [N, ...]. If `noise` is true, the network uses the noise that the
+        last call of `resample` drew, and otherwise the mean weights."""
         x = self.body(obs)
         if self.value is not None and x.requires_grad:
             x.register_hook(lambda grad: grad * 2**-0.5)
@@ -109,7 +110,8 @@ class QNetwork(nn.Module):
 
 
 class CategoricalQNetwork(QNetwork):
-    """Computes logits [N, A, Z] of returns between v_min and v_max from obs [N, ...] (Bellemare et al. 2017)."""
+    """A `CategoricalQNetwork` computes, from obs [N, ...], the logits [N, A, Z] of a distribution over Z returns from
+    v_min to v_max (Bellemare et al. 2017)."""
 
     def __init__(self, spec: EnvSpec, network: str, atoms: int, v_min: float, v_max: float, **options: Any):
         super().__init__(spec, network, atoms=atoms, **options)

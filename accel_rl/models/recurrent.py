@@ -10,7 +10,7 @@ from accel_rl.models.precision import float32_head
 
 
 class RecurrentBody(nn.Module):
-    """`RecurrentBody` has a body and an LSTM over time (Mnih et al. 2016, section 5.1: A3C-LSTM). An environment's
+    """`RecurrentBody` is a body that is followed by an LSTM (Mnih et al. 2016, section 5.1: A3C-LSTM). An environment's
     recurrent state is the concatenation of the LSTM's h and c, [2 * units]."""
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):

@@ -21,13 +21,14 @@ class ResidualBlock(nn.Module):
         self.relu_0 = NormedReLU((channels, *size), layer_norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.relu_0(x.clone())  # A ReLU may overwrite its argument.
+        y = self.relu_0(x.clone())  # x is copied, because the ReLU may overwrite its argument.
         return x + self.conv_1(self.conv_0(y))
 
 
 class Section(nn.Module):
-    """A 3x3 convolution, a 3x3 max pooling with stride 2, and two residual blocks map x [N, C, H, W] to [N, D, H/2,
-    W/2]. With `is_first`, x has uint8 pixels or stacks of frames. With `is_last`, a ReLU follows the blocks."""
+    """A `Section` consists of a 3x3 convolution, a 3x3 max pooling with stride 2, and two residual blocks, and maps x
+    [N, C, H, W] to [N, D, H/2, W/2]. If `is_first` is true, x is uint8 pixels or `FrameStacks`. If `is_last` is true, a
+    ReLU follows the blocks."""
 
     def __init__(
         self, inputs: int, outputs: int, size: tuple[int, int], layer_norm: LayerNorm, is_first: bool, is_last: bool

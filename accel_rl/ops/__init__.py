@@ -1,1 +1,2 @@
-"""Equations are pure functions. The modules of accel_rl/ops import torch, and no other part of accel_rl."""
+"""This package defines the algorithms' equations as pure functions. Its modules import torch, and no other part of
+accel_rl."""

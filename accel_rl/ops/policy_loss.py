@@ -18,12 +18,12 @@ def entropy(logits: Tensor) -> Tensor:
 
 
 def mean_over(valid: Tensor | None) -> Callable[[Tensor], Tensor]:
-    """Return the function that computes the mean [] of x [...] over the valid cells, `valid` [...] bool, or over all
-    cells if `valid` is None. If no cell is valid, the mean is zero.
+    """Return a function that computes the mean [] of x [...] over the elements where `valid` [...] bool is true, or
+    over all elements if `valid` is None. If no element is valid, the mean is zero.
 
-    An invalid cell of x may be NaN, because the mean and its gradient with respect to x are still finite. The gradient
-    with respect to the inputs of x would be zero times NaN, which is NaN, so `finite_where_invalid` must be applied to
-    the inputs of x.
+    An invalid element of x may be NaN, because the mean and its gradient with respect to x are still finite. The
+    gradient with respect to the inputs of x would be zero times NaN, which is NaN, so `finite_where_invalid` must be
+    applied to the inputs of x.
     """
     if valid is None:
         return torch.mean
@@ -33,17 +33,17 @@ def mean_over(valid: Tensor | None) -> Callable[[Tensor], Tensor]:
 
 
 def explained_variance(value: Tensor, target: Tensor, mean: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the share [] of the variance of the value targets [...] that the values [...] explain, 1 - Var(target -
-    value) / Var(target), or zero if the targets are constant. The share is at most 1, and negative for values that are
-    worse than the targets' mean. `mean` is the mean over the valid cells (`mean_over`)."""
+    """Return the fraction [] of the variance of the value targets [...] that the values [...] explain, 1 - Var(target -
+    value) / Var(target), or zero if the targets are constant. The fraction is at most 1, and negative if the values are
+    worse predictions than the targets' mean. `mean` computes the mean over the valid elements (`mean_over`)."""
     error = target - value
     variance, unexplained = (mean((x - mean(x)).square()) for x in (target, error))
     return torch.where(variance > 0, 1 - unexplained / variance, 0.0)
 
 
 def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Replace the non-finite numbers of x [..., *] in invalid cells by zero. `valid` is [...] bool, or None if all
-    cells are valid. A NaN in a valid cell is not replaced, because it must be reported."""
+    """Replace the non-finite numbers of x [..., *] by zero where `valid` [...] bool is false. If `valid` is None, all
+    elements are valid. A NaN in a valid element is not replaced, because it must be reported."""
     if valid is None or not x.is_floating_point():
         return x
     cells = valid.view(*valid.shape, *[1] * (x.dim() - valid.dim()))
@@ -58,8 +58,8 @@ def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float | Tensor) ->
     """
     objective = ratio * advantage
     bound = ratio.detach().clamp(1 - clip, 1 + clip) * advantage  # type: ignore[arg-type]
-    # Where the bound is the smaller of the two, the ratio is clipped, and the bound's gradient is zero.
-    # The gradient of torch.minimum would be nine more operations.
+    # Where the bound is smaller than the objective, the ratio is clipped, and the bound's gradient is zero. With
+    # torch.minimum, the backward pass would have nine more operations.
     return torch.where(bound < objective, bound, objective)
 
 
@@ -71,7 +71,9 @@ def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: 
 
 
 def sample_categorical(logits: Tensor, uniform: Tensor) -> Tensor:
-    """Draw actions [N] int64 from logits [N, A] by inverting the distribution function at `uniform` [N] in [0, 1)."""
+    """Draw actions [N] int64 from logits [N, A] by inverting the cumulative distribution function at `uniform` [N] in
+    [0, 1)."""
     cdf = torch.softmax(logits, -1).cumsum(-1)
-    # Rounding may leave the last entry of the distribution function below 1, so an index past the end is clamped.
+    # Rounding may leave the last entry of the cumulative distribution function below 1, so an index past the end is
+    # clamped.
     return (cdf <= uniform.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)

@@ -1,5 +1,6 @@
 """This module has the equations of Q-learning: targets, losses, dueling heads, and distributions of returns over atoms.
-The names end as in rlax: `_tm1` means before a step, and `_t` after the step."""
+As in rlax, names that end in `_tm1` are of the time before a step, and names that end in `_t` of the time after the
+step."""
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ def double_q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, q_t_selector: 
 
 
 def batched_index(q: Tensor, action: Tensor) -> Tensor:
-    """Select the values [N] or [N, Z] of action [N] int64 from q [N, A] or [N, A, Z], as rlax's `batched_index`."""
+    """Select the values [N] or [N, Z] of action [N] int64 from q [N, A] or [N, A, Z], like rlax's `batched_index`."""
     index = action.view(-1, *[1] * (q.dim() - 1)).expand(-1, 1, *q.shape[2:])
     return q.gather(1, index).squeeze(1)
 
@@ -42,18 +43,18 @@ def dueling(value: Tensor, advantage: Tensor) -> Tensor:
 
 
 def uniform_action(uniform: Tensor, n_actions: int) -> Tensor:
-    """Draw a uniform-random action [...] int64 from a number `uniform` [...] in [0, 1)."""
+    """Compute a uniformly random action [...] int64 from a random number `uniform` [...] in [0, 1)."""
     return (uniform * n_actions).long().clamp_(max=n_actions - 1)
 
 
 def spread_powers(spread: float, B: int, device: torch.device) -> Tensor:
-    """Return the powers 1 + spread i / (B - 1), [B], of epsilon with which environment i explores (Horgan et al.
-    2018)."""
+    """Return the exponents 1 + spread i / (B - 1), [B]. Environment i explores with epsilon to the power of the i-th
+    exponent (Horgan et al. 2018)."""
     return 1 + spread * torch.arange(B, device=device) / max(B - 1, 1)
 
 
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
-    """Draw a uniform-random action with probability epsilon, otherwise return the first action with the highest value.
+    """Return a uniformly random action with probability epsilon, and otherwise the first action with the highest value.
 
     From q [N, A], `uniform` [N] in [0, 1) and epsilon [N] or [], the result is action [N] int64. One uniform number
     decides whether to explore (uniform < epsilon); uniform / epsilon, which is again uniform in [0, 1), selects the
@@ -63,10 +64,10 @@ def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
 
 
 def project(atoms_p: Tensor, p: Tensor, atoms: Tensor) -> Tensor:
-    """Project a distribution onto the atoms, where each mass is split between its two neighbouring atoms (Bellemare et
-    al. 2017, arXiv:1707.06887, eq. 7). `atoms_p` [N, Z] are positions of the masses `p` [N, Z], and `atoms` [Z] are
-    equally spaced, ascending. Returns probability masses [N, Z]. Mass outside the support goes to the first or the last
-    atom."""
+    """Project a distribution onto the atoms: each probability mass is split between the two atoms next to its position
+    (Bellemare et al. 2017, arXiv:1707.06887, eq. 7). `atoms_p` [N, Z] are positions of the masses `p` [N, Z], and
+    `atoms` [Z] are equally spaced, ascending. Returns probability masses [N, Z]. Mass outside the support goes to the
+    first or the last atom."""
     low, high = atoms[0], atoms[-1]
     width = (high - low) / (len(atoms) - 1)
     near = (1 - (atoms_p.clamp(low, high)[:, None, :] - atoms[None, :, None]).abs() / width).clamp(0, 1)

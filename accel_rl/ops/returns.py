@@ -21,9 +21,10 @@ def generalized_advantage(
         A_t = delta_t + discount_t lambda (1 - cut_t) A_{t+1}
 
     `reward`, `value`, `discount` and the advantage are [T, B], and `bootstrap` [B] is V(s_T). `discount` is gamma * (1
-    - terminated). `next_value` [T, B] has V(s_{t+1}) of all steps, because s_{t+1} is not the next row at a time limit.
-    `cut` [T, B] bool is true at time limits, at which the sum of temporal differences stops, although the discount is
-    not zero. With lambda 1 the advantage is the n-step return (up to the rollout's end) minus the value.
+    - terminated). `next_value` [T, B] has V(s_{t+1}) of all steps. It is an argument of its own, because at a time
+    limit s_{t+1} is not the observation in the next row. `cut` [T, B] bool is true at time limits, at which the sum of
+    temporal differences stops, although the discount is not zero. With lambda 1 the advantage is the n-step return (up
+    to the rollout's end) minus the value.
     """
     if next_value is None:
         next_value = torch.cat([value[1:], bootstrap[None]])
@@ -78,9 +79,9 @@ def vtrace(
         advantage_t = rho_t (r_t + discount_t v_{t+1} - V(x_t))
 
     The arguments log_ratio = log pi(a|x) - log mu(a|x), reward, discount = gamma * (1 - terminated), value and
-    next_value = V(x_{t+1}) are [T, B]. `cut` [T, B] bool is true at time limits, where x_{t+1} is not the next row, so
-    v_{t+1} is V(x_{t+1}). With pi = mu and lambda 1 the targets are the n-step returns, and the advantages are those of
-    A2C.
+    next_value = V(x_{t+1}) are [T, B]. `cut` [T, B] bool is true at time limits, where x_{t+1} is not the observation
+    in the next row, so v_{t+1} is V(x_{t+1}). With pi = mu and lambda 1 the targets are the n-step returns, and the
+    advantages are those of A2C.
     """
     ratio = log_ratio.exp()
     rho, c = ratio.clamp(max=rho_clip), lambda_ * ratio.clamp(max=c_clip)
@@ -93,7 +94,7 @@ def vtrace(
     for t in range(value.shape[0] - 1, -1, -1):
         after = delta[t] + carry[t] * after
         excess[t] = after
-    # The difference v_{t+1} - V(x_{t+1}) is 0 past the end.
+    # After the rollout's last step, the difference v_{t+1} - V(x_{t+1}) is 0.
     following = torch.cat([excess[1:], torch.zeros_like(excess[:1])])
     if cut is not None:
         following = following * (~cut).to(following.dtype)

@@ -1,1 +1,1 @@
-"""Optimizers work on flat parameters."""
+"""Optimizers update all parameters of a model in one flat vector."""

@@ -1,4 +1,5 @@
-"""Several updates are accumulated into one: the sum of their steps, and their additions to the optimizer's state.
+"""This module accumulates several updates into one, which consists of the sum of their steps, and of what they add to
+the optimizer's state.
 
 Stooke & Abbeel 2018, appendix A, accumulate n Adam updates with gradients g and steps s:
 
@@ -7,8 +8,8 @@ Stooke & Abbeel 2018, appendix A, accumulate n Adam updates with gradients g and
     theta <- theta - a_s;   m <- beta_1^n m + (1 - beta_1) a_g;   v <- beta_2^n v + (1 - beta_2) a_g2
 
 Each tensor x of an optimizer's state in this project is an average or a sum of gradients: x <- decay x + f(g). The sums
-of the n updates therefore follow from the optimizer's state before and after the updates. For example, (1 - beta_1) a_g
-is m after the updates minus beta_1^n times m before the updates.
+over the n updates can therefore be computed from the optimizer's state before and after the updates. For example, (1 -
+beta_1) a_g is m after the updates minus beta_1^n times m before the updates.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ NOT_NEGATIVE = "square"  # Every optimizer has an average or a sum of squared gr
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """`Accumulated` is the accumulated result of `updates` updates of n parameters."""
+    """`Accumulated` is the combined effect of `updates` updates of n parameters."""
 
     updates: int
     step: Tensor  # `step` [n] is the sum of the optimizer's steps: theta <- theta - step.
@@ -35,34 +36,35 @@ class Accumulated:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A `Point` has parameters and their optimizer's state at one moment."""
+    """A `Point` has the values of parameters and the state of their optimizer at one moment."""
 
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]  # The optimizer's state is a `state_dict`, whose numbers count updates.
 
     def part(self, part: slice) -> "Point":
-        """Return views of a slice of the parameters and of the state's tensors."""
+        """Return a `Point` of views of the slice `part` of the parameters and of the state's tensors."""
         state = {name: x[part] if isinstance(x, Tensor) else x for name, x in self.optimizer.items()}
         return Point(self.parameters[part], state)
 
     def copy(self) -> "Point":
-        """Return copies of all tensors of the parameters and the state."""
+        """Return a `Point` with copies of all tensors."""
         state = {name: x.clone() if isinstance(x, Tensor) else x for name, x in self.optimizer.items()}
         return Point(self.parameters.clone(), state)
 
 
 def between(before: Point, after: Point, updates: int, decay: Mapping[str, float]) -> Accumulated:
-    """Return the accumulated result of `updates` updates, computed from the parameters and state before and after the
-    updates. `decay` is `Optimizer.decay`."""
+    """Return the combined effect of `updates` updates, computed from the parameters and the optimizer's state before
+    and after these updates. `decay` is `Optimizer.decay`."""
     added = {}
     for name, factor in decay.items():
         x = after.optimizer[name] - factor**updates * before.optimizer[name]
-        added[name] = x.clamp_(min=0) if name == NOT_NEGATIVE else x  # Rounding can make the variance negative.
+        added[name] = x.clamp_(min=0) if name == NOT_NEGATIVE else x  # Rounding can make the sum negative.
     return Accumulated(updates, before.parameters - after.parameters, added)
 
 
 def add_(point: Point, accumulated: Accumulated, decay: Mapping[str, float]) -> dict[str, float]:
-    """Apply the accumulated updates in place, and return the new values of the numbers in the optimizer's state."""
+    """Apply the accumulated updates to the tensors of `point` in place, and return the new values of the numbers in the
+    optimizer's state."""
     point.parameters.sub_(accumulated.step)
     for name, factor in decay.items():
         point.optimizer[name].mul_(factor**accumulated.updates).add_(accumulated.added[name])

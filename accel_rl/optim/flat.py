@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-ALIGNED = 64  # Matrix products of a GPU read aligned matrices faster, and some need an alignment of 16 bytes.
+ALIGNED = 64  # A GPU multiplies aligned matrices faster, and some of its kernels require an alignment of 16 bytes.
 ROW = 1024  # `l2_norm` adds at most 1,024 squares in one float32 sum.
 
 
 class FlatParameters:
-    """Moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of the
-    vectors.
+    """`FlatParameters` moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become
+    views of the vectors.
 
     With flat vectors, the whole network needs one norm, one optimizer step and one all-reduce, and a chunk of the
     network is a slice.
@@ -22,11 +22,13 @@ class FlatParameters:
     def __init__(self, model: nn.Module):
         self.model = model
         named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-        # Tensors of other sizes, mostly small biases, are last, so that all others begin at multiples of 64 numbers.
+        # Tensors whose size is not a multiple of 64 numbers (mostly small biases) come last, so that all other tensors
+        # begin at multiples of 64 numbers.
         self.named = sorted(named, key=lambda item: item[1].numel() % ALIGNED != 0)
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
-        # Two numbers after the gradient are summed over ranks together with the gradient.
+        # `message` consists of the gradient and two more numbers, which are summed over ranks together with the
+        # gradient.
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}
@@ -49,7 +51,8 @@ class FlatParameters:
         self._show()
 
     def _show(self) -> None:
-        """Make each parameter's gradient a view of the vector, so that backward adds to the vector in place."""
+        """Make each parameter's gradient a view of the flat gradient, so that a backward pass adds to the flat gradient
+        in place."""
         for (_, p), part in zip(self.named, self.slices.values(), strict=True):
             p.grad = p.flat_grad = self.grad[part].view_as(p)  # type: ignore[attr-defined]
 
@@ -58,8 +61,8 @@ class FlatParameters:
 
     def backward(self, loss: Tensor) -> None:
         """Write the gradient of a loss [] to `grad`, overwriting the old gradient. Autograd writes to its own tensors,
-        which are then copied to `grad`. Adding the gradients to a vector of zeros would move twice as much memory. A
-        gradient that a layer has written directly into the vector (models/layers.py) is not copied."""
+        which are then copied to `grad`. Copying moves half as much memory as adding the gradients to a vector of zeros.
+        A gradient that a layer has written directly into `grad` (models/layers.py) is not copied."""
         for _, p in self.named:
             p.grad = None
         loss.backward()
@@ -73,7 +76,7 @@ class FlatParameters:
                 grads.append(p.grad)
             p.grad = view
         if views:
-            torch._foreach_copy_(views, grads)  # A GPU copies all tensors in one operation.
+            torch._foreach_copy_(views, grads)  # On a GPU, one operation copies all tensors.
 
     def layers(self) -> Iterator[tuple[str, slice]]:
         """Yield (name, slice of the flat vector) for each parameter tensor, in order."""
@@ -123,8 +126,9 @@ def _trained(shape: list[int] | None) -> str:
 
 
 def l2_norm(x: Tensor) -> Tensor:
-    """Return the L2 norm [] of a vector [P]. On a CPU, torch adds all float32 squares to a few sums, with a relative
-    error of 4e-4 at 7 million values. The norm of the norms of rows takes the same time with an error of 1e-7."""
+    """Return the L2 norm [] of a vector [P]. On a CPU, torch accumulates all squares in a few float32 sums, with a
+    relative error of 4e-4 for 7 million values. This function computes the norm of the norms of rows, which takes the
+    same time and has an error of 1e-7."""
     if not x.is_cpu or len(x) < 16 * ROW:
         return torch.linalg.vector_norm(x)
     end = len(x) // ROW * ROW
@@ -133,14 +137,14 @@ def l2_norm(x: Tensor) -> Tensor:
 
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
-    """Clip grad [P] in place to an L2 norm of max_norm without synchronising a GPU, and return the norm before
+    """Clip grad [P] in place to an L2 norm of max_norm without synchronising with a GPU, and return the norm before
     clipping. `count` [] is the number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`,
     and the norm is that of the mean."""
     norm = l2_norm(grad)
     if count is not None:
         norm = norm / count
         grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)
-    # On a CPU, the multiplication by 1 of an unclipped gradient is skipped.
+    # On a CPU, a gradient that need not be clipped is not multiplied.
     elif max_norm is not None and (not grad.is_cpu or norm > max_norm):
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm

@@ -9,7 +9,7 @@ ALIGNMENT = 64
 """Slices of the parameters are aligned to 64 floats. Updating a slice that begins at a multiple of ALIGNMENT gives the
 same bits as updating the whole vector. At other boundaries, scalar instructions process the end of the slice, and round
 differently from vector instructions."""
-# Pieces of a vector have 256 KiB, so that the pieces of four vectors fit in a core's second-level cache.
+# A piece of a vector has 256 KiB, so that one piece each of four vectors fit together in a core's second-level cache.
 _PIECE = 1024 * ALIGNMENT
 
 Rate = float | Tensor
@@ -23,7 +23,7 @@ def found_inf(finite: Tensor) -> Tensor:
 
 
 class Optimizer(Protocol):
-    """Updates parameters [P] in place from their gradient [P]. The optimizer's state also consists of flat vectors.
+    """An `Optimizer` updates parameters [P] in place from their gradient [P]. Its state also consists of flat vectors.
 
     With --cluster gorila --update async, machines share the optimizer's state if the optimizer has the attribute
     `decay`. `decay` is a dict with one factor per tensor x of the state, where a step computes x <- decay x +
@@ -33,9 +33,9 @@ class Optimizer(Protocol):
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         """Make one step of the optimizer.
 
-        `finite` [] bool, on a GPU, is true if loss and gradient are finite. If `finite` is false, which the host does
-        not know, the gradient is all zeros, and parameters and state must not change. `finite` = None means that loss
-        and gradient are finite.
+        `finite` [] bool, on a GPU, is true if loss and gradient are finite. The host does not know the value of
+        `finite`. If `finite` is false, the gradient is all zeros, and parameters and state must not change. `finite` =
+        None means that loss and gradient are finite.
         """
 
     def state_dict(self) -> dict[str, Any]: ...

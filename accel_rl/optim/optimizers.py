@@ -1,4 +1,5 @@
-"""Optimizers on flat parameters are found by name: Adam, RAdam, AdaGrad and RMSProp without momentum."""
+"""This module defines the optimizers for flat parameters, and builds them by name: Adam, RAdam, AdaGrad and RMSProp
+without momentum."""
 
 import itertools
 import math
@@ -55,7 +56,7 @@ class Adam(ElementWise):
         self.mean = torch.zeros(size, device=device)
         self.square = torch.zeros(size, device=device)
         self._steps = 0
-        # Steps are counted on the GPU, which skips steps without the host's knowledge.
+        # Steps are counted on the GPU, because the GPU skips steps without the host's knowledge.
         self._count = torch.zeros((), device=device) if Device(device).queues_work else None
         if self._count is not None and epsilon_hat:
             last = math.ceil(math.log(SETTLED) / math.log(beta_2))
@@ -63,7 +64,7 @@ class Adam(ElementWise):
 
     @property
     def steps(self) -> int:
-        """Return the number of steps so far, after waiting for a GPU."""
+        """Return the number of steps so far. This synchronizes with a GPU."""
         return self._steps if self._count is None else int(self._count)
 
     @steps.setter
@@ -99,8 +100,8 @@ class Adam(ElementWise):
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
     ) -> None:
-        """Update the parameters by Adam in the form with `epsilon_hat`. The factor of the learning rate depends on the
-        number of steps, which only the GPU knows, and is read from a table."""
+        """Update the parameters by Adam in the form with `epsilon_hat`. The bias correction of the learning rate
+        depends on the number of steps, which only the GPU knows, so the correction is read from a table on the GPU."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
         share_1 = (1 - self.beta_1) * keep  # A factor of 0 leaves the moments unchanged.
@@ -112,15 +113,15 @@ class Adam(ElementWise):
         data.addcdiv_(rate * mean, self._denominator(square), value=-1)
 
     def _factor(self, step: Tensor) -> Tensor:
-        """Return the factors by which steps t [...] multiply the learning rate, float64."""
+        """Return the factors [...] float64 by which the learning rate is multiplied at steps t [...]."""
         return (1 - self.beta_2**step).sqrt() / (1 - self.beta_1**step)
 
     def _denominator(self, square: Tensor) -> Tensor:
-        """Return the numbers [P] by which a step on a GPU divides the mean gradient."""
+        """Return the numbers [P] by which the running mean of the gradient is divided in a step on a GPU."""
         return square.sqrt().add_(self.epsilon)
 
     def epsilon_at(self, steps: int) -> float:
-        """Return the epsilon that is added to the bias-corrected root at a step, counted from 1."""
+        """Return the epsilon that is added to the root of the bias-corrected moment at step `steps`, counted from 1."""
         return self.epsilon / math.sqrt(1 - self.beta_2**steps) if self.epsilon_hat else self.epsilon
 
     def state_dict(self) -> dict[str, Any]:
@@ -176,8 +177,8 @@ class RAdam(Adam):
 
 
 class AdaGrad(ElementWise):
-    """Divides each step by the root of the sum of all squared gradients (diagonal AdaGrad, Duchi et al. 2011, figure
-    1).
+    """`AdaGrad` divides each step by the root of the sum of all squared gradients (diagonal AdaGrad, Duchi et al. 2011,
+    figure 1).
 
         s <- s + g^2;  theta <- theta - lr g / (sqrt(s) + epsilon)
 
@@ -205,11 +206,11 @@ class AdaGrad(ElementWise):
 
 
 class RMSProp(ElementWise):
-    """Computes v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
+    """`RMSProp` computes v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
 
-    The denominator is sqrt(v + eps) with `epsilon_inside` (Lasagne; the first A2C codes), otherwise sqrt(v) + eps
-    (torch.optim.RMSprop). The two denominators agree only as eps -> 0. `centered` replaces v by v - m^2, where m is the
-    running mean of g (Graves 2013, eq. 38 to 41; Mnih et al. 2015).
+    If `epsilon_inside` is true, the denominator is sqrt(v + eps) (Lasagne; the first implementations of A2C), and
+    otherwise sqrt(v) + eps (torch.optim.RMSprop). The two denominators agree only as eps -> 0. If `centered` is true, v
+    - m^2 replaces v, where m is the running mean of g (Graves 2013, eq. 38 to 41; Mnih et al. 2015).
     """
 
     def __init__(
@@ -230,7 +231,7 @@ class RMSProp(ElementWise):
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         square = self.square[part]
-        # With alpha 1 and a zero gradient, the average does not change.
+        # If an update is skipped, alpha is 1 and the gradient is zero, so the average does not change.
         alpha: Rate = self.alpha if finite is None else found_inf(finite).clamp(min=self.alpha)
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
@@ -256,10 +257,11 @@ class RMSProp(ElementWise):
 
 
 AdamName = Literal["adam", "adam-epsilon-hat", "radam"]
-"""Forms of Adam. `-epsilon-hat` adds epsilon to the root without bias correction. `radam` is rectified Adam."""
+"""Forms of Adam. `adam-epsilon-hat` adds epsilon to the root of the second moment without bias correction. `radam` is
+rectified Adam."""
 OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch", "adagrad"]
-"""All optimizers. `-torch` adds epsilon outside the root, as in torch.optim.RMSprop. `adagrad` follows Nair et al.
-2015."""
+"""All optimizers. Those whose names contain -torch add epsilon outside the root, as in torch.optim.RMSprop. `adagrad`
+follows Nair et al. 2015."""
 
 
 AnyAdam = AdamName | str
@@ -286,8 +288,8 @@ def is_adam(name: str) -> bool:
 
 
 def make_optimizer(name: str, size: int, *, alpha: float, epsilon: float, device: str = "cpu") -> Optimizer:
-    """Build the optimizer `name` for `size` parameters. `alpha` is the decay factor of RMSProp, unused by other
-    optimizers."""
+    """Build the optimizer `name` for `size` parameters. `alpha` is the decay factor of RMSProp; other optimizers do not
+    use it."""
     if name.startswith(PREFIX):
         return make_torch_optimizer(name, size, epsilon=epsilon, device=device)
     if name == "radam":

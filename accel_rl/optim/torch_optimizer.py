@@ -1,4 +1,4 @@
-"""Any optimizer of torch.optim can be used on the flat parameters."""
+"""This module adapts any optimizer of torch.optim to flat parameters."""
 
 import inspect
 from typing import Any
@@ -16,13 +16,13 @@ FLAG = "--algo.optimizer"
 
 
 class TorchOptimizer:
-    """An example of an optimizer is `TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`. The algorithm's schedule sets
-    the learning rate.
+    """A `TorchOptimizer` is an optimizer of torch.optim for flat parameters, such as `TorchOptimizer(torch.optim.RAdam,
+    size, eps=1e-8)`. The algorithm's schedule sets the learning rate.
 
     The state of a `TorchOptimizer` consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a
-    GPU, skipping an update does not make the host wait, but costs a copy of parameters and state. Optimizers without
-    the option `capturable` wait for the GPU in each step, so their updates are not captured on a GPU, which events.log
-    records.
+    GPU, skipping an update does not make the host wait, but parameters and state are copied in every update. Optimizers
+    without the option `capturable` synchronize with the GPU in each step, so their updates are not captured on a GPU;
+    events.log records this.
     """
 
     def __init__(self, cls: type[torch.optim.Optimizer], size: int, device: str = "cpu", **options: Any):
@@ -36,9 +36,10 @@ class TorchOptimizer:
         begin = getattr(self._optimizer, "_init_group", None)
         if begin is None:
             raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
-        # The call of torch creates the optimizer's state, which torch would otherwise create in the first step.
+        # This call creates the optimizer's state, which torch would otherwise create in the first step.
         begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
-        # The momentum of SGD is its first gradient, as with a momentum of zero before the first step.
+        # torch sets SGD's momentum to the first gradient. A momentum of zero before the first step gives the same
+        # result.
         if isinstance(self._optimizer, torch.optim.SGD) and self._group["momentum"]:
             self._optimizer.state[self._parameter]["momentum_buffer"] = torch.zeros_like(self._parameter.data)
 
@@ -104,8 +105,8 @@ def find_torch_optimizer(name: str) -> tuple[type[torch.optim.Optimizer], dict[s
 
 
 def make_torch_optimizer(name: str, size: int, *, epsilon: float, device: str = "cpu") -> TorchOptimizer:
-    """Build the optimizer `torch:CLASS` for `size` parameters. A class with the option `eps` uses `epsilon`, unless the
-    name has another value."""
+    """Build the optimizer `torch:CLASS` for `size` parameters. If the class has the option `eps`, its value is
+    `epsilon`, unless `name` contains another value."""
     cls, options = find_torch_optimizer(name)
     if "eps" in inspect.signature(cls).parameters:
         options = {"eps": epsilon, **options}

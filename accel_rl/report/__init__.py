@@ -1,1 +1,1 @@
-"""Reports contain tables and plots of many runs, compared with published results."""
+"""This package writes reports: tables and plots that compare many runs with each other and with published results."""

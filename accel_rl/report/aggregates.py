@@ -12,13 +12,13 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
 TAUS = np.linspace(0.0, 2.0, 41)
-"""Performance profiles are evaluated at the human-normalised scores `TAUS` (shares)."""
+"""Performance profiles are evaluated at the human-normalised scores `TAUS`, where 1 is the human score."""
 SIZE = 95  # Bootstrap intervals cover 95 percent.
 
 
 @dataclass(frozen=True)
 class Interval:
-    """`Interval` has an estimate and its 95 % bootstrap interval over seeds, stratified by game. With one seed, the
+    """An `Interval` is an estimate with its 95 % bootstrap interval over seeds, stratified by game. With one seed, the
     bounds of the interval are NaN."""
 
     value: float
@@ -27,9 +27,9 @@ class Interval:
 
 
 def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], np.ndarray]:
-    """Return (games, human-normalised scores as shares [seeds, games]) of one setting. The games are those with
-    published scores and with at least one score of the setting. Each game has the same number of seeds, the largest
-    possible."""
+    """Return (games, human-normalised scores [seeds, games]) of one setting, where a score of 1 is the human score. The
+    games are those for which published scores and at least one score of the setting exist. The number of seeds is the
+    largest that all of these games have."""
     usable = {
         game: [percent(game, r.score(which)) / 100 for r in runs if not np.isnan(r.score(which))]
         for game, runs in games.items()
@@ -42,9 +42,9 @@ def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], n
 
 @dataclass(frozen=True)
 class Summary:
-    """A `Summary` has the aggregates of one setting over its games. `median` is the median over games of the mean
-    over seeds, and `iqm` the interquartile mean over all runs. `share` [TAUS] is the share of runs above each score
-    in TAUS."""
+    """A `Summary` has the aggregates of one setting over its games. `median` is the median over games of the mean over
+    seeds. `iqm` is the interquartile mean over all runs. `share` [TAUS] is the fraction of runs above each score in
+    TAUS."""
 
     median: Interval
     iqm: Interval
@@ -62,8 +62,9 @@ def iqm(scores: np.ndarray) -> np.ndarray:
 
 
 def statistics(scores: np.ndarray) -> np.ndarray:
-    """Return median, interquartile mean and the shares above TAUS of scores [..., seeds, games], as [..., 2 + TAUS].
-    The median is over games, after a mean over seeds. The interquartile mean and the shares are over all runs."""
+    """Return [..., 2 + TAUS] for scores [..., seeds, games]: the median, the interquartile mean, and the fractions of
+    runs above TAUS. The median is taken over games, after a mean over seeds. The interquartile mean and the fractions
+    are taken over all runs."""
     runs = scores.reshape(*scores.shape[:-2], -1)
     median = np.median(scores.mean(-2), -1)
     shares = [(runs > tau).mean(-1) for tau in TAUS]
@@ -141,7 +142,8 @@ def profiles_table(summaries: Mapping[str, Summary]) -> Table:
 
 
 def improvements_table(matrices: Matrices, settings: Sequence[str]) -> Table:
-    """Build a table with the probability of improvement for each pair of settings with scores in the same games."""
+    """Build a table with the probability of improvement for each pair of settings that have scores in the same
+    games."""
     rows = []
     for i, first in enumerate(settings):
         for second in settings[i + 1 :]:
@@ -179,7 +181,7 @@ def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) ->
 def profiles(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Draw performance profiles, the share of runs above a human-normalised score, as a PNG."""
     columns = 2 if max(map(len, summaries), default=0) > 30 else 3
-    # A line of the legend has a height of 0.19 inches.
+    # Each line of the legend is 0.19 inches high.
     height = 4.0 + 0.19 * -(-len(summaries) // columns)
     figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]
     greys = iter(("--", ":", "-."))

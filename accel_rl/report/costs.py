@@ -1,4 +1,4 @@
-"""The table of costs has the time, machine, CPU time and energy of runs, and the price of 200 M frames."""
+"""The table of costs lists the time, machine, CPU time and energy of runs, and the price of 200 M frames."""
 
 import json
 import math

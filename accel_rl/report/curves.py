@@ -1,4 +1,5 @@
-"""A learning curve is a mean and spread over seeds, on a common grid."""
+"""A learning curve consists of the mean and the spread of scores over seeds, on a common grid of env steps or
+minutes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ Over = Literal["env steps", "minutes"]
 
 @dataclass(frozen=True)
 class Band:
-    """A `Band` is a learning curve: arrays of env steps, minutes (or NaN), and mean, minimum and maximum score over
-    `seeds` runs. `what` is the kind of score, training or evaluation."""
+    """A `Band` is a learning curve: arrays of env steps, of minutes (or NaN), and of the mean, minimum and maximum
+    score over `seeds` runs. `what` is the kind of score, training or evaluation."""
 
     steps: np.ndarray
     minutes: np.ndarray
@@ -31,15 +32,15 @@ class Band:
 
 
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
-    """Compute the learning curve of a column of metrics.csv over several runs, to the end of the longest run. Return
-    None if no run has values."""
+    """Compute the learning curve of one column of metrics.csv from several runs, up to the end of the longest run. The
+    grid consists of equally spaced numbers of env steps, or of minutes (`over`). Return None if no run has values."""
     drawable = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
     if not drawable:
         return None
     xs = [(x if over == "env steps" else run.minutes(x), y) for run, (x, y) in drawable]
     grid, mean, low, high = spread(xs, min(POINTS, len(np.unique(np.concatenate([x for x, _ in xs])))))
     if over == "env steps":
-        # The minutes are a mean over the runs that have reached the env steps.
+        # The minutes are averaged over the runs that have reached the number of env steps.
         reached = [
             np.where(grid <= run.clock[0][-1], run.minutes(grid), np.nan) for run, _ in drawable if run.clock[0].size
         ]

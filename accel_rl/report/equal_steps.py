@@ -1,5 +1,5 @@
-"""This module compares training scores with scores that libraries publish, at equal env steps, with a verdict if there
-are enough seeds."""
+"""This module compares training scores with scores that other libraries have published, at equal numbers of env steps.
+With enough seeds, the comparison has a verdict."""
 
 import math
 import statistics as stats
@@ -17,11 +17,12 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
 SHARE = 0.75
-"""A setting counts as not inferior if its mean score is at least the share `SHARE` of the published score."""
+"""A setting counts as not inferior if its mean score is at least `SHARE` times the published score."""
 TOLERANCE = 0.01
-"""A run of 9.9 M env steps may be compared with a published score at 10 M env steps."""
+"""Numbers of env steps count as equal if they differ by at most this fraction: a run of 9.9 M env steps may be compared
+with a published score at 10 M env steps."""
 QUANTILES = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
-"""`QUANTILES` has the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. With more than 10
+"""`QUANTILES` lists the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. With more than 10
 degrees of freedom, the last of the `QUANTILES` is used."""
 
 
@@ -36,20 +37,22 @@ class Comparison:
 
     @property
     def arrived(self) -> list[Run]:
-        """Return the runs that have a training score at the published env steps."""
+        """Return the runs that have training scores and have reached the number of env steps at which the score was
+        published."""
         least = (1 - TOLERANCE) * self.published.env_steps
         return [r for r in self.runs if r.env_steps >= least and r.online[0].size]
 
     @property
     def scores(self) -> list[float]:
-        """Return the training scores at the published env steps, or the latest scores if no run has so many env
-        steps."""
+        """Return the training scores at the number of env steps at which the score was published, or the latest scores
+        if no run has reached this number."""
         runs = self.arrived or [r for r in self.runs if r.online[0].size]
         return [float(np.interp(self.published.env_steps, *r.online)) for r in runs]
 
     @property
     def evaluations(self) -> list[float]:
-        """Return the score of each run's last evaluation up to the published env steps."""
+        """Return the score of each run's last evaluation up to the number of env steps at which the score was
+        published."""
         most = (1 + TOLERANCE) * self.published.env_steps
         results = []
         for run in self.arrived or self.runs:
@@ -93,7 +96,8 @@ class Comparison:
 
 
 def mean_bounds(scores: Sequence[float]) -> tuple[float, float]:
-    """Return the one-sided 95 % bounds of the mean of at least two scores, by Student's t distribution."""
+    """Return the lower and the upper one-sided 95 % confidence bound of the mean of at least two scores, by Student's t
+    distribution."""
     quantile = QUANTILES[min(len(scores) - 1, len(QUANTILES)) - 1]
     margin = quantile * stats.stdev(scores) / math.sqrt(len(scores))
     return stats.mean(scores) - margin, stats.mean(scores) + margin
@@ -125,7 +129,8 @@ def equal_steps_table(compared: Sequence[Comparison]) -> Table:
 
 
 def equal_steps_sections(settings: BySetting) -> list[Section]:
-    """Build the report's section of comparisons with published scores of libraries, if there are any."""
+    """Build the report's section of comparisons with published scores of other libraries, or return [] if no score can
+    be compared."""
     compared = list(comparisons(settings))
     if not compared:
         return []

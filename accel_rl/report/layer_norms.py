@@ -49,8 +49,8 @@ def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, 
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Return {setting: optimizer, batch size and learning rate}, the labels of Figure 9. If the labels of Figure 9 are
-    not unique, return the names of the settings."""
+    """Return {setting: label}. A label consists of optimizer, batch size and learning rate, as in Figure 9. If these
+    labels are not unique, the labels are the names of the settings."""
     names = {r.setting: _optimizer(r) for r in runs}
     return names if len(set(names.values())) == len(names) else {setting: setting for setting in names}
 
@@ -94,7 +94,8 @@ def has_secondary(run: Run) -> bool:
 
 
 def secondary_panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
-    """Build {quantity: panels}, with a panel for each setting and game and the mean over seeds of each learner."""
+    """Build {quantity: panels}, with a panel for each setting and game. A panel has a curve for each learner, which is
+    the mean over seeds."""
     result: dict[str, list[Panel]] = {quantity: [] for quantity in QUANTITIES}
     for games in by_setting(runs).values():
         for game, same in games.items():

@@ -1,4 +1,5 @@
-"""The report is a self-contained HTML page, without other files. A click on the head of a column sorts its table."""
+"""The report is a self-contained HTML page that needs no other files. A click on a column's header sorts the table by
+this column."""
 
 import base64
 import re
@@ -38,7 +39,7 @@ document.querySelectorAll("th").forEach(head => head.onclick = () => {
     (a, b) => isEmpty(a) - isEmpty(b) || (isEmpty(a) ? 0 : sign * compare(a, b))));
 });
 """
-"""Empty cells and dashes are last in both orders."""
+"""Empty cells and dashes come last in ascending and in descending order."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the report has notes, then pictures, then tables."""
+    """A section of the report consists of notes, followed by pictures, followed by tables."""
 
     title: str
     pictures: Sequence[Picture] = ()

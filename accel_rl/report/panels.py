@@ -1,4 +1,4 @@
-"""This module draws panels of learning curves, one per game, or in rows as in the papers' figures."""
+"""This module draws learning curves, in one panel for each game, or in rows of panels as in the papers' figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"),
 
 @dataclass(frozen=True)
 class Point:
-    """A `Point` is a published score after a number of env steps, drawn with its deviation in the colour of a line."""
+    """A `Point` is a published score after a number of env steps. It is drawn with its standard deviation, in the
+    colour of the line to which it belongs."""
 
     line: str
     steps: int
@@ -63,7 +64,7 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
     for axis, panel in zip(axes.flat, panels, strict=False):
         lines |= _draw(axis, panel, colour)
     longest = max((len(name) for name in lines), default=1)
-    # The width of a name is in inches.
+    # Widths are in inches.
     fitting = max(1, min(4, int(width * columns / (0.5 + 0.075 * longest))))
     figure.legend(
         list(lines.values()), list(lines), loc="outside lower center", ncols=min(fitting, len(lines)), fontsize=8
@@ -72,7 +73,8 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
 
 
 def in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) -> list[bytes]:
-    """Draw {row: {column: panel}} as one or more pictures. Each row of panels has its own colours and legend."""
+    """Draw panels, given as {row: {column: panel}}, in one or more pictures. Each row of panels has its own colours and
+    legend."""
     chunks = [columns[i : i + ROW_COLUMNS] for i in range(0, len(columns), ROW_COLUMNS)]
     return [_in_rows(rows, chunk) for chunk in chunks]
 
@@ -108,7 +110,7 @@ def _in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) ->
 
 
 def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str, object]:
-    """Draw the panel, and return {line: handle}."""
+    """Draw the panel, and return {line: handle for the legend}."""
     a, lines = axis, {}
     for name, b in panel.lines.items():
         x = b.steps if panel.over == "env steps" else b.minutes
@@ -165,7 +167,8 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 def grouped(settings: BySetting) -> dict[str, BySetting]:
     """Group settings as {family: settings}, where each family is a row of the figure, or {"": settings} for a single
-    group. Runs of Figures 3 and 4 are drawn in rows, and other runs if several families have several settings each."""
+    group. Runs of Figures 3 and 4 are drawn in rows. Other runs are drawn in rows if every family has several
+    settings."""
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
     for setting, games in settings.items():

@@ -47,21 +47,21 @@ class ReportOptions:
     """Folder in which index.html and the CSV files are written."""
     score: Literal["final", "best", "online"] = "final"
     """Score of each run in the tables. With `final`, the score is that of the run's last evaluation, and with `best` of
-    its best evaluation (Daley & Amato), without evaluations of few episodes. With `online`, or for runs without
+    its best evaluation (Daley & Amato). Evaluations of few episodes are ignored. With `online`, or for runs without
     evaluations, the score is the last training score."""
     curve: Literal["auto", "online", "evaluation"] = "auto"
-    """Scores in learning curves: training scores (online) or evaluations. With `auto`, policy gradients have training
-    scores (Stooke & Abbeel), and other algorithms have evaluations if every run has at least three evaluations."""
+    """Scores in learning curves: training scores (`online`) or evaluations. With `auto`, the curves of policy gradients
+    show training scores (Stooke & Abbeel). Curves of other algorithms show evaluations if every run has at least three
+    evaluations, and otherwise training scores."""
     reps: Count = 2_000
-    """Number of bootstrap samples of an interval."""
+    """Number of bootstrap samples from which an interval is computed."""
     core_hour_price: float = 0.0
     """Price of a core for an hour, in any currency, from which the report computes the price of 200 M frames. With 0,
     no prices are reported."""
 
 
 def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
-    """Write index.html and its tables as CSV, and return the files. The argument `runs` is the result of the function
-    `distinct`."""
+    """Write index.html and its tables as CSV, and return the files. `runs` is a result of the function `distinct`."""
     settings = by_setting(runs)
     learners = [r for r in runs if not run_settings.samples_only(r.settings)]
     learnt = by_setting(learners)
@@ -124,7 +124,7 @@ def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
 
 
 def _short_evaluations(run: Run) -> str:
-    """Return a note on a run's evaluations of few episodes, which are not used as scores, or ""."""
+    """Return a note about the run's evaluations of few episodes, which are not used as scores, or "" if it has none."""
     if not (n := int(run.short.sum())):
         return ""
     fewest = int(run.episodes[1].min())
@@ -132,7 +132,7 @@ def _short_evaluations(run: Run) -> str:
 
 
 def _some(lines: list[str]) -> list[str]:
-    """Shorten a list to its first items and the number of omitted items."""
+    """Shorten a list of notes to its first items, followed by the number of omitted items."""
     return lines if len(lines) <= MOST_NOTES else [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more like this"]
 
 
@@ -142,7 +142,7 @@ SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # All figures except 
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]
-"""`Shown` has sections of the report's page, and tables that are only written as CSV."""
+"""`Shown` is a pair: sections of the report's page, and tables that are only written as CSV files."""
 
 
 def learning_curves(settings: BySetting, curve: str) -> Shown:
@@ -165,7 +165,7 @@ def learning_curves(settings: BySetting, curve: str) -> Shown:
 
 
 def secondary_learners(runs: Sequence[Run]) -> Shown:
-    """Build the section of Figures 6 to 8."""
+    """Build the section of Figures 6 to 8 of Stooke & Abbeel 2018."""
     sections, hidden = [], []
     with_secondary = [r for r in runs if layer_norms.has_secondary(r)]
     named = [n for n in shown_figures(with_secondary) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
@@ -185,7 +185,7 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
 
 
 def norms_of_layers(runs: Sequence[Run]) -> Shown:
-    """Build the section of Figure 9, with a picture for each game."""
+    """Build the section of Figure 9 of Stooke & Abbeel 2018, with a picture for each game."""
     sections, hidden = [], []
     with_norms = [r for r in runs if layer_norms.has_norms(r) and not layer_norms.has_secondary(r)]
     by_game = {game: [r for r in with_norms if r.game == game] for game in sorted({r.game for r in with_norms})}

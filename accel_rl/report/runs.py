@@ -1,4 +1,4 @@
-"""Reads the runs of a report from run folders, and from CSV files of other tools."""
+"""This module reads the runs of a report from run folders, and from CSV files of other tools."""
 
 import csv
 import json
@@ -18,9 +18,9 @@ from accel_rl.results import run_settings
 from accel_rl.results.trained_run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
-# The folder of an exported model, which is not a run, has the file model.json.
+# A folder with the file model.json contains an exported model, and not a run.
 MODEL = "model.json"
-DEPTH = 2  # A folder of sweeps has runs in two levels of subfolders.
+DEPTH = 2  # The runs in a folder of sweeps are two levels below this folder.
 APART = (
     "seed",
     "run_dir",
@@ -36,7 +36,7 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """Return the run folders among the given folders and the folders inside, in order. Raises ConfigError if a folder
+    """Return the run folders among the given folders and their subfolders, in order. Raises ConfigError if a folder
     contains no run."""
     result: dict[Path, None] = {}
     for folder in folders:
@@ -112,7 +112,8 @@ def _experiment(folder: Path) -> str:
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """Label each run by its name in the papers' figures or its algorithm, and by the settings that distinguish it."""
+    """Label each run by its name in the papers' figures, or by its algorithm, followed by the settings in which runs of
+    this name differ."""
     names = [daley_name(r.settings) or run_settings.name(r.settings) or r.algorithm for r in runs]
     differing: dict[str, list[str]] = {}
     for name in set(names):
@@ -126,7 +127,8 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _short(key: str) -> str:
-    """Shorten a setting's name to its last word, if the last word is clear (not for evaluation.steps)."""
+    """Return a setting's name without its group, if the group is clear from the name (which is not so for
+    evaluation.steps)."""
     group, _, name = key.rpartition(".")
     return name if group in ("", "algo", "sampler", "env", "distributed") else key
 

@@ -1,4 +1,4 @@
-"""This module builds the table of scores by game and setting, next to published scores."""
+"""This module builds the table of scores for each game and setting, beside published scores."""
 
 import math
 import statistics as stats
@@ -17,7 +17,8 @@ NAMES = {"random": "Random", "human": "Human", "dqn": "DQN", "gorila": "Gorila",
 
 
 def scores_table(settings: BySetting, which: str) -> Table:
-    """Build a row for each game and setting: score, deviation over seeds, human-normalised score, published scores."""
+    """Build the table of scores, with a row for each game and setting: score, standard deviation over seeds,
+    human-normalised score, and published scores."""
     rows = []
     games = list(dict.fromkeys(g for result in settings.values() for g in result))
     for game in sorted(games):
@@ -60,7 +61,7 @@ def _episodes(counts: Sequence[int | None]) -> str:
 
 
 def throughput_table(settings: BySetting) -> Table:
-    """Build the table of env steps/s and hours for 50 M env steps, next to the papers' hours."""
+    """Build the table of env steps/s and of the hours for 50 M env steps, beside the hours that the papers report."""
     rows = []
     for setting, result in settings.items():
         for game, runs in sorted(result.items()):

@@ -26,7 +26,7 @@ class Search:
         return Table(f"search_{self.name}", f"Search: {self.name}", columns, rows)
 
     def drawn(self) -> bytes:
-        """Draw the score by each setting, with a point for each complete trial."""
+        """Plot the score against each searched setting, with a point for each complete trial."""
         complete = [t for t in self.trials if t["score"]]
         columns = min(COLUMNS, len(self.settings))
         rows = -(-len(self.settings) // columns)

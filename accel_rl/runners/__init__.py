@@ -1,1 +1,1 @@
-"""A run combines schedules of sampling and learning, evaluation, checkpoints and reports."""
+"""This package trains: it alternates sampling and learning, evaluates agents, saves checkpoints and reports metrics."""

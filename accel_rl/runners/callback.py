@@ -58,7 +58,7 @@ class Training:
         learner: Learner | None = None,
     ):
         """`counts` returns the (score, length) of recent episodes, the number of episodes and the number of updates.
-        `learner` is None if no network is in this process."""
+        `learner` is None if this process has no network."""
         self.config = config
         self.plan = plan
         self.metrics = Recorder()
@@ -74,12 +74,12 @@ class Training:
 
     @property
     def env_steps(self) -> int:
-        """Return the env steps of all ranks, without the current cycle."""
+        """Return the number of env steps of all ranks, without those of the current cycle."""
         return self._counters.env_steps
 
     @property
     def updates(self) -> int:
-        """Return the number of updates, without the current cycle."""
+        """Return the number of updates, without those of the current cycle."""
         return self._counts()[2]
 
     @property
@@ -113,8 +113,9 @@ class Training:
         return self.learner.algo.agent
 
     def log(self, name: str, value: Tensor | float) -> None:
-        """Add a value to the metric `name`: a number, or a tensor with one, which may be on a GPU. The next row has the
-        mean of the values since the last row. Raises ConfigError for the name of another column."""
+        """Add a value to the metric `name`. The value is a number, or a tensor with one element, which may be on a GPU.
+        The next row of metrics.csv has the mean of the values that were added since the last row. Raises ConfigError if
+        another column has this name."""
         self.metrics.add(UpdateMetrics.of({name: value}))
 
     def event(self, line: str) -> None:
@@ -141,8 +142,8 @@ class Callback:
         the index of its environment."""
 
     def on_update(self, training: Training, updates: list[UpdateMetrics]) -> bool | None:
-        """Called after the updates of a cycle, if it had any. Each of `updates` has the metrics of one update or
-        several, whose `means()` waits for a GPU."""
+        """Called after the updates of a cycle, if the cycle had any updates. Each item of `updates` has the metrics of
+        one update or of several. Its method `means()` synchronizes with a GPU."""
 
     def on_evaluation(self, training: Training, evaluation: Evaluation) -> bool | None:
         """Called after each evaluation: `mean`, `std`, `scores`, `lengths`."""
@@ -156,7 +157,8 @@ class Callback:
 
 METHODS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 GORILA = ("on_start", "on_evaluation", "on_checkpoint", "on_end")
-"""Methods that the driver of --cluster gorila calls. Its rollouts, episodes and updates are in other processes."""
+"""Methods that the driver of --cluster gorila calls. Rollouts and updates are made in other processes, so the driver
+does not call the other methods."""
 
 
 def check_methods(cls: type[Callback], on_gorila: bool = False) -> None:
@@ -200,15 +202,16 @@ class Callbacks:
             self.training.event(f"callback {name} ends the run at {self.training.env_steps:,} env steps")
 
     def row(self, columns: Sequence[str]) -> Row:
-        """Return the callbacks' metrics since the last row. Raises RunError for a metric with the name of another
-        column."""
+        """Return the means of the metrics that callbacks have logged since the last row. Raises RunError if a metric
+        has the name of another column."""
         means = self.training.metrics.means()
         if twice := means.keys() & set(columns):
             raise RunError(f"callbacks: a row has a column {min(twice)!r} of its own; give the metric another name")
         return dict(means)
 
     def observed(self, sampler: RolloutSampler) -> RolloutSampler:
-        """Return the sampler, which calls the callbacks after each rollout if a callback needs it."""
+        """Return the sampler. If a callback handles rollouts or episodes, the returned sampler calls the callbacks
+        after each rollout."""
         if not self._methods["on_rollout"] and not self._methods["on_episode"]:
             return sampler
         return cast(RolloutSampler, _ObservedSampler(sampler, self))
@@ -233,8 +236,8 @@ class _ObservedSampler:
 
 
 def failed(name: str, error: Exception) -> RunError:
-    """Return the error of a run that a user's object or a device `name` has ended. Its note is the traceback, which the
-    run writes to events.log."""
+    """Return the error with which a run ends if a user's object or a device, described by `name`, raised `error`. A
+    note of the returned error has the traceback, which the run writes to events.log."""
     result = RunError(f"{name} failed: {type(error).__name__}: {' '.join(str(error).split())}")
     result.add_note("".join(traceback.format_exception(error)))
     return result

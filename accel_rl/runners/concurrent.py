@@ -87,7 +87,7 @@ class Concurrent:
         self.period = period
         self.behaviour = self.algo.behaviour()
         self._rollouts = 0  # Counts the rollouts of the current period.
-        # `_owed` has, for each learner, the period's env steps for which updates are due.
+        # `_owed` lists, for each learner, the number of the period's env steps for which updates are due.
         self._owed = [0 for _ in self.learners]
         self._staged: list[Rollout] = []
         self._metrics_of_period: list[tuple[str, UpdateMetrics]] = []
@@ -128,7 +128,7 @@ class Concurrent:
 
     def _ends_early(self) -> bool:
         """Return whether sampling must stop within a period. Ranks that share batches never stop within a period,
-        because each rank would stop at another update."""
+        because the ranks would stop at different updates."""
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(
@@ -138,7 +138,8 @@ class Concurrent:
     # -- periods ------------------------------------------------------------
 
     def _begin(self, remaining: int) -> None:
-        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # The share of this rank in the period's env steps
+        # This rank's share of the run's remaining env steps
+        mine = -(-max(remaining, 1) // self.algo.communicator.size)
         self._rollouts = -(-min(self.period, mine) // self.each)
         self._owed = [algo.owe(self._rollouts * self.each * algo.communicator.size) for algo in self.algos]
 
@@ -233,7 +234,8 @@ def _failed(training: Future[None]) -> bool:
 
 
 def _stacked(metrics: list[UpdateMetrics]) -> dict[str, Any]:
-    """Return the metrics of k updates, or groups of updates, as arrays: sums [k, M] and numbers of updates."""
+    """Return the metrics of k updates, or of k groups of updates, as arrays: the sums [k, M] of M metrics, and the
+    numbers of updates [k]."""
     if not metrics:
         return {}
     sums = torch.stack([m.sums for m in metrics])

@@ -1,4 +1,5 @@
-"""This module selects the episodes of an evaluation without bias, and defines the results of evaluations and runs."""
+"""This module decides which episodes an evaluation counts, so that the mean score is not biased, and defines the
+results of evaluations and runs."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,8 +11,8 @@ from accel_rl.samplers.episodes import Episode
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """An `Evaluation` has the raw scores and the lengths (in env steps) of complete evaluation episodes, with the
-    evaluation protocol."""
+    """An `Evaluation` has the raw scores and the lengths (in env steps) of complete evaluation episodes, and the
+    settings with which the episodes were played (`protocol`)."""
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -41,10 +42,10 @@ class Quota:
     """A `Quota` decides which environments of an evaluation start further episodes.
 
     In an evaluation by steps, each environment starts episodes until it has made its share of the steps, and then
-    finishes its last episode. Over many evaluations by steps, sums of scores are unbiased (Wald). The mean of a single
-    evaluation by steps is biased towards long episodes by about 1 / (number of episodes); if unfinished episodes were
-    omitted, the bias would be stronger and towards short episodes. In an evaluation by episodes, each environment plays
-    a fixed number of episodes, which has no bias.
+    finishes its last episode. If many evaluations by steps are pooled, the mean score of their episodes is unbiased
+    (Wald's equation). The mean of a single evaluation by steps is biased towards long episodes by about 1 / (number of
+    episodes); if unfinished episodes were omitted, the bias would be stronger and towards short episodes. In an
+    evaluation by episodes, each environment plays a fixed number of episodes, which has no bias.
     """
 
     def __init__(self, B: int, steps: int, episodes: int):

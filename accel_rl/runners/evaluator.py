@@ -1,4 +1,4 @@
-"""The evaluator plays evaluation episodes with an agent on separate environments."""
+"""The evaluator plays evaluation episodes with an agent, in environments that are not used for training."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -53,12 +53,12 @@ class Evaluator:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda env_steps: None,
     ) -> Evaluation | None:
-        """Play one evaluation, whose result is a function of parameters, settings and seed. Returns None if `stop()`
+        """Play one evaluation, whose result depends only on parameters, settings and seed. Returns None if `stop()`
         returned True.
 
-        An evaluation does not change the network's buffers and the state of torch's random generators.
+        An evaluation changes neither the network's buffers nor the state of torch's random generators.
 
-        After `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts.
+        No episode begins after `steps` env steps, unless the settings specify a number of episodes or saved starts.
         Each saved start point is played once.
         """
         parallel = self.config.evaluation.parallel
@@ -69,11 +69,12 @@ class Evaluator:
                 with own_generator(self.plan.device, seed), buffers_kept(agent.model):
                     sampler = self._fresh_sampler(B, seed)
                     result = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
-                # The environments of a replaced worker process restart at their first saved starts.
+                # The environments of a replaced worker process restart at their first saved starts, so the evaluation
+                # is repeated.
                 if result is None or self._starts is None or not sampler.dropped:
                     return result
         except BaseException:
-            self.close()  # The sampler is closed after an error, because the sampler may be within a rollout.
+            self.close()  # The sampler is closed after an error, because its current rollout may be incomplete.
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:
@@ -136,8 +137,8 @@ def at_10_hz(config: Resolved) -> Resolved:
 
 
 def evaluate_random(config: Resolved, plan: RankPlan, *, steps: int, seed: int) -> Evaluation:
-    """Evaluate the random agent of normalized scores: uniform actions at 10 Hz with a run's evaluation settings. After
-    `steps` env steps no episode begins, unless the settings specify a number of episodes or saved starts."""
+    """Evaluate the random agent of normalized scores: uniform actions at 10 Hz with a run's evaluation settings. No
+    episode begins after `steps` env steps, unless the settings specify a number of episodes or saved starts."""
     config = at_10_hz(config)
     agent = RandomAgent(config.spec.n_actions)
     with closing(Evaluator(config, plan)) as evaluator:

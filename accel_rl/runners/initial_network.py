@@ -17,7 +17,8 @@ from accel_rl.system.errors import ConfigError, nearest
 
 FILE = "init.safetensors"
 MOST_LINES = 8
-"""The list of a comparison has at most `MOST_LINES` modules of each kind."""
+"""The printed list has at most `MOST_LINES` lines about copied layers, and at most `MOST_LINES` lines about other
+layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class InitialNetwork:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of a list of the copied tensors and of the tensors that keep their initial values."""
+        """Yield lines that list the copied tensors, and the tensors that keep their initial values."""
         total = len(self.copied) + len(self.kept)
         yield f"init: {len(self.copied)} of {total} tensors are copied from {self.source}"
         yield from _by_layer("copied", {name: _kind(x) for name, x in self.copied.items()})
@@ -75,10 +76,11 @@ class InitialNetwork:
 
 
 def _by_layer(title: str, tensors: Mapping[str, str]) -> list[str]:
-    """Return a line for each layer with tensors, which are given as {name: description}."""
+    """Return a line for each layer, which begins with `title` and lists the layer's tensors. `tensors` maps the names
+    of tensors to their descriptions."""
     layers = dict[str, list[str]]()
     for name, text in tensors.items():
-        if text.startswith("[0]"):  # A compiled layer may have an empty tensor.
+        if text.startswith("[0]"):  # A compiled layer may have an empty tensor, which is not listed.
             continue
         layers.setdefault(_layer(name), []).append(f"{name.rpartition('.')[2]} {text}")
     lines = [f"  {title:<14}  {layer}: {', '.join(parts)}" for layer, parts in layers.items()]
@@ -93,7 +95,8 @@ def _layer(name: str) -> str:
 
 
 def _unfit(expected: Tensor, given: Tensor | None) -> str:
-    """Return the reason for which a tensor of another network cannot replace the tensor `here`, or ""."""
+    """Return the reason why the tensor `given` of another network cannot replace the tensor `expected`, or "" if it
+    can."""
     if given is None:
         return "not in the other network"
     return "" if _kind(given) == _kind(expected) else f"{_kind(given)} in the other network"

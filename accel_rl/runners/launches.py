@@ -1,8 +1,8 @@
 """A run's launches.json records the command, the machine and the versions of every launch, at the run's start and at
 each resume.
 
-A resume that changes settings records the old and the new value of each. Each launch also records the git revision of
-the user's files, and saves uncommitted changes in changes-N.diff, where N is the number of the launch.
+A resume that changes settings records the old and the new value of each changed setting. Each launch also records the
+git revision of the user's files, and saves uncommitted changes in changes-N.diff, where N is the number of the launch.
 """
 
 import json
@@ -60,6 +60,6 @@ def read(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def earlier_values(run: RunFolder, name: str) -> list[Any] | None:
-    """Return the values that a setting has had before each change, or None without a readable launches.json."""
+    """Return the values that a setting had before each of its changes, or None if launches.json cannot be read."""
     launches = read(run)
     return [x["settings"][name]["from"] for x in launches if name in x.get("settings", {})] if launches else None

@@ -79,8 +79,9 @@ class Learner:
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
     ) -> list[UpdateMetrics]:
-        """Make the updates of a learning phase without waiting for a GPU, and return the updates' metrics. `between` is
-        called after each update. The learning phase ends early if `pause`, called after each update, returns True."""
+        """Make the updates of a learning phase without synchronizing with a GPU, and return the updates' metrics.
+        `between` is called after each update. The learning phase ends early if `pause`, called after each update,
+        returns True."""
         all_metrics: list[UpdateMetrics] = []
         # A network that behaves the same in training and eval mode always stays in eval mode.
         # Switching between the two modes would take at least 20 microseconds.
@@ -131,7 +132,7 @@ class Learner:
         return self.algo.schedules(now.progress, now.env_steps)["learning_rate"]
 
     def close(self) -> None:
-        """Free the captured updates, which must happen before the process group ends."""
+        """Free the captured updates. They must be freed before the process group is destroyed."""
         if self._captured is not None:
             self._captured.close()
 
@@ -150,8 +151,8 @@ class Learner:
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the learner's state. The saved state has the network's tensors by name, and flat vectors of the
-        optimizer, in the order of `layout`."""
+        """Return the learner's state. The saved state has the network's tensors by name, and the optimizer's flat
+        vectors, whose elements are in the order of `layout`."""
         sync = self.gradient_sync.state_dict()
         return {
             "algo": self.algo.state_dict(),
@@ -198,7 +199,7 @@ class Learner:
 
 def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
     """Reorder the optimizer's vectors [P] for another order of the parameters. Raises ValueError if the chunks of the
-    parameters have different numbers of updates."""
+    parameters were updated different numbers of times."""
     moved: dict[str, Any] = {}
     for name, x in sync.get("optimizer", {}).items():
         if isinstance(x, Tensor):

@@ -1,4 +1,4 @@
-"""This module is a training run in one process as plain code, without optimizations, ranks, worker processes and files.
+"""This module is a training run in one process as plain code, without optimizations, ranks, worker processes or files.
 
     result = train(default_config("ppo") with a game)
 
@@ -53,7 +53,8 @@ def train(
 ) -> LoopResult:
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step. `groups` is the number
     of groups of environments. The result of the loop depends on the number of groups, because each group's actions are
-    a separate batch. `updated` is called after each update, with the env steps before its rollout."""
+    a separate batch. `updated` is called after each update, with the number of env steps before the update's
+    rollout."""
     config = resolve(given)
     spec = config.spec
 

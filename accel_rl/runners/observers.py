@@ -1,7 +1,8 @@
 """The observers of a run are its callbacks and its sinks.
 
 The command line and config.json name an observer by its class, `module:Class`, with arguments if needed:
-`StopAtScore(score=18)`. In Python an observer may be an object, whose text `spec_of` returns if there is one.
+`StopAtScore(score=18)`. In Python, an observer may also be an object; `spec_of` returns the text that describes the
+object, if one exists.
 """
 
 import ast
@@ -25,7 +26,7 @@ from accel_rl.system.imports import parse_call
 BUILT_IN = {
     name: f"accel_rl.api.callbacks:{name}" for name in ("StopAtScore", "SaveBest", "VideoEvery", "WandbArtifacts")
 }
-"""Names of the callbacks of accel_rl.api.callbacks, which may be used without their module."""
+"""Maps the names of the callbacks of accel_rl.api.callbacks, which users may give without the module, to full names."""
 BUILT_IN_SINKS = {"MLflow": "accel_rl.metrics.mlflow:MLflow"}
 KINDS: tuple[tuple[str, type[Any]], ...] = (("callback", Callback), ("sink", Sink))
 """Pairs of (setting, base class of the objects that the setting names)."""
@@ -56,7 +57,7 @@ def check(config: Resolved) -> None:
         for text in getattr(config, kind):
             built, arguments = _parsed(kind, text, base)
             _check_arguments(kind, text, built, arguments)
-            if dataclasses.is_dataclass(built):  # Other classes may open files, and are built once, later.
+            if dataclasses.is_dataclass(built):  # Objects of other classes may open files, and are only built later.
                 _built(kind, text, base)
             if issubclass(built, Callback):
                 check_methods(built, config.cluster == "gorila")
@@ -111,7 +112,8 @@ def named(kind: str, base: type[Any], objects: Iterable[Any]) -> tuple[list[Any]
 
 def spec_of(thing: Any) -> str | None:
     """Return the text from which other processes build an equal object, or None. An object has a text if its class is
-    at the top of a module, and if it is a dataclass of plain values, or its class has no `__init__`."""
+    defined at the top level of a module, and is either a dataclass whose fields are Python literals, or a class without
+    `__init__` and attributes."""
     cls = type(thing)
     module = importlib.import_module(cls.__module__)
     if cls.__module__ == "__main__" or getattr(module, cls.__qualname__, None) is not cls:
@@ -137,8 +139,8 @@ def _is_plain(value: Any) -> bool:
 def with_observers(
     config: TrainConfig, callbacks: Iterable[Any], sinks: Iterable[Any]
 ) -> tuple[TrainConfig, Observers]:
-    """Return the settings, which name all callbacks and sinks that have a text, and the callbacks and sinks as objects:
-    those that the settings named before, then the given ones. Raises ConfigError."""
+    """Add callbacks and sinks to those that the settings name. Return the settings, which now name all callbacks and
+    sinks that have a text, and the callbacks and sinks as objects. Raises ConfigError."""
     callback_objects, callback_texts = _of_kind("callback", Callback, config, callbacks)
     sink_objects, sink_texts = _of_kind("sink", Sink, config, sinks)
     config = dataclasses.replace(config, callback=callback_texts, sink=sink_texts)
@@ -160,7 +162,7 @@ def _listed(kind: str, base: type[Any], given: Any) -> list[Any]:
 
 def _check_process(config: TrainConfig, kind: str, thing: Any, text: str | None) -> None:
     """Raise ConfigError for an object without a text in a run whose ranks are other processes. In other runs, print
-    that a resumed run does not have the object."""
+    that the object must be given again when the run is resumed."""
     name = type(thing).__name__
     if isinstance(thing, Callback):
         check_methods(type(thing), config.cluster == "gorila")

@@ -80,7 +80,8 @@ class RankPlan:
         device or a core is not available, or the environments cannot be divided evenly."""
         s, device = config.sampler, device or resolve_device(config.device)
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
-        if _emulator_on_cpu(config.env, device):  # Worker processes wait for actions, so inference uses every core.
+        # Worker processes are idle during inference, so inference uses every core.
+        if _emulator_on_cpu(config.env, device):
             placement = replace(placement, act_threads=placement.torch_threads)
         groups = s.groups or (1 if _emulator_on_cpu(config.env, device) or s.envs % 2 else 2)
         if s.on_device:
@@ -92,7 +93,7 @@ class RankPlan:
     @classmethod
     def acting(cls, config: Resolved) -> "RankPlan":
         """Plan an evaluation without training, on all usable cores. Raises ConfigError."""
-        # The number of training environments only determines the number of workers: without training, none are built.
+        # The number of training environments only determines the number of workers; no training environments are built.
         envs = 2 * default_workers(config.device)
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
 
@@ -174,8 +175,8 @@ def _emulator_on_cpu(env: ResolvedEnv, device: str) -> bool:
 
 
 def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placement:
-    """Use the largest number of worker processes that divides the environments. `groups` is the number of groups of
-    environments that each worker process steps."""
+    """Return the placement with the largest number of worker processes that divides the number of environments.
+    `groups` is the number of groups of environments that each worker process steps."""
     B = config.sampler.envs
     if B % groups:
         raise ConfigError(f"B={B} must divide by {groups} groups; use {-(-B // groups) * groups}")
@@ -216,7 +217,8 @@ def _training_sampler(config: Resolved, placement: Placement, groups: int) -> Sa
 
 
 def _buffers(config: Resolved) -> int:
-    """Return the number of rollout buffers: two, or in concurrent training one more than rollouts per period."""
+    """Return the number of rollout buffers: two, or, in concurrent training, the number of rollouts per period plus
+    one."""
     if config.schedule != "concurrent":
         return BUFFERS
     return config.rank_period // (config.T * config.sampler.envs) + 1

@@ -16,7 +16,8 @@ from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
 LEAST_WORKER_BYTES, LEAST_RANK_BYTES = 20 * 2**20, 100 * 2**20
-"""Private memory of a worker process and of a rank's process, without environments and networks."""
+"""Lower bounds for the private memory of a worker process and of a rank's process, without environments and
+networks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class RankMemory:
         return cls(s.buffers * rollout, simulators, processes, replay, where, s.on_device)
 
     def at_least(self) -> "RankMemory":
-        """Return the rank's memory with the lower bound of its processes in place of the upper bound."""
+        """Return the rank's memory, in which `simulators`, an upper bound, is replaced by the lower bound
+        `processes`."""
         return self if self.on_device else replace(self, simulators=self.processes)
 
     def on(self, device: str, rank_device: str) -> int:
@@ -71,8 +73,8 @@ def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[
 
 
 def check_memory(config: Resolved, plan: RunPlan) -> None:
-    """Raise ConfigError if the rollouts, the replay and the smallest processes of a run on this machine do not fit in
-    memory."""
+    """Raise ConfigError if a run does not fit in this machine's memory: the rollouts, the replay, and the least memory
+    that its processes can need."""
     memories = [RankMemory.of(rank_config(config, rank.rank), rank).at_least() for rank in plan.ranks]
     for line in _problems(plan, memories):
         raise ConfigError(line)

@@ -31,7 +31,7 @@ class Counters:
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
-        """Return whether an activity is due every `interval` env steps (0: only at the end), if it was last done at env
+        """Return whether an activity is due every `interval` env steps (0: only at the end), and was last done at env
         step `last`. `done` is true at the end of the run."""
         if self.env_steps == last:
             return False
@@ -39,10 +39,10 @@ class Counters:
 
 
 class Reporter:
-    """Reports the metrics, progress and events of one rank. Only rank 0 displays progress."""
+    """A `Reporter` reports the metrics, progress and events of one rank. Only rank 0 displays progress."""
 
     def __init__(self, config: Resolved, run: RunFolder, context: RankContext, sinks: Sequence[Sink] = ()):
-        """`sinks` receive rows and events in addition to the sinks of the settings."""
+        """`sinks` receive rows and events, like the sinks that the settings enable."""
         self.config = config
         self.run_folder = run
         self.context = context
@@ -163,7 +163,7 @@ class Reporter:
         further: Callable[[Sequence[str]], Row] = lambda columns: {},
     ) -> None:
         """Write the metrics since the last row to every sink as a new row, and evaluations to their own file. The
-        function `further` returns metrics of callbacks, from the names of the row's columns."""
+        function `further` returns the metrics of callbacks, given the names of the row's other columns."""
         recent, episodes_of_all, updates = self.context.clock.report(episodes, learner.updates)
         row: Row = {
             "updates": updates,

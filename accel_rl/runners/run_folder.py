@@ -132,8 +132,8 @@ class RunFolder:
         return "" if folder == str(Path.cwd()) else f"; the run was started in {folder}: run the command there"
 
     def check_parts(self) -> None:
-        """Raise ConfigError if a subfolder is a link. A run removes old files in its subfolders, which through a link
-        could be another run's files."""
+        """Raise ConfigError if a subfolder is a symbolic link. A run removes old files in its subfolders; through a
+        link, it could remove another run's files."""
         for name in PARTS:
             if (self.path / name).is_symlink():
                 raise ConfigError(
@@ -147,7 +147,7 @@ class RunFolder:
         )
 
     def discard(self) -> None:
-        """Remove the folder if it contains only the files of a beginning run."""
+        """Remove the folder if it contains only the files that are written when a run begins."""
         names = {path.name for path in self.path.iterdir()}
         beginning = {name for name in names if name in _BEGINNING or _CHANGES.fullmatch(name)}
         if names == beginning:
@@ -186,7 +186,8 @@ class RunFolder:
 
     @property
     def of_run(self) -> Path:
-        """Return the path of the run's folder, also for the folder of a rank's part."""
+        """Return the path of the run's folder. This path differs from `path` if this folder stores only one rank's
+        checkpoints."""
         return self.path.parent.parent if self._rank else self.path
 
     def of_rank(self, rank: int) -> "RunFolder":
@@ -205,8 +206,8 @@ class RunFolder:
 
     def event(self, line: str) -> None:
         """Append a line to events.log, with the time. If a line cannot be written, for example on a full disk, the line
-        is written together with the next line. If another folder has the run folder's old path, nothing is written to
-        the other folder."""
+        is written together with the next line. If the run folder was moved and another folder is now at the old path,
+        nothing is written to the other folder."""
         self._unwritten.append(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
         with contextlib.suppress(OSError, RunError):
             self.follow()
@@ -231,7 +232,7 @@ def _text(value: Any) -> str:
 
 
 def versions() -> dict[str, Any]:
-    """Return the versions of software that determine a result."""
+    """Return the versions of the software on which a run's results depend."""
     result: dict[str, Any] = {
         "accel_rl": __version__,
         "python": platform.python_version(),
@@ -247,8 +248,8 @@ def versions() -> dict[str, Any]:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """Return the git revision of a folder, with + if files are changed, or None outside a checkout. `folder` is by
-    default the folder of this package."""
+    """Return the git revision of a folder, followed by + if files have uncommitted changes, or None outside a checkout.
+    `folder` is by default the folder of this package."""
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:
         return None

@@ -1,4 +1,4 @@
-"""The checkpoints of one rank contain all state for a bitwise identical continuation of the run."""
+"""The checkpoints of one rank contain all state that is needed to continue the run bit for bit."""
 
 from typing import Any
 

@@ -22,8 +22,8 @@ class Stream(IntEnum):
 
 
 def derived_seed(seed: int, stream: Stream, *index: int) -> int:
-    """Return the seed of a random generator. `index` distinguishes generators of the same purpose, such as evaluations
-    by their env steps."""
+    """Return the seed of a random generator. `index` distinguishes generators of the same purpose. For evaluations, the
+    index is the number of env steps."""
     spawn_key = (10_000_000 + stream, *index)
     return int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0] >> 1)
 

@@ -259,7 +259,7 @@ class Trainer:
                 evaluations = self._evaluate(stop)
             evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
-                return  # A run that is stopping plays the interrupted evaluation after a resume.
+                return  # An evaluation that a stop interrupts is played again after the run is resumed.
             self.evaluation, counters.evaluated_at = next(iter(evaluations), None), counters.env_steps
             if self.evaluation is not None:
                 self.callbacks("on_evaluation", self.evaluation)
@@ -271,7 +271,7 @@ class Trainer:
             self.saver.save()
 
     def _verify(self) -> None:
-        """Raise RunError if training has diverged, as the GPU's count of skipped updates shows."""
+        """Raise RunError if training has diverged, which is detected by the GPU's count of skipped updates."""
         for learner in self.learners:
             learner.gradient_sync.verify()
             if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:

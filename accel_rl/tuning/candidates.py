@@ -1,5 +1,5 @@
 """Candidates are placements of a run that leave the algorithm unchanged. Their speed is predicted from the times of the
-run's parts, which are measured apart.
+run's parts, which are measured separately.
 
     workers share the cores with inference      time of a step = emulation + inference
     one server, alternating groups              time of a step = max(inference, emulation + inference / cores)
@@ -23,15 +23,15 @@ Changes = dict[str, Any]
 PLACEMENT = (
     "sampler.workers", "sampler.groups", "sampler.inference_per_worker", "sampler.engine", "torch_threads",
 )  # fmt: skip
-"""Settings that may be changed. A run with another value samples from the same distribution, although the rounding and
-the random numbers of a seed may differ."""
+"""Settings that may be changed. They do not change the distribution of a run's results, although rounding, and the
+random numbers of a seed, may differ."""
 GROUPS = (1, 2, 4)
 
 
 @dataclass(frozen=True)
 class Timing:
-    """A `Timing` maps numbers of threads to the seconds of an operation. Other numbers of threads are estimated by a
-    serial and a parallel part (Amdahl's law)."""
+    """A `Timing` maps numbers of threads to the measured duration of an operation, in seconds. Durations for other
+    numbers of threads are estimated from a serial and a parallel part (Amdahl's law)."""
 
     seconds: Mapping[int, float]
 
@@ -49,9 +49,9 @@ class Timing:
 class Parts:
     """`Parts` has the measured times of a run's parts.
 
-    `emulation` is in seconds of one core for an env step. `inference` maps the number of observations of a call to the
-    seconds of the call. `updates` are seconds for an env step. Unknown parts count as zero, so that the prediction is
-    an upper bound of the speed.
+    `emulation` is the time of one core, in seconds, per env step. `inference` maps the number of observations in a call
+    to the duration of the call, in seconds. `updates` is the time of updates, in seconds, per env step. Unknown parts
+    count as zero, so that the prediction is an upper bound of the speed.
     """
 
     emulation: float
@@ -59,13 +59,14 @@ class Parts:
     updates: Timing | None = None
 
     def acting(self, n: int, threads: int) -> float:
-        """Return the seconds of inference for one of `n` observations in a batch."""
+        """Return the time of inference, in seconds per observation, in a batch of `n` observations."""
         return self.inference[n].with_threads(threads) / n if n in self.inference else 0.0
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A `Prediction` has the predicted seconds of an env step, of which emulation and inference may overlap."""
+    """A `Prediction` has the predicted times of the parts, in seconds per env step. Emulation and inference may
+    overlap."""
 
     emulation: float
     inference: float
@@ -79,17 +80,17 @@ class Prediction:
 
     @property
     def limit(self) -> str:
-        """Return the part that takes the most time."""
+        """Return the name of the part that takes the most time."""
         times = {"emulation": self.emulation, "inference": self.inference, "updates": self.updates}
         return max(times, key=lambda name: times[name])
 
 
 def predict(plan: RankPlan, parts: Parts) -> Prediction:
-    """Predict the seconds of an env step of a run as planned."""
+    """Predict the time, in seconds per env step, of a run with the given plan."""
     s, threads = plan.sampler, plan.placement.torch_threads
     groups, n = s.grouping.groups, s.grouping.B // s.grouping.groups
     updates = parts.updates.with_threads(threads) if parts.updates else 0.0
-    if s.on_device:  # Emulation on a GPU is not measured apart, so such a run is always measured.
+    if s.on_device:  # Emulation on a GPU is not measured separately, so the whole run is always measured.
         return Prediction(0.0, 0.0, updates, 0.0)
     shared = max(Counter(s.worker_cores).values()) if s.has_workers and None not in s.worker_cores else 1
     emulation = parts.emulation * shared / (s.grouping.workers if s.has_workers else 1)
@@ -114,7 +115,8 @@ def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig
 
 
 def options_text(changes: Mapping[str, Any]) -> str:
-    """Return changes as options of the command line, such as "--workers 2 --groups 1", or "the defaults"."""
+    """Return the changes as command-line options, such as "--workers 2 --groups 1", or "the defaults" if nothing
+    changes."""
     words = []
     for name, value in changes.items():
         flag = name.rpartition(".")[2].replace("_", "-")
@@ -123,12 +125,13 @@ def options_text(changes: Mapping[str, Any]) -> str:
 
 
 def thread_counts(cores: int) -> list[int]:
-    """Return the numbers of threads per operation to try."""
+    """Return the numbers of threads per operation that are measured."""
     return sorted({1, max(1, cores // 2), cores})
 
 
 def candidates(config: TrainConfig, given: Mapping[str, Any], on_gpu: bool) -> Iterator[tuple[Changes, RankPlan]]:
-    """Yield changes of the placement with their plans. Settings that are `given` by the user are kept."""
+    """Yield pairs of changes of the placement and the plan with these changes. Settings that the user has given
+    (`given`) are not changed."""
     cores = hardware.usable_cores(config.sampler.cores)
     threads = [None] if on_gpu else [None, *thread_counts(len(cores))]
     for placement in _placements(config.sampler.envs, len(cores), on_gpu):

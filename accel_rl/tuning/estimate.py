@@ -1,4 +1,5 @@
-"""The placement of a run on a described machine is estimated from the times of the run's parts on this machine."""
+"""This module estimates the best placement of a run on another machine, which a file describes, from the times of the
+run's parts on this machine."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,12 +20,12 @@ from accel_rl.tuning.measured_training import MeasuredTraining
 from accel_rl.tuning.tuner import measurable, measure_parts, placement_text
 
 Rates = tuple[float, float, float]
-"""Rates of emulation on one core, inference and updates, of which 0 is measured."""
+"""Rates of emulation on one core, of inference, and of updates. A rate of 0 is measured."""
 
 
 def estimate(config: TrainConfig, machine: Machine, rates: Rates, seconds: float, stop: StopRequest) -> Iterator[str]:
-    """Yield lines about the placements of a run on a machine. Nothing is measured if all rates are given. With a GPU
-    that this machine lacks, rates of inference and updates that are not given are unknown."""
+    """Yield lines about the placements of a run on a machine. Nothing is measured if all rates are given. If the other
+    machine has a GPU and this machine has none, rates of inference and updates that are not given are unknown."""
     local = hardware.usable_cores()
     same_device = bool(machine.gpus) == bool(hardware.gpu_count())
     plans = _plans(config, machine)
@@ -57,7 +58,8 @@ def _plans(config: TrainConfig, machine: Machine) -> list[tuple[Changes, RankPla
         plans = list(candidates(config, given, bool(machine.gpus)))
         workers = len(hardware.usable_cores()) - bool(machine.gpus)
         B = config.sampler.envs
-        for n in (1, 2, 4, 8):  # Proposals: multiples of the environments that divide among all workers.
+        # Proposals are multiples of the number of environments that can be divided evenly among all workers.
+        for n in (1, 2, 4, 8):
             envs = max(1, round(n * B / (2 * workers))) * 2 * workers
             with suppress(ConfigError):
                 if "sampler.envs" not in given and envs not in (B, *(c.get("sampler.envs") for c, _ in plans)):
@@ -67,7 +69,8 @@ def _plans(config: TrainConfig, machine: Machine) -> list[tuple[Changes, RankPla
 
 
 def _with_rates(parts: Parts, rates: Rates, plans: list[tuple[Changes, RankPlan]], same_device: bool) -> Parts:
-    """Return the parts with given rates in the place of measured times, and without times of another device."""
+    """Return the parts, in which given rates replace measured times. Times that were measured on another kind of device
+    are removed."""
     step, inference, update = rates
     batches = {p.sampler.grouping.B // p.sampler.grouping.groups for _, p in plans}
     timings = {n: Timing({1: n / inference}) for n in batches} if inference else parts.inference if same_device else {}

@@ -1,4 +1,5 @@
-"""This module measures the speed of a training run: as a whole, of sampling, and of learning."""
+"""This module measures the speed of a training run: of training as a whole, of sampling alone, and of learning
+alone."""
 
 import os
 import time
@@ -23,7 +24,7 @@ from accel_rl.system.devices import Device
 FOREVER = 10**9
 """Number of env steps of a run that is longer than any measurement."""
 AHEAD = 2
-"""The host may queue a limited number of calls on a GPU, so that a measurement ends on time."""
+"""Maximum number of calls whose GPU work may be queued, so that a measurement ends on time."""
 
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
@@ -127,7 +128,7 @@ class MeasuredTraining:
         return self._measure(lambda: self.sampler.collect(agent or self.agent).env_steps, seconds)
 
     def learning(self, seconds: float, threads: int | None = None) -> float:
-        """Measure the env steps/s that learning without sampling can process, by default with the run's number of
+        """Measure the env steps/s that learning can process without sampling, by default with the run's number of
         threads per operation. Every cycle of the measurement learns from the same rollout."""
         schedule: Any = self.schedule
         one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)

@@ -1,5 +1,5 @@
-"""The tuner measures the parts of a run, predicts the speed of its placements, and measures the best against the
-default placement.
+"""The tuner measures the parts of a run, predicts the speed of possible placements, and compares the best of them with
+the default placement by measurements.
 
     parts      emulation, inference by batch and threads, updates by threads       a quarter of the time
     sampling   the samplers that are predicted to be fast, in turns                a quarter
@@ -46,10 +46,10 @@ from accel_rl.tuning.candidates import (
 from accel_rl.tuning.measured_training import MeasuredTraining, rate
 
 LEAST_GAIN = 1.02
-"""A placement is recommended if its median gain is at least 2 %, and a one-sided sign test of its turns rejects chance
-at 5 %."""
+"""A placement is recommended if its median gain is at least 2 %, and a one-sided sign test of the turns is significant
+at the 5 % level."""
 KINDS = 4
-"""Number of samplers that are measured besides the default."""
+"""Number of samplers that are measured in addition to the default sampler."""
 LEAST_TURNS, MOST_TURNS = 5, 15
 REPLAY_START, REPLAY_SIZE = 1_000, 50_000
 HORIZON = 32
@@ -57,8 +57,9 @@ HORIZON = 32
 
 @dataclass
 class Outcome:
-    """`Outcome` is what a tuner has found so far. `ratios` are rates of the placement `changes` over those of the
-    defaults, by turn. `proposals` maps options to such ratios, over the recommended placement."""
+    """`Outcome` is what a tuner has found so far. `ratios` lists, for each turn, the rate with the placement `changes`
+    divided by the rate with the default placement. `proposals` maps options to such ratios, relative to the recommended
+    placement."""
 
     changes: Changes = field(default_factory=dict)
     rate: float = 0.0
@@ -73,7 +74,7 @@ class Outcome:
 
 
 def is_faster(ratios: Sequence[float]) -> bool:
-    """Return whether the ratios of turns show a gain of at least LEAST_GAIN that chance does not explain."""
+    """Return whether the turns' ratios show a gain of at least LEAST_GAIN that is statistically significant."""
     n, faster = len(ratios), sum(r > 1 for r in ratios)
     chance = sum(math.comb(n, k) for k in range(faster, n + 1)) / 2**n
     return n > 0 and chance <= 0.05 and statistics.median(ratios) >= LEAST_GAIN
@@ -100,8 +101,9 @@ def measurable(config: TrainConfig) -> TrainConfig:
 def measure_parts(
     run: MeasuredTraining, batches: Sequence[tuple[int, int]], threads: Sequence[int], seconds: float
 ) -> Parts:
-    """Measure a run's parts apart, in about the given number of seconds. `batches` are pairs (observations, threads)
-    of inference, and `threads` are numbers of threads of updates."""
+    """Measure a run's parts separately, in about the given number of seconds. `batches` lists pairs (number of
+    observations, number of threads) with which inference is measured. `threads` lists numbers of threads with which
+    updates are measured."""
     each = seconds / (2 + 0.5 * len(batches) + 3 * len(threads))
     emulation = emulation_s(run, each)
     inference: dict[int, dict[int, float]] = {}
@@ -114,8 +116,8 @@ def measure_parts(
 
 
 def emulation_s(run: MeasuredTraining, seconds: float) -> float:
-    """Measure the seconds of one core for an env step, with random actions. Worker processes count the time in their
-    environments; of other engines, the whole time of sampling counts."""
+    """Measure the time of one core, in seconds per env step, with random actions. Worker processes measure the time
+    that they spend in their environments. With other engines, the whole time of sampling is measured."""
     engine: Any = getattr(run.sampler, "engine", None)
     agent = RandomAgent(run.trainer.spec.n_actions)
     if not isinstance(engine, WorkerPool):
@@ -126,7 +128,7 @@ def emulation_s(run: MeasuredTraining, seconds: float) -> float:
 
 
 def acting_s(run: MeasuredTraining, n: int, threads: int, seconds: float) -> float:
-    """Measure the seconds of one inference call for `n` observations."""
+    """Measure the duration, in seconds, of one inference call for `n` observations."""
     rollout, agent = run.sampler.collect(run.agent), run.agent
     device = rollout.reward.device
     obs = rollout.observations(0)[torch.arange(n, device=device) % rollout.B]
@@ -148,7 +150,8 @@ def acting_s(run: MeasuredTraining, n: int, threads: int, seconds: float) -> flo
 
 
 class Tuner:
-    """A `Tuner` measures for about `seconds` seconds, and keeps its result in `outcome`. A stop request ends it."""
+    """A `Tuner` measures for about `seconds` seconds, and stores its result in `outcome`. A stop request ends the
+    measurements."""
 
     def __init__(self, config: TrainConfig, seconds: float, stop: StopRequest, say: Callable[[str], None]):
         self.config = measurable(config)
@@ -161,7 +164,8 @@ class Tuner:
         self._runs = 0
 
     def run(self) -> None:
-        """Measure, until the time is over or a stop is requested. All processes have ended afterwards."""
+        """Measure until the time is over or a stop is requested. When `run` returns, all processes that it started have
+        ended."""
         with ExitStack() as stack, suppress(Stopped), self.stop.ends_wait():
             self._folder = Path(stack.enter_context(TemporaryDirectory(prefix="accel_rl-tune-")))
             default = self._build(stack, self.config)
@@ -174,7 +178,7 @@ class Tuner:
             self._propose(stack, default)
 
     def left(self, share: float) -> float:
-        """Return the seconds until a share of the time is over."""
+        """Return the number of seconds until the fraction `share` of the time is over."""
         return self._began + share * self.seconds - time.monotonic()
 
     def _build(self, stack: ExitStack, config: TrainConfig) -> MeasuredTraining:
@@ -184,7 +188,8 @@ class Tuner:
         return run
 
     def _fastest_sampler(self, default: MeasuredTraining) -> Changes:
-        """Return the changes of the placement whose sampling and updates are measured to be the fastest, or {}."""
+        """Return the changes of the placement that is the fastest according to measurements of sampling and updates, or
+        {} for the default placement."""
         plans = list(candidates(self.config, self.given, bool(default.device.queues_work)))
         batches = sorted({(s.grouping.B // s.grouping.groups, s.act_threads) for s in (p.sampler for _, p in plans)})
         threads = sorted({p.placement.torch_threads for _, p in plans})
@@ -215,7 +220,7 @@ class Tuner:
         return measured[min(steps_s, key=lambda i: steps_s[i])][0]
 
     def _sampling(self, stack: ExitStack, changes: Changes, plan: RankPlan, agent: Any) -> Callable[[float], float]:
-        """Start a sampler, and return a function that measures it."""
+        """Start a sampler, and return a function that measures the speed of sampling."""
         config = resolve(with_changes(self.config, changes))
         sampler: RolloutSampler = build_sampler(plan.sampler, config.env, config.spec, config, seed=0, training=True)
         stack.callback(sampler.close)
@@ -232,8 +237,8 @@ class Tuner:
         return measure
 
     def _confirm(self, stack: ExitStack, default: MeasuredTraining, changes: Changes) -> None:
-        """Measure whole training with the changes against the defaults, in turns. A recommendation rests on these
-        turns alone, because the fastest of several measurements is partly chosen by chance."""
+        """Measure whole training with the changes and with the defaults, in turns. The recommendation is based only on
+        these turns, because the placement with the best of several measurements was partly chosen by chance."""
         outcome, best = self.outcome, self._build(stack, with_changes(self.config, changes))
         outcome.changes = changes
         rates: tuple[list[float], list[float]] = ([], [])
@@ -254,9 +259,9 @@ class Tuner:
         self._shares(default)
 
     def _shares(self, run: MeasuredTraining) -> None:
-        """Compute the shares of a run's time: sampling and updates are measured within whole training, and sampling is
-        divided by the parts that were measured apart. On a GPU, which learns while the host samples, the shares are
-        those of the parts measured apart."""
+        """Compute the shares of a run's time. Sampling and updates are measured within whole training, and the time of
+        sampling is divided into emulation and inference in proportion to their separate measurements. On a GPU, which
+        learns while the host samples, all shares are computed from the separate measurements."""
         schedule: Any = run.schedule
         p = predict(run.plan, self.parts)
         if run.device.queues_work:
@@ -273,7 +278,7 @@ class Tuner:
             self.outcome.shares = {"sampling": sampling, "updates": 1 - sampling}
 
     def _propose(self, stack: ExitStack, default: MeasuredTraining) -> None:
-        """Measure changes that alter the algorithm's numbers, against the recommended placement."""
+        """Compare changes that alter the algorithm's results with the recommended placement, by measurements."""
         changes = self.outcome.changes if self.outcome.is_faster else {}
         base = default
         for text, config in proposals(self.config, self.T, bool(default.device.queues_work)):
@@ -290,8 +295,8 @@ class Tuner:
 
 
 def proposals(config: TrainConfig, T: int, on_gpu: bool) -> list[tuple[str, TrainConfig]]:
-    """Return (options, measurable settings) of changes that alter the numbers of the algorithm: a lower precision in
-    which the device multiplies, and twice the environments, with half of the run's horizon T if T is even."""
+    """Return (options, measurable settings) for changes that alter the algorithm's results: a lower precision in which
+    the device multiplies, and twice the environments, with half of the run's horizon T if T is even."""
     result = []
     if config.precision == "float32" and (on_gpu or multiplies_bfloat16()):
         result.append(("--precision bfloat16", replace(config, precision="bfloat16")))

@@ -1,1 +1,1 @@
-"""The device emulator has kernels for GPUs, and a build of the same kernels for CPUs."""
+"""The device emulator consists of kernels for GPUs. The same kernels can also be built for CPUs."""

@@ -1,4 +1,5 @@
-"""Launches the kernels of kernels.cu on a GPU, in order with torch's operations on the current stream."""
+"""Launches the kernels of kernels.cu on the current torch stream of a GPU, so that they run in order with torch's
+operations."""
 
 import ctypes
 from functools import cache
@@ -13,8 +14,9 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
-STEP_WARPS = 2  # The cache of a multiprocessor holds the local memory of a few warps of the kernel step, 44 KB each.
-LEAST_LANES = 4  # A warp of the kernel step has at least four environments, or all of them.
+# A multiprocessor's cache has room for the local memory of only a few warps of the kernel step, which use 44 KB each.
+STEP_WARPS = 2
+LEAST_LANES = 4  # A warp of the kernel step plays at least four environments, or all if there are fewer.
 OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
 
 
@@ -35,7 +37,7 @@ def kernels_of(device: torch.device) -> "CudaKernels":
 
 
 class CudaKernels:
-    """`CudaKernels` launches the emulator's kernels on one GPU, without waiting for the GPU."""
+    """`CudaKernels` launches the emulator's kernels on one GPU, without synchronizing with the GPU."""
 
     def __init__(self, device: torch.device) -> None:
         from cuda.bindings import driver
@@ -52,9 +54,9 @@ class CudaKernels:
             }
 
     def step(self, a: StepArguments) -> None:
-        """Launch the kernel `step`, which plays one agent step, with one thread per environment and one warp per
-        block. Few environments are spread evenly over two warps per multiprocessor, because fewer lanes of a warp
-        diverge less. More warps with fewer lanes take longer, measured on an H100."""
+        """Launch the kernel `step`, which plays one agent step. Each environment has one thread, and each block has one
+        warp. If the environments are few, they are spread evenly over two warps per multiprocessor, because a warp with
+        fewer lanes diverges less. On an H100, more warps with even fewer lanes were slower."""
         shared = 4 * (256 + 2 * ((a.tables.rom_bytes + 5) // 4))
         warps = STEP_WARPS * self._properties.multi_processor_count
         lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // warps)))
@@ -78,7 +80,7 @@ class CudaKernels:
         stream = torch.cuda.current_stream(self._device).cuda_stream
         shape = (blocks, 1, 1, threads, 1, 1, shared, stream)
         with torch.cuda.device(self._device):
-            # A thread has no context before its first call of CUDA, and torch selects only a GPU that is not selected.
+            # A new thread has no CUDA context, and torch sets none if the GPU is already the thread's current device.
             if not int(self._checked(self._driver.cuCtxGetCurrent())):
                 self._checked(self._driver.cuCtxSetCurrent(self._context))
             self._checked(

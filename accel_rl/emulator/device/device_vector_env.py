@@ -1,10 +1,11 @@
-"""With device="cuda", a `VectorEnv` emulates the games on a GPU, and no data of a step is copied to the host.
+"""With device="cuda", a `VectorEnv` emulates the games on a GPU, and a step copies no data to the host.
 
     envs = VectorEnv("breakout", num_envs=4096, device="cuda")
     obs, info = envs.reset(seed=1)          # obs [4096, 4, 84, 84] uint8 on the GPU
     obs, reward, terminated, truncated, info = envs.step(actions)    # actions [4096] int64 on the GPU
 
-All results are torch tensors on the device, which other libraries can read by DLPack. A step does not wait for the GPU.
+All results are torch tensors on the device, which other libraries can read through DLPack. A step does not synchronize
+with the GPU.
 """
 
 from typing import Any
@@ -39,18 +40,18 @@ _FIXED = {
 
 
 class DeviceVectorEnv(GymnasiumVectorEnv):
-    """`DeviceVectorEnv` is a `VectorEnv` on a GPU, whose environments begin the next episode in the step that ends an
+    """`DeviceVectorEnv` is a `VectorEnv` on a GPU. In the step that ends an episode, the environment begins the next
     episode.
 
-    Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80, and frames from before the
-    episode are zeros. `reward` is [num_envs] float32, and `terminated` and `truncated` are [num_envs] bool.
-    `info["final_obs"]` contains the last observations of ended episodes, in the rows in which `info["_final_obs"]` is
-    true. All other rows of `info["final_obs"]` are undefined. With `life_loss_info`, a lost life sets terminated,
-    though the game continues. `noop_max` is the maximum number of no-op frames after a reset.
-    `mode` and `difficulty` are the game's switches.
+    Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80 pixels. Stacked frames from
+    before the episode's first frame are zeros. `reward` is [num_envs] float32, and `terminated` and `truncated` are
+    [num_envs] bool. `info["final_obs"]` contains the last observations of ended episodes, in the rows in which
+    `info["_final_obs"]` is true. All other rows of `info["final_obs"]` are undefined. If `life_loss_info` is true, a
+    lost life sets `terminated`, though the game continues. `noop_max` is the maximum number of no-op frames after a
+    reset. `mode` and `difficulty` are the game's switches.
 
-    All random numbers of an episode follow from its environment's seed and the episode's number (Philox), and are the
-    same on CPUs and GPUs. Raises ConfigError.
+    All random numbers of an episode are computed from the environment's seed and the episode's number (Philox), and are
+    the same on CPUs and GPUs. Raises ConfigError.
     """
 
     def __init__(
@@ -118,7 +119,8 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         self._envs: DeviceEnvs | None = None
         self._out = DeviceStep.empty(num_envs, self._game)
         self._obs = torch.zeros(num_envs, stack_num, img_height, img_width, dtype=torch.uint8, device=self.device)
-        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)  # The lag of each stacked frame, in steps
+        # The age of each stacked frame relative to the newest, in steps
+        self._lag = torch.arange(stack_num - 1, -1, -1, device=self.device)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -135,7 +137,8 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         return self._obs, {}
 
     def step(self, actions: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
-        """Play an agent step in all environments. `actions` [num_envs] are whole numbers, preferably on the device."""
+        """Play an agent step in all environments. `actions` [num_envs] are integers, preferably in a tensor on the
+        device."""
         if self._envs is None:
             raise error.ResetNeeded("step() before reset()")
         action = torch.as_tensor(actions, device=self.device)
@@ -143,7 +146,8 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
             raise ValueError(
                 f"actions of shape {tuple(action.shape)} and {action.dtype}: must be whole numbers [{self.num_envs}]"
             )
-        action = action.long().clamp(0, self._actions - 1)  # Checking the actions would make the host wait for the GPU.
+        # Actions are clamped and not checked, because a check would synchronize with the GPU.
+        action = action.long().clamp(0, self._actions - 1)
         out = self._out
         self._envs.step(action, out)
         older = self._obs[:, 1:]
@@ -169,7 +173,7 @@ def _checked_device(device: str) -> torch.device:
 
 
 def _check_fixed(given: dict[str, Any]) -> None:
-    """Raise ConfigError for arguments of `VectorEnv` that are fixed on a device, unless they have the fixed value."""
+    """Raise ConfigError if an argument of `VectorEnv` that supports only one value on a device has another value."""
     for name, value in given.items():
         if name not in _FIXED:
             raise ConfigError(f"{name}={value!r}: not an argument with device" + nearest(name, _FIXED))

@@ -37,11 +37,11 @@ class DeviceStep(NamedTuple):
 
 
 class DeviceEnvs:
-    """`DeviceEnvs` is a batch of n environments of one game. All randomness of an episode follows from the
+    """`DeviceEnvs` is a batch of n environments of one game. All random numbers of an episode are computed from the
     environment's seed and the episode's number."""
 
     def __init__(self, game: DeviceGame, seeds: list[int]) -> None:
-        """`seeds` has one whole number below 2^32 per environment."""
+        """`seeds` lists one integer below 2^32 per environment."""
         functions = core().device
         self.game, self.n = game, len(seeds)
         sizes, self._words = functions.sizes, functions.words
@@ -67,7 +67,7 @@ class DeviceEnvs:
         return torch.zeros(shape, dtype=dtype, device=self.game.device)
 
     def reseed(self, seeds: list[int]) -> None:
-        """Set other seeds for all environments, before `begin` is called."""
+        """Set new seeds for all environments, which the next call of `begin` uses."""
         self._seeds = torch.from_numpy(np.array(seeds, np.uint32).view(np.int32)).to(self.game.device)
 
     def begin(self, out: DeviceStep) -> None:
@@ -85,8 +85,8 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """Play an agent step on a CPU, as `step` does. Return the iterations of the 6507's loop, summed over warps, and
-        summed over lanes."""
+        """Play an agent step on a CPU, as `step` does. Return the number of iterations of the 6507's instruction loop,
+        summed over warps, and summed over lanes."""
         return play_on_host(
             step_arguments(
                 action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
@@ -99,8 +99,8 @@ class DeviceEnvs:
 
     @property
     def code(self) -> Tensor:
-        """Return, for each environment [n] uint8, the reason why the plain core played the last step, or 0
-        (kernels/envs.h)."""
+        """Return a code [n] uint8 for each environment: the reason (kernels/envs.h) why the plain core played the
+        environment's last step, or 0 if the fast core played it."""
         return self.state["code"]
 
     def get_state(self) -> list[bytes]:

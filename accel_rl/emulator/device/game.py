@@ -16,15 +16,16 @@ from accel_rl.emulator.games import cartridge, read_rom, settings
 
 class Starts(NamedTuple):
     """`Starts` is a table of start states: the consoles `play` [rows, columns, bytes] uint8, and their first `frames`
-    [rows, columns, height, width] uint8. An episode's row and column are drawn by counter (emulator/counter.py)."""
+    [rows, columns, height, width] uint8. An episode's row and column are random numbers of the counter-based generator
+    (emulator/counter.py)."""
 
     play: np.ndarray
     frames: np.ndarray
 
 
 def start_table(core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_shape: tuple[int, ...]) -> Starts:
-    """Play every start of a table, and return the states. `starts` [rows, columns] are (timer, number of no-op frames),
-    with one timer per row."""
+    """Emulate every start state of a table, and return the table. `starts` [rows, columns] are (timer, number of no-op
+    frames), with one timer per row."""
     plays: list[list[np.ndarray]] = []
     frames = np.zeros((len(starts), len(starts[0]), *frame_shape), np.uint8)
     frame = np.zeros((1, *frame_shape), np.uint8)
@@ -43,14 +44,14 @@ def start_table(core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_s
 
 @dataclass(frozen=True)
 class AgentStepRules:
-    """`AgentStepRules` has the rules of an agent step, as in envs.protocols."""
+    """`AgentStepRules` has the rules of an agent step, which envs.protocols defines."""
 
     frame_skip: int
     max_steps: int
     life_loss: bool
     repeat_probability: float
     frame: str
-    oldest: int  # The age of an episode saturates at `oldest` steps.
+    oldest: int  # The age of an episode is counted up to `oldest` steps.
 
 
 class DeviceGame:
@@ -74,7 +75,7 @@ class DeviceGame:
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
         self.rom_bytes = functions.cartridge_size(self.kind)
         rom = read_rom(game)
-        while len(rom) < self.rom_bytes:  # A small ROM is repeated in the console's address space.
+        while len(rom) < self.rom_bytes:  # A ROM that is smaller than its address space is repeated.
             rom += rom[: self.rom_bytes - len(rom)]
         self.rom = rom = rom[: self.rom_bytes]
         self.shape = starts.frames.shape[2:]

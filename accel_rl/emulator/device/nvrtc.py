@@ -1,4 +1,4 @@
-"""NVRTC compiles the kernels for a GPU, and needs neither nvcc nor a GPU.
+"""NVRTC compiles the kernels for a GPU. Compilation needs neither nvcc nor a GPU.
 
     | kernels.cu and all headers  ->  NVRTC  ->  cubin and compile log  ->  a file of the cache folder
 
@@ -32,12 +32,12 @@ class Compiled(NamedTuple):
 
     cubin: bytes
     log: str
-    """The text `log` has the compiler's warnings and each function's registers and memory."""
+    """The text `log` lists the compiler's warnings, and the registers and memory that each function uses."""
 
 
 class Resources(NamedTuple):
-    """`Resources` counts the registers and the bytes of memory that one thread of a kernel uses. Register spills
-    include those of called functions."""
+    """`Resources` counts the registers and the bytes of memory that one thread of a kernel uses. Register spills of
+    called functions are included."""
 
     registers: int
     stack_bytes: int
@@ -58,8 +58,8 @@ def cubin(capability: tuple[int, int] | int) -> bytes:
 
 
 def resources(capability: tuple[int, int] | int) -> dict[str, Resources]:
-    """Return the registers and memory of each kernel on a compute capability. Raises ConfigError if NVRTC is not
-    installed."""
+    """Return the registers and memory that each kernel uses if it is compiled for a compute capability. Raises
+    ConfigError if NVRTC is not installed."""
     return parse_log(compiled(capability).log)
 
 
@@ -88,8 +88,8 @@ def sources() -> dict[str, str]:
 
 
 def with_rooted_includes(path: Path) -> str:
-    """Return a C++ file's text, in which every #include has a path relative to the emulator's folder, as NVRTC
-    needs."""
+    """Return a C++ file's text, in which the path of every #include is made relative to the emulator's folder, because
+    NVRTC needs such paths."""
 
     def rooted(include: re.Match[str]) -> str:
         return f'#include "{(path.parent / include[1]).resolve().relative_to(EMULATOR.resolve()).as_posix()}"'
@@ -128,12 +128,13 @@ def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: 
 
 
 def parse_log(log: str) -> dict[str, Resources]:
-    """Return the registers and memory of each kernel from a compile log (ptxas -v)."""
+    """Return the registers and memory that each kernel uses, parsed from a compile log (ptxas -v)."""
     result = {}
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
-        # The compiler reports a cumulative stack size, with called functions, only for kernels that call functions.
+        # The compiler reports a cumulative stack size, which includes called functions, only for kernels that call
+        # functions.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(

@@ -1,5 +1,5 @@
-"""An agent step on a device is one torch operator. On a GPU the operator runs kernels, and on a CPU the host build of
-the kernels.
+"""An agent step on a device is one torch operator. On a GPU, the operator launches kernels. On a CPU, the operator runs
+the same kernels, which are also built for the host.
 
     | step -> draw -> finish -> begin        (kernels/kernels.cu)
 
@@ -37,9 +37,9 @@ def step_atari(
     """Play one agent step of n environments. `state`, `out`, `tables` and `rules` are tensors in the order of the names
     in STATE, OUT, TABLES and RULES.
 
-    `action` [n] int64 are indices of the game's actions, and a negative action skips the environment. The results `out`
-    [n, ...] are the arrays of a `Step`. If an episode ends, the next episode begins in the same step, and `frame` is
-    the next episode's first frame. With `begins`, the call begins episode 0 of all environments instead of a step.
+    `action` [n] int64 are indices of the game's actions; a negative action skips the environment. The results `out` [n,
+    ...] are the arrays of a `Step`. If an episode ends, the next episode begins in the same step, and `frame` is the
+    next episode's first frame. If `begins` is true, the call begins episode 0 of all environments and plays no step.
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if begins:
@@ -58,7 +58,7 @@ def _on_cuda(
     repeat_probability: float,
     begins: bool = False,
 ) -> None:
-    from accel_rl.emulator.device.cuda import kernels_of  # loads CUDA's libraries
+    from accel_rl.emulator.device.cuda import kernels_of  # The import loads CUDA's libraries.
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
@@ -70,8 +70,8 @@ def _on_cuda(
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step on a CPU. Return the iterations of the 6507's loop, summed over warps, and summed over
-    lanes."""
+    """Play an agent step on a CPU. Return the number of iterations of the 6507's instruction loop, summed over warps,
+    and summed over lanes."""
     kernels, given = core().device, bytes(a)
     warps, lanes = kernels.step(given)
     kernels.draw(given)
@@ -88,7 +88,8 @@ def step_arguments(
     rules: Sequence[int],
     repeat_probability: float,
 ) -> StepArguments:
-    """Return the argument of the kernels: the arrays' addresses in the device's memory, and the rules."""
+    """Return the argument of the kernels, which contains the arrays' addresses in the device's memory, and the
+    rules."""
     assert all(x.is_contiguous() for x in (action, *state, *out))
     address = {f"state.{k}": x.data_ptr() for k, x in zip(STATE, state, strict=True)}
     address |= {f"table.{k}": x.data_ptr() for k, x in zip(TABLES, tables, strict=True)}

@@ -53,7 +53,7 @@ class OwnBatches(SingleProcess):
         self._env_steps = self._counted = 0
 
     def begin(self, env_steps: int) -> None:
-        """Training starts at the algorithm's env step `env_steps`."""
+        """Record that the algorithm's training starts at env step `env_steps`."""
         self._env_steps, self._counted = self._counters.of_rank(self._rank), env_steps
 
     def count(self, env_steps: int) -> CountedSteps:
@@ -80,8 +80,8 @@ class AsyncClock(Clock):
     ):
         """`watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills processes
         that `stalled` finds in `watch`. If a process in `watch` is lost before `until` env steps, the run stops.
-        `all_updates` is the number of updates by all machines at which
-        the run ends, or None if env steps end the run."""
+        `all_updates` is the number of updates, by all machines, after which the run ends, or None if the run ends after
+        a number of env steps."""
         self._counters = counters
         self._rank = rank
         self._totals = counters.totals()
@@ -129,7 +129,7 @@ class AsyncExchange(Exchange):
         watch: Watch | None = None,
         on_cluster: bool = False,
     ):
-        """`on_cluster` means that other machines may train the same parameters."""
+        """If `on_cluster` is true, other machines may train the same parameters."""
         self._counters = counters
         self._rank = rank
         self._config = config
@@ -195,7 +195,8 @@ class AsyncBarrier(Barrier):
 def async_context(
     counters: SharedCounters, central_fd: int, rank: int, config: Resolved, watch: Watch | None = None
 ) -> RankContext:
-    """Return the context of an asynchronous rank, which shares counters and central parameters with other ranks."""
+    """Return the `RankContext` of an asynchronous rank, which shares counters and central parameters with other
+    ranks."""
     on_cluster = config.cluster == "gorila"
     stalled = StalledRanks(counters, config) if watch else None
     return RankContext(

@@ -54,7 +54,7 @@ class Exchange:
         return Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
 
     def begin(self, algo: Algorithm) -> None:
-        """Set the algorithm's replay buffer, which is its own or shared by several ranks."""
+        """Set the algorithm's replay buffer, which belongs to this rank alone or is shared by several ranks."""
         algo.begin()
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
@@ -69,7 +69,8 @@ class Barrier:
     """A `Barrier` makes ranks wait for each other."""
 
     def agreed(self, done: bool) -> bool:
-        """Return `done` of rank 0 on all ranks. `done` is true if rank 0 completed a task, such as an evaluation."""
+        """Return, on all ranks, the value that rank 0 passed as `done`: whether rank 0 completed a task, such as an
+        evaluation."""
         return done
 
     def beat(self) -> None:

@@ -1,4 +1,4 @@
-"""A rank whose GPU waits for another rank forever is ended by a thread.
+"""A thread ends this process if its GPU waits forever for another rank.
 
 If a rank dies or hangs in a captured update, NCCL's kernels on the other ranks' GPUs never end. torch's watchdog does
 not track captured collectives, and Python handles no signal while its main thread waits for the GPU.
@@ -16,12 +16,12 @@ from accel_rl.system.usage import LOOK_S, Stall
 
 @contextmanager
 def watched(device: torch.device | str, timeout_s: float, hangs: Callable[[], None]) -> Iterator[None]:
-    """Return a context manager in which a thread calls `hangs` if the work that the default stream of a GPU has at some
-    time is not completed for `timeout_s` seconds."""
+    """Return a context manager in which a thread calls `hangs` if work that was queued on a GPU's default stream is not
+    completed within `timeout_s` seconds."""
     gpu, ended = runtime(device), threading.Event()
 
     def watch() -> None:
-        done, completed = gpu.Event(), 0  # An event that was never recorded is done.
+        done, completed = gpu.Event(), 0  # `query` returns True for an event that was never recorded.
         stall = Stall(lambda: completed)
         with gpu.device(device):
             while not ended.wait(LOOK_S):

@@ -50,7 +50,7 @@ class RankHandle(Protocol):
         """Request that the process saves a checkpoint and ends."""
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until this rank's process ends because another rank has failed."""
+        """Wait up to `timeout_s` seconds for this rank's process to end, after a rank has failed."""
 
     def ending(self) -> str:
         """Describe in one line how the process ended."""
@@ -83,7 +83,7 @@ class RankGroup:
         counters: SharedCounters | None = None,
         stalled: StalledRanks | None = None,
     ):
-        """Asynchronous ranks that `stalled` finds are killed, and then replaced as any killed rank."""
+        """Asynchronous ranks that `stalled` finds are killed, and then replaced like any killed rank."""
         self._run = run
         self._starter = starter
         self._counters = counters
@@ -91,8 +91,8 @@ class RankGroup:
         self._stalled = stalled
         self.replaced = 0  # Counts the killed ranks that were replaced.
         self._given_up = set[int]()  # Ranks in `_given_up` were killed while the run was ending, and are not replaced.
-        self._steps_at_start = [0] * size  # Each rank's env steps at its process's start are stored.
-        self._failed_starts = [0] * size  # Counts consecutive starts of each rank without an env step.
+        self._steps_at_start = [0] * size  # Lists each rank's number of env steps when its process started.
+        self._failed_starts = [0] * size  # Counts, for each rank, consecutive starts after which it made no env step.
 
     def __enter__(self) -> "RankGroup":
         try:
@@ -148,7 +148,7 @@ class RankGroup:
                 rank.kill()
 
     def _stop_code(self) -> int:
-        """Return the exit code of the run if a signal has stopped a single rank, and otherwise 0."""
+        """Return the exit code of a rank that was stopped by a signal, or 0 if no rank was stopped."""
         return max(r.reply().get("exit_code", 0) if r.code() == 0 else 0 for r in self._ranks)
 
     def _failed(self, rank: RankHandle, stop: StopRequest) -> None:

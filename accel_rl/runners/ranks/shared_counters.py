@@ -18,7 +18,7 @@ _BEGUN, _FROM, _OTHERS, _ALL_UPDATES, _STOP = range(5)
 
 
 def share(window: int, ranks: int) -> int:
-    """Return the number of recent episodes of each rank in the online score, so that all ranks have about `window`
+    """Return how many recent episodes of each rank the online score averages. Over all ranks, these are about `window`
     episodes."""
     return -(-window // ranks)
 
@@ -112,7 +112,7 @@ class SharedCounters:
             self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
 
     def new(self) -> Totals:
-        """Return the counts of this machine's ranks, without the counts before the current launch of the run."""
+        """Return the counts of this machine's ranks since the current launch of the run."""
         sums = np.maximum(self._counts - self._before, 0).sum(axis=0)
         return Totals(int(sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
@@ -140,7 +140,8 @@ class SharedCounters:
         self._beats[rank] = 0
 
     def beats(self, rank: int) -> int:
-        """Return a number that changes whenever the rank acts or learns, or 0 while it rests."""
+        """Return a number that changes whenever the rank acts or learns, or 0 from a call of `rest` until the rank acts
+        or learns again."""
         return int(self._beats[rank])
 
     def recent(self) -> list[tuple[float, int]]:
@@ -159,17 +160,18 @@ class StalledRanks:
     """`StalledRanks` finds the ranks that stall, from another process of the same machine."""
 
     def __init__(self, counters: SharedCounters, config: Resolved):
-        """A rank without CPU time stalls after --distributed.timeout-s. A rank that neither acts nor learns stalls
-        later, because it may have to replace worker processes first."""
+        """A rank is stalled if it uses no CPU time for --distributed.timeout-s. A rank that neither acts nor learns
+        counts as stalled only after a longer time, because it may have to replace worker processes first."""
         sampler, self._cpu_s = config.sampler, config.distributed.timeout_s
         self._progress_s = self._cpu_s + max(sampler.timeout_s, sampler.start_timeout_s)
         self._counters = counters
-        self._stalls: dict[int, tuple[Stall, Stall]] = {}  # Maps a process id to the stalls of CPU time and progress.
+        # Maps a process id to two timers: since CPU time was last used, and since progress was last made.
+        self._stalls: dict[int, tuple[Stall, Stall]] = {}
         self._looked_at = time.monotonic()
 
     def find(self, pids: Mapping[int, int]) -> dict[int, str]:
-        """Return {rank: line that explains why the rank stalls}, at most once in LOOK_S seconds. `pids` maps ranks to
-        process ids."""
+        """Return {rank: line that explains why the rank counts as stalled}. The ranks are checked at most once every
+        LOOK_S seconds; between two checks, the result is {}. `pids` maps ranks to process ids."""
         if time.monotonic() - self._looked_at < LOOK_S:
             return {}
         self._looked_at = time.monotonic()

@@ -67,7 +67,8 @@ class SyncExchange(Exchange):
 
     @property
     def captures_updates(self) -> bool:
-        """Return whether collectives run on the GPU (NCCL), and not through the host's memory (gloo)."""
+        """Return whether collectives run on the GPU (NCCL), so that updates can be captured, and not in the host's
+        memory (gloo)."""
         return self.communicator.on_gpu
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
@@ -80,7 +81,7 @@ class SyncExchange(Exchange):
         return AllReduce(guarded, mean, self._hash_interval)
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Check that all ranks begin with the same network and env steps. Raises RunError."""
+        """Check that all ranks begin with the same network and the same number of env steps. Raises RunError."""
         compare_ranks(gradient_sync.flat, self.communicator, 0, with_untrained=True)
         steps = self.communicator.gather(env_steps)
         if len(set(steps)) > 1:
@@ -88,7 +89,8 @@ class SyncExchange(Exchange):
 
 
 class SyncBarrier(Barrier):
-    """At a `SyncBarrier`, ranks poll the process group's key-value store, without the timeout of collectives."""
+    """At a `SyncBarrier`, ranks poll the process group's key-value store, so the timeout of collectives does not
+    apply."""
 
     def __init__(self, communicator: Collective, store: PatientStore, timeout_s: float):
         self._communicator = communicator
@@ -165,7 +167,7 @@ class SyncBarrier(Barrier):
             time.sleep(0.01)
 
     def _call(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call a method of the store. Raises RunError if the store's process has ended, or its host is cut off."""
+        """Call a method of the store. Raises RunError if the store's process has ended or cannot be reached."""
         try:
             return call(*args)
         except RunError as e:
@@ -173,7 +175,7 @@ class SyncBarrier(Barrier):
 
 
 def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int | None = None) -> RankContext:
-    """Return the rank context in torch's default process group, which was formed through `store`."""
+    """Return this rank's `RankContext` in torch's default process group, which was formed through `store`."""
     communicator = Collective(store)
     return RankContext(
         SyncClock(communicator),
@@ -206,8 +208,8 @@ def train(
     end: Callable[[RunError], NoReturn],
 ) -> Result:
     """Join the other ranks, and train to the end of the run. Raises RunError. Training continues from the checkpoint at
-    `env_steps`, which is None for a new run. `end` ends this process, with the error's message, while its main thread
-    waits for a GPU that hangs."""
+    `env_steps`, which is None for a new run. If the GPU hangs, another thread calls `end`, which prints the error and
+    ends this process, because the main thread is waiting for the GPU."""
     state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))
     with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:
         exchange = context.exchange

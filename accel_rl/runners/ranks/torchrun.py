@@ -90,9 +90,9 @@ def train(
     listening: int | None = None,
     end: Callable[[RunError], NoReturn] = exit_with,
 ) -> tuple[Resolved, RunFolder, Result | None]:
-    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. The `plan` is made
-    again if the settings of an existing run differ from `config`. Rank 0 has the `network` with which a new run
-    begins. `end` ends this process if its GPU hangs."""
+    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. If the settings of an
+    existing run differ from `config`, a new plan replaces `plan`. Rank 0 has the `network` with which a new run begins.
+    `end` ends this process if its GPU hangs."""
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     given = config
     store, rank, size = environment_store(listening)
@@ -101,7 +101,7 @@ def train(
         path = (path or RunFolder.new_path(config)).absolute()
         answers.set("path", str(path))
     path = Path(answers.get("path"))
-    # Under Ray, the driver process locks the run folder, and no rank does.
+    # Under Ray, no rank locks the run folder, because the driver process does.
     is_first = rank == 0 and info.launcher == TORCHRUN
     with RunFolder(path).locked() if is_first else nullcontext():
         return _train(info, given, plan, path, (store, rank, size), network, end)
