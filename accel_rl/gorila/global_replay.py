@@ -237,9 +237,7 @@ class ReplayKeeper:
         self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = (
-            None  # The time at which a dead global-replay process is replaced
-        )
+        self._starts_at: float | None = None  # The time at which a dead global-replay process is replaced
         self._start()
 
     def _start(self) -> None:
