@@ -36,7 +36,7 @@ class SumTree:
                 break
         self._compiled = host_tree(self.levels, self.fanout)
         from_last = torch.arange(self.fanout, 0, -1, device=device)
-        self._if_above, self._if_below = self.fanout + from_last, -from_last  # `find` descends to the largest number.
+        self._if_above, self._if_below = self.fanout + from_last, -from_last  # `find` takes the argmax of these.
 
     @property
     def total(self) -> Tensor:
@@ -125,7 +125,7 @@ class Prioritized:
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
         # `highest` and `_exponent` are changed in place, because CUDA graphs read them.
-        self.highest = torch.ones((), device=ring.device)  # New transitions have the largest priority^alpha so far.
+        self.highest = torch.ones((), device=ring.device)  # Largest priority^alpha so far, used for new transitions
         self._exponent = torch.zeros((), dtype=torch.float64, device=ring.device)
         self.beta = beta
         self.generator = torch.Generator(ring.device).manual_seed(seed)

@@ -207,7 +207,7 @@ class FrameRing:
         row = torch.searchsorted(self.before, k, right=True) - 1
         start = self.first + row * self.B
         flags = self.flags[self.position_of(start[:, None] + torch.arange(self.B, device=self.device))]
-        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # The number of each drawable cell in its row, from 1
+        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # Numbers the drawable cells of each row, from 1.
         return start + (number <= (k - self.before[row])[:, None]).sum(1)
 
     @property

@@ -126,7 +126,7 @@ class CapturedInference(Inference):
         self._served: set[int] = set()  # The groups that have acted since the key changed
         # Maps each buffer to (number of the rollout, rollout, uniform random numbers).
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
-        self._placed: dict[int, int] = {}  # Maps each group to the rollout whose addresses its capture has.
+        self._placed: dict[int, int] = {}  # Maps each group to the rollout at whose addresses it is placed.
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
