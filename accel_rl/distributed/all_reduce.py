@@ -20,8 +20,8 @@ WIDE = 1 << 16  # A layer is all-reduced during the backward pass only if it has
 
 
 class GradientMean(Protocol):
-    """A `GradientMean` averages the gradients of all ranks. Its implementations are `CollectiveMean`, and
-    `SharedMemoryMean` for CPU ranks on one machine."""
+    """A `GradientMean` averages the gradients of all ranks. The implementations of `GradientMean` are `CollectiveMean`,
+    and `SharedMemoryMean` for CPU ranks on one machine."""
 
     communicator: Collective
 

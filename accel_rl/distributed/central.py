@@ -121,7 +121,7 @@ class Central:
 
     def spare(self, k: int) -> dict[str, Tensor]:
         """Return views {name: [n]} of the copy of chunk k that is not current, to which the next version is written.
-        They include "parameters". The caller must hold the chunk's lock."""
+        One of the names is "parameters". The caller must hold the chunk's lock."""
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
     def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:

@@ -22,8 +22,8 @@ from accel_rl.system.errors import RunError
 
 
 class Watch:
-    """A `Watch` reports which of the processes {rank: pid} have ended. It uses pidfds, which work for processes that
-    are not child processes, and never refer to a later process with the same pid."""
+    """A `Watch` reports which of the processes {rank: pid} have ended. A pidfd also works for a process that is not a
+    child process, and never refers to a later process with the same pid."""
 
     def __init__(self, pids: dict[int, int]):
         self._poll = select.poll()
@@ -74,7 +74,7 @@ class Collective:
         self.size = dist.get_world_size()
         self.store = PatientStore(store, ANSWER_S)
         self.watch = Watch({})  # The processes of the other ranks on this machine
-        # The pending operations. They keep the process group's connections open, so they are dropped after a failure.
+        # Pending operations are dropped after a failure, because they keep the process group's connections open.
         self._works: list[Any] = []
         self._hosts: list[str] = self.gather(platform.node())
 

@@ -1,5 +1,5 @@
-"""A `GradientSync` computes an update of the parameters from a loss. This module defines its interface, and the
-implementation for a single learner."""
+"""A `GradientSync` computes an update of the parameters from a loss. This module defines the interface `GradientSync`,
+and the implementation for a single learner."""
 
 from abc import ABC, abstractmethod
 from typing import Any

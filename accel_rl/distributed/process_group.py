@@ -81,9 +81,9 @@ def _is_loopback(name: str) -> bool:
 
 
 def backend(device: str, gpus: int, ranks: int) -> str:
-    """Return the backend of collective operations. It is gloo for CPU tensors. For CUDA tensors it is NCCL if each rank
-    has its own GPU, and otherwise gloo, because ranks of NCCL cannot share a GPU. `gpus` is the number of GPUs that the
-    `ranks` ranks of this machine use."""
+    """Return the backend of collective operations: gloo for CPU tensors, and for CUDA tensors NCCL if each rank has its
+    own GPU, and otherwise gloo. Ranks of NCCL cannot share a GPU. `gpus` is the number of GPUs that the `ranks` ranks
+    of this machine use."""
     if torch.device(device).type != "cuda" or ranks > gpus or not dist.is_nccl_available():
         return "gloo"
     return "cpu:gloo,cuda:nccl"

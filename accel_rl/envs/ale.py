@@ -28,8 +28,8 @@ class AtariEnv:
     If the game is over within a frame skip, the agent step ends at once, and its frame is the last screen. `terminated`
     and `truncated` are never both True: a time limit is ignored if the game is over or a life is lost in the same step.
 
-    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly. Such a game may continue
-    differently after `set_state`.
+    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly. A game whose states are restored
+    inexactly may continue differently after `set_state`.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
@@ -74,8 +74,7 @@ class AtariEnv:
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
         ale.setFloat("repeat_action_probability", 0.0)  # Sticky actions are drawn in `_sticky_act` instead.
-        # ale-py draws no numbers with this seed, but its saved states contain the seed, which by default is the time of
-        # day.
+        # ale-py draws nothing from this seed, but stores the seed (by default the time of day) in saved states.
         ale.setInt("random_seed", self.seed & 0x7FFFFFFF)
         rom = roms.get_rom_path(self.game)
         assert rom is not None

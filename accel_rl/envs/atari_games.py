@@ -25,8 +25,8 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# In these games, ale-py 0.12.1 restores some states inexactly. They were found by restoring 40 states of each of the
-# 104 games.
+# In these games, ale-py 0.12.1 restores some states inexactly.
+# They were found by restoring 40 states of each of the 104 games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # ATARI_49 lists the games of Mnih et al. 2015, Extended Data Table 2.

@@ -29,8 +29,8 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 class EmulatorEnv:
-    """`EmulatorEnv` is an environment that plays one Atari game with this project's emulator. Its arguments and its
-    episodes are those of `AtariEnv`.
+    """`EmulatorEnv` is an environment that plays one Atari game with this project's emulator. The arguments and the
+    episodes of `EmulatorEnv` are those of `AtariEnv`.
 
     With `counter`, each random number is a function of seed, episode and step (see emulator/counter.py), as in the
     device engine. Raises ConfigError if the game is not emulated, or if the emulator is not compiled.

@@ -62,7 +62,7 @@ class Replayable(Protocol):
 
     @property
     def codes(self) -> Sequence[int] | np.ndarray:
-        """Return the code of each action of the environment: its number among the 18 joystick actions."""
+        """Return, for each action of the environment, its code among ale-py's 18 joystick actions."""
 
     def load(self) -> None:
         """Load the game again, which restores the console and `origin` to their initial state."""

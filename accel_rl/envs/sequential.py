@@ -16,7 +16,7 @@ _SKIPPED = (0.0, False, False, False)
 
 
 def decorrelation_rng(seed: int) -> np.random.Generator:
-    """Return the random generator that draws an environment's decorrelation actions. It is independent of the
+    """Return the random generator that draws an environment's decorrelation actions, which is independent of the
     generators of the environment's episodes."""
     return np.random.default_rng([seed, 1])
 

@@ -40,7 +40,7 @@ class Work:
     outliers_won: int = 0
     """`outliers_won` counts the gradients in `outliers` whose batch contains a positive reward."""
     batches_won: int = 0
-    """`batches_won` counts the batches that contain a positive reward. It stays 0 if learners do not discard
+    """`batches_won` counts the batches that contain a positive reward. `batches_won` stays 0 if learners do not discard
     outliers."""
 
     def __add__(self, other: "Work") -> "Work":

@@ -41,8 +41,8 @@ from accel_rl.system.errors import ConfigError, RunError
 
 
 class Member:
-    """A `Member` is the Ray actor of a cluster member. It runs a `Trainer`, or `BundleRanks` if the member has several
-    ranks."""
+    """A `Member` is the Ray actor of a cluster member. A `Member` runs a `Trainer`, or `BundleRanks` if there are
+    several ranks."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
         """`life` is the number of the member's earlier processes."""
@@ -111,8 +111,8 @@ class Member:
 
 def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
     """If a member's newest checkpoint is later than `env_steps`, renumber it to `env_steps`, and remove the other
-    checkpoints later than `env_steps`. Such checkpoints exist if the run continues from a driver's checkpoint that is
-    older than the member's."""
+    checkpoints later than `env_steps`. A member has later checkpoints than `env_steps` if the run continues from a
+    driver's checkpoint that is older than the member's."""
     later = [steps for steps in checkpoints.steps() if steps > env_steps]
     for i, steps in enumerate(reversed(later)):
         if i == 0 and not checkpoints.path(env_steps).exists():
@@ -123,7 +123,7 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 class ServerUpdates(SingleProcess):
     """`ServerUpdates` is the communicator of a cluster member, which does not share its batches with other members.
-    For schedules that count updates, it returns the number of the parameter server's updates."""
+    Schedules that count updates are based on the number of the parameter server's updates."""
 
     sync: ShardedSync | None = None
 

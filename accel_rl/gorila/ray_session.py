@@ -297,8 +297,9 @@ def members(folder: str) -> set[psutil.Process]:
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
-    """Return whether a process belongs to a Ray session. Either its environment contains the session's variable, or it
-    is one of Ray's own processes (which may overwrite their environment), which write logs in the session's folder."""
+    """Return whether a process belongs to a Ray session. A process belongs to the session if its environment contains
+    the session's variable. Ray's own processes, which may overwrite their environment, belong to the session if they
+    write a log in the session's folder."""
     if process.environ().get(MARK) == folder:
         return True
     files = [os.path.basename(f.path) for f in process.open_files() if _is_written(f, folder)]

@@ -137,8 +137,8 @@ class PushCounts:
     outliers_won: int = 0
     """`outliers_won` counts the gradients in `outliers` whose batch contains a positive reward."""
     batches_won: int = 0
-    """`batches_won` counts the batches that contain a positive reward. It stays 0 if the learner does not discard
-    outliers."""
+    """`batches_won` counts the batches that contain a positive reward. `batches_won` stays 0 if the learner does not
+    discard outliers."""
 
     def note(self, answer: Answer | None) -> None:
         """Increment the count that belongs to the shard's answer to a push; None means that the shard did not

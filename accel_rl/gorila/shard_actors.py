@@ -19,8 +19,8 @@ LOCATE_S = 10.0
 
 
 class ShardActor:
-    """A `ShardActor` is a Ray actor that contains one shard. It executes calls that arrive through Ray and through
-    sockets, one after another."""
+    """A `ShardActor` is a Ray actor that contains one shard. Calls that arrive through Ray and through sockets are
+    executed one after another."""
 
     def __init__(self, shard: Shard, threads: int):
         import ray
@@ -55,7 +55,7 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
 
 
 class ActorCall:
-    """An `ActorCall` is a call from the driver to a shard. It is sent through Ray, which reports a lost actor
+    """An `ActorCall` is a call that the driver sends to a shard through Ray, because Ray reports a lost actor
     immediately."""
 
     def __init__(self, ray: Any, name: str, ref: Any):
@@ -101,7 +101,7 @@ class RayShards:
         self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)
         self._starting = set[int]()  # The shards that have not answered since their processes were started
         self.status = [shard.status() for shard in shards]
-        """The attribute `status` has the last known (version, counts) of each shard."""
+        """The attribute `status` lists the last known (version, counts) of each shard."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
 

@@ -108,8 +108,8 @@ class ShardedSync(GradientSync):
         self.refreshed += 1
 
     def pull(self) -> None:
-        """If in_flight is 0, wait for the newest parameters. Otherwise, use the parameters that have already
-        arrived."""
+        """If in_flight is 0, wait for the newest parameters. If in_flight is above 0, use the parameters that have
+        already arrived."""
         if self.config.in_flight:
             self._collect()
         else:

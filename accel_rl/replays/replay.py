@@ -141,8 +141,8 @@ class Replay:
 
     @property
     def key(self) -> Hashable:
-        """Return a key on which captured draws depend: they become invalid when the key changes (rarely, and only at an
-        `append`)."""
+        """Return a key. Captured draws become invalid when the key changes, which happens rarely, and only at an
+        `append`."""
         return self.ring.key, self.selection.key
 
     @property
@@ -172,8 +172,7 @@ class Replay:
     def draw_seed(self) -> Tensor:
         """Draw a seed [] int64 for the learner's other random numbers, on the device of the batches."""
         seed = torch.randint(2**62, (), generator=self.generator, device=self.ring.device)
-        # If the replay is on a CPU and the batches are on a GPU, the seed is passed as a kernel's argument, which needs
-        # no synchronization.
+        # A host replay passes the seed to the GPU as a kernel's argument, which needs no synchronization.
         return torch.full((), int(seed), device=self.device) if self._is_moving else seed
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:

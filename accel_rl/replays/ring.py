@@ -178,7 +178,7 @@ class FrameRing:
 
     @property
     def key(self) -> Hashable:
-        """Return a key on which captured batches depend: they become invalid when the key changes."""
+        """Return a key. Captured batches become invalid when the key changes."""
         return len(self.finals.frames)
 
     def position_of(self, cell: Tensor) -> Tensor:

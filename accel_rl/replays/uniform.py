@@ -26,7 +26,7 @@ class Uniform:
 
     @property
     def key(self) -> Hashable:
-        """Return a key on which captured draws depend: they become invalid when the key changes."""
+        """Return a key. Captured draws become invalid when the key changes."""
         # Without replacement, a replay with fewer than N cells yields a smaller batch.
         few = not self.replacement and len(self.ring) < self._largest
         return self.ring.refused > 0, len(self.ring) if few else None

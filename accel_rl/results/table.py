@@ -69,8 +69,8 @@ class Alike:
 
 
 def alike(runs: Sequence[Run], differences: Differences) -> Alike:
-    """Return the runs that have the settings of the published number. If there are none, return all runs, with the mark
-    MARK."""
+    """Return the runs that have the settings of the published number. If no run has these settings, return all runs,
+    with the mark MARK."""
     same = [r for r in runs if not differences(r.settings)]
     return Alike(same, "") if same else Alike(runs, MARK)
 

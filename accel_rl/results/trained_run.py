@@ -118,7 +118,7 @@ class Run:
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
 
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
-        """Return other columns of metrics.csv as {name: column}."""
+        """Return the columns `names` of metrics.csv as {name: column}."""
         return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
 
 

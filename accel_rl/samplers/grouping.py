@@ -69,7 +69,8 @@ class Grouping:
 
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
     """Return the largest number of worker processes, at most one per core, among which B environments in `groups`
-    groups can be divided evenly. If there is no such number, return 0 with `dedicated_workers`, and otherwise 1."""
+    groups can be divided evenly. If no number of workers divides the environments evenly, return 0 with
+    `dedicated_workers`, and otherwise 1."""
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)

@@ -39,8 +39,8 @@ class Phase(Enum):
 
 
 class Sampler:
-    """`Sampler` collects rollouts [T, B] with an agent. It stores as many rollouts as the engine has buffers, n, so a
-    rollout is valid until n - 1 further rollouts have been collected.
+    """`Sampler` collects rollouts [T, B] with an agent. The sampler stores n rollouts, one in each of the engine's n
+    buffers, so a rollout is valid until n - 1 further rollouts have been collected.
 
     The rollouts depend only on the seed, B, the groups and the agent, and not on the engine, the number of workers or
     their speed.
@@ -128,8 +128,7 @@ class Sampler:
                     continue
                 self._open()
                 self._begin(agent, self._buffer)
-            # True if the next rollout's actions are computed in the same way as the current rollout's: drawn in
-            # advance, or in threads
+            # Whether the current and the next rollout both draw actions in advance, or both compute actions in threads
             is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
             # If a worker process died, environments pause between rollouts, because a replacement can join only then.
@@ -174,7 +173,7 @@ class Sampler:
         self._threads.begin(self.T, serve)
 
     def _infer_here(self, agent: Agent, buffer: int) -> None:
-        """Play a rollout. Its actions are computed in the calling thread."""
+        """Play a rollout whose actions are computed in the calling thread."""
         self.phase = Phase.RUNNING
         self.memory.skip(self.idle)
         self.server.begin(agent, buffer, self._draw())

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 
 class Same:
-    """A `Same` is a key that compares objects by identity. It keeps a reference to its object, so that the identity is
-    not reused."""
+    """A `Same` is a key that compares objects by identity. A `Same` keeps a reference to its object, so that the
+    identity is not reused."""
 
     def __init__(self, value: object):
         self.value = value
@@ -148,7 +148,7 @@ class Eligibility:
         return is_other
 
     def fail(self, why: str) -> None:
-        """Log that the capture of the current agent failed. It is not tried again."""
+        """Log that the capture of the current agent failed, and do not try the capture again."""
         self.key, self._failed = None, self.key
         self.refuse(why)
 

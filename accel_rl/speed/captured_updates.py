@@ -278,8 +278,8 @@ class CapturedUpdates:
         return _Graph(replay, captured[0].names, captured[0].sums, static, reads)
 
     def _checked(self, batch: Any) -> UpdateMetrics:
-        """Make one update from Python. If it changes plain Python values of the agent or of its network, disable
-        captures."""
+        """Make one update from Python. If the update changes plain Python values of the agent or of its network,
+        disable captures."""
         before = numbers_of(self._algo)
         metrics = self._from_python(batch)
         after = numbers_of(self._algo)

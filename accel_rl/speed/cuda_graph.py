@@ -47,8 +47,8 @@ class CudaGraphs:
 
     @contextlib.contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Return a context manager in which operations run on the CUDA stream of later captures. They are ordered with
-        the operations of the current stream."""
+        """Return a context manager in which operations run on the CUDA stream of later captures, in order with the
+        operations of the current stream."""
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
         with self._runtime.stream(self._stream):

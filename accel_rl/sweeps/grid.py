@@ -300,8 +300,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
     - A concurrent run has at least PERIODS periods, because a run of a single period would not learn.
     - A replay has a capacity of at least two batches and a rollout.
     - Evaluations of fewer than FEW_STEPS steps, or of a given number of episodes, are played at most MOST_EVALUATIONS
-    times,
-      because evaluations play complete episodes and would take longer than the training between them.
+      times, because evaluations play complete episodes and would take longer than the training between them.
     """
     evaluation, env_steps = config.evaluation, max(1, round(config.env_steps * scale))
 

@@ -76,8 +76,8 @@ def named_members(config: TrainConfig) -> str:
 
 @dataclass(frozen=True)
 class Placing:
-    """`Placing` contains the options that place a sweep's runs on the machine. They are stored in the sweep's folder
-    for --resume."""
+    """`Placing` contains the options that place a sweep's runs on the machine. The options are stored in the sweep's
+    folder for --resume."""
 
     gpus: str = "all"
     """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With `none`, the slots consist of cores only."""
@@ -137,7 +137,7 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
-    """Return the GPUs and cores that a run requests when it is resumed. They follow from its configuration and from
+    """Return the GPUs and cores that a run requests when it is resumed, computed from its configuration and from
     `size`, its entry in sweep.json."""
     return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 

@@ -75,7 +75,7 @@ class Options(Placing, TrustOptions):
     """Folder of earlier runs, whose env steps/s determine the hours of --dry-run."""
     when_done: str = ""
     """Shell command to run when the sweep ends, for example one that sends a message. The environment variables
-    ACCEL_RL_SWEEP and ACCEL_RL_EXIT_CODE have the sweep's folder and exit code."""
+    ACCEL_RL_SWEEP and ACCEL_RL_EXIT_CODE contain the sweep's folder and exit code."""
     slurm: bool = False
     """Submit each run to Slurm, with the GPUs and cores that the run requests, or with --gpus-per-run and
     --cores-per-run. With --gpus 0-7 a node has 8 GPUs, and with --gpus none the jobs request no GPUs. Requires the
@@ -186,8 +186,8 @@ def with_default_folder(argv: list[str]) -> list[str]:
 
 
 def resume(o: Options, experiments: Sequence[str] = ()) -> int:
-    """Resume the sweep in the folder --resume. Its stored options apply unless new options are given. The code that the
-    runs of `experiments` name is trusted."""
+    """Resume the sweep in the folder --resume. The sweep's stored options apply unless new options are given. The code
+    that the runs of `experiments` name is trusted."""
     members = [m for name in experiments for m in find_grid(name).members]
     trust = o.trust or {name for m in members for name in code_names(m.config.to_dict())}
     folder = SweepFolder(Path(o.resume).expanduser())

@@ -4,8 +4,8 @@
 
 `python -m` searches the current folder first, so a child process in a checkout would import the checkout instead of the
 installed accel_rl. A child process that is started with `command` imports the parent's accel_rl, and searches the same
-folders in the same order. This does not depend on its current folder, PYTHONPATH or flags. The child process runs this
-file, so this file imports only the standard library.
+folders in the same order, independently of its current folder, PYTHONPATH and flags. The child process runs this file,
+so this file imports only the standard library.
 """
 
 import contextlib

@@ -26,8 +26,8 @@ end_process = os._exit  # The original os._exit, which `no_exit` replaces while 
 
 
 class ConfigError(ValueError):
-    """A `ConfigError` means that a setting is unknown or impossible. Its message is one line with the given value, the
-    allowed values and similar names."""
+    """A `ConfigError` means that a setting is unknown or impossible. The message of a `ConfigError` is one line with
+    the given value, the allowed values and similar names."""
 
 
 class RunError(RuntimeError):

@@ -33,7 +33,7 @@ def remedy(name: str, error: ImportError) -> str:
 
 def cache_folder() -> Path:
     """Return the folder for code that is compiled at its first use: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl. For
-    a user without a home folder, it is in the folder of temporary files."""
+    a user without a home folder, the cache folder is in the folder of temporary files."""
     if chosen := os.environ.get("XDG_CACHE_HOME"):
         return Path(chosen) / "accel_rl"
     try:

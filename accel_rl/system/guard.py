@@ -1,7 +1,8 @@
 """A guard kills the processes that environments have started, however the run ends.
 
-Environments of users may start programs, fork, or start daemons. These processes inherit an environment variable, the
-mark, by which the guard finds them in /proc. The guard is a separate process, because the main process may be killed:
+Environments of users may start programs, fork, or start daemons. All processes that an environment starts inherit an
+environment variable, the mark, by which the guard finds the processes in /proc. The guard is a separate process,
+because the main process may be killed:
 
     guard = Guard()                              a worker process is started with guard.variables("0")
     guard.kill("0")                              the processes that the worker's environments started are killed
@@ -29,8 +30,8 @@ class Guard:
     def __init__(self) -> None:
         self._mark = secrets.token_hex(8)
         self._process = subprocess.Popen(
-            # The guard imports only the standard library. It has its own session, so that signals to the process group
-            # do not reach it.
+            # The guard imports only the standard library.
+            # It has its own session, so that signals to the process group do not reach it.
             [sys.executable, "-I", "-S", os.path.abspath(__file__), f"{self._mark}-", str(os.getpid())],
             stdin=subprocess.PIPE,
             env={name: value for name, value in os.environ.items() if name != VARIABLE},

@@ -23,8 +23,8 @@ _described: ContextVar[tuple[Machine, list[str]] | None] = ContextVar("described
 
 @contextlib.contextmanager
 def described(machine: Machine) -> Iterator[list[str]]:
-    """Return a context manager in which this process plans runs for `machine` instead of this machine. It yields the
-    list in which `say_once` collects messages."""
+    """Return a context manager in which this process plans runs for `machine` instead of this machine. The context
+    manager yields the list in which `say_once` collects messages."""
     messages: list[str] = []
     token = _described.set((machine, messages))
     try:
@@ -88,8 +88,8 @@ def busy_cores(seconds: float = 0.5) -> float:
 
 
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
-    """Return the CPU limit in cores, or None if there is no limit. It is the minimum over the process's cgroup (v1 or
-    v2) and its ancestors."""
+    """Return the CPU limit in cores, or None if there is no limit. The limit is the minimum over the process's cgroup
+    (v1 or v2) and its ancestors."""
     if (machine := _machine()) is not None:
         return machine.quota
     limits = []
@@ -110,8 +110,8 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
 
 
 def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
-    """Return the number of bytes that the memory limit leaves free, or None if there is no limit. It is the minimum
-    over the process's cgroup (v1 or v2) and its ancestors."""
+    """Return the number of bytes that the memory limit leaves free, or None if there is no limit. The result is the
+    minimum over the process's cgroup (v1 or v2) and its ancestors."""
     left = []
     for folder in _cgroup_folders("memory", root, proc):
         for limit, usage, prefix in (
@@ -126,8 +126,8 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
 
 
 def _cached_files(stat: Path, prefix: str) -> int:
-    """Return the number of bytes in a cgroup's file cache. They count as used memory, but the kernel frees them for a
-    process that needs memory."""
+    """Return the number of bytes in a cgroup's file cache. Cached files count as used memory, but the kernel frees them
+    for a process that needs memory."""
     try:
         numbers_of = dict(line.split() for line in stat.read_text().splitlines())
         return sum(int(numbers_of[f"{prefix}{kind}_file"]) for kind in ("inactive", "active"))

@@ -23,8 +23,8 @@ def after_import(name: str, then: str) -> None:
 
 
 class _AfterImport(MetaPathFinder):
-    """`_AfterImport` is an import finder that delegates to the other finders. It changes the loader of the module
-    `name`, so that the module `then` is imported after the module `name`."""
+    """`_AfterImport` is an import finder that delegates to the other finders. `_AfterImport` changes the loader of the
+    module `name`, so that the module `then` is imported after the module `name`."""
 
     def __init__(self, name: str, then: str) -> None:
         self._name, self._then = name, then
@@ -55,8 +55,8 @@ def import_user_module(name: str) -> ModuleType:
 
     `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
-    The current folder is added to the search path only here. If it were always in the search path, a file random.py
-    there would replace Python's own module.
+    The current folder is added to the search path only here. If the current folder were always in the search path, a
+    file random.py there would replace Python's own module.
     """
     if not name or name.startswith("."):
         raise ModuleNotFoundError(f"{name!r} is no name of a module", name=name)

@@ -12,7 +12,7 @@ from accel_rl.system.errors import RunError
 from accel_rl.system.extensions import remedy
 
 _COMPILED = "accel_rl.emulator._core"
-"""`_COMPILED` is the compiled module that contains the fence. It is loaded only on processors that may reorder
+"""`_COMPILED` is the compiled module that contains the fence. The module is loaded only on processors that may reorder
 stores."""
 IS_ORDERED = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
 

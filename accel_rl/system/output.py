@@ -1,4 +1,4 @@
-"""This module writes log messages to events.log and to the display. It also keeps a run training if output to a
+"""This module writes log messages to events.log and to the display. The module also keeps a run training if output to a
 terminal, a pipe or a log file fails.
 
 `logger.warning` writes a message to events.log and to the display, and `logger.info` writes only to events.log.
@@ -14,9 +14,9 @@ from typing import Any, TextIO
 
 
 def open_standard_descriptors() -> None:
-    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. Otherwise the next descriptor that is
-    opened, such as that of the rollouts' shared memory, would get this number, and a process would print into the
-    memory."""
+    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. If a standard descriptor stayed closed, the
+    next descriptor, such as that of the rollouts' shared memory, would get its number, and a process would print into
+    this memory."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
@@ -30,7 +30,8 @@ def open_standard_descriptors() -> None:
 
 class SteadyStream:
     """A `SteadyStream` wraps a text stream. After an error, for example a closed terminal, a pipe whose reader has
-    ended, or a full disk, it writes to /dev/null instead. All other attributes are those of the wrapped stream."""
+    ended, or a full disk, the stream writes to /dev/null instead. All other attributes are those of the wrapped
+    stream."""
 
     def __init__(self, stream: TextIO, on_error: Callable[[str], None]):
         """`on_error` is called with a line that describes the error."""

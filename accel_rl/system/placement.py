@@ -79,8 +79,7 @@ def place_processes(
         server_cores=tuple(server),
         torch_threads=threads,
         device=device,
-        # A concurrent run acts with as many threads as it learns with, because BLAS has one number of threads per
-        # process.
+        # Acting and learning use the same number of threads in a concurrent run, because BLAS has only one number.
         act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
         learner_cores=tuple(learning) if pinned else (),
     )

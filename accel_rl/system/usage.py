@@ -46,8 +46,8 @@ class Stall:
 
 def cpu_ns(pid: int) -> int:
     """Return the CPU time of all threads of a process in nanoseconds. If a thread is ready to run, or if the kernel
-    does not report nanoseconds, return the current time instead. This value always changes, so that the process is not
-    considered stalled."""
+    does not report nanoseconds, return the current time instead. The current time always changes, so that the process
+    is not considered stalled."""
     total = 0
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):

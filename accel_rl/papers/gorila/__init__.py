@@ -22,8 +22,8 @@ from accel_rl.sweeps.grid import levels
 
 BUNDLES, SHARDS = 100, 31  # section 5.1
 ENV_STEPS = 200_000_000
-"""The total number of env steps of all bundles. This project chose the number, because the paper reports only "up to 6
-days"."""
+"""The total number of env steps of all bundles. This project chose the number of env steps, because the paper reports
+only "up to 6 days"."""
 SMALL_UPDATES = 300_000
 """The number of parameter updates in the experiment `pong_small`."""
 SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
@@ -140,8 +140,8 @@ def pong_small_unguarded(seed: int = 1) -> TrainConfig:
 
 def pong_small_single(seed: int = 1) -> TrainConfig:
     """Return a run in which one learner without a cluster makes the 300,000 updates of `pong_small`, with the same
-    settings. Its replay is as large as the replays of both bundles together, so that each transition is available for
-    the same number of updates."""
+    settings. The replay of the single learner is as large as the replays of both bundles together, so that each
+    transition is available for the same number of updates."""
     config = pong_small(seed)
     algo: Any = config.algo
     algo = replace(algo, replay=replace(algo.replay, size=SMALL_REPLAY))

@@ -1,5 +1,5 @@
-"""This module reads scores that other libraries have published for their algorithms. They are compared with runs at the
-same number of env steps."""
+"""This module reads scores that other libraries have published for their algorithms. The scores are compared with runs
+at the same number of env steps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ def ppo_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
 @levels({"game": TEST_GAMES}, Level({"ranks": (1, 2, 4, 8, 16, 32)}, gpus=(1, 2, 4, 8, 8, 8)))
 def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
     """Return a run of Figure 3 (second row) and Table 2: A3C with A2C's settings and 1 to 32 learners, each with 16
-    environments. If there are more than 8 learners, they share the GPUs."""
+    environments. More than 8 learners share the 8 GPUs."""
     return together(a2c_scaling(game, 16, seed), ranks, update="async")
 
 
@@ -133,8 +133,8 @@ def secondary_learner(
 
 
 @levels(
-    # With RMSProp, the paper multiplies the learning rate by 20 from batch size 64 to 1,024 (appendix C). The paper
-    # does not report the learning rates at batch sizes 64 (here: DQN's 2.5e-4) and 256 (here: interpolated).
+    # With RMSProp, the paper multiplies the learning rate by 20 from batch size 64 to 1,024 (appendix C).
+    # The paper does not report the learning rates at batch sizes 64 (here: DQN's 2.5e-4) and 256 (here: interpolated).
     Level(
         {
             "optimizer": ("adam",) * 3 + ("rmsprop",) * 5,

@@ -38,8 +38,8 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def sampling_rate(run: Run) -> float:
-    """Return the median env steps/s of a run's rows of metrics, without the first row. If there are fewer than three
-    rows, return the env steps/s of the whole run, and if there is none, NaN."""
+    """Return the median env steps/s of a run's rows of metrics, without the first row. If the run has fewer than three
+    rows, return the env steps/s of the whole run. If the run has no row, return NaN."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 

@@ -64,8 +64,7 @@ class ActionServer:
         self.state: torch.Tensor | None = None  # The agent's recurrent state [B, Z], or None
         self._uniform: dict[int, torch.Tensor] = {}  # Maps each buffer to its uniform random numbers [T, B].
         self._one_at_a_time = Lock()  # Serializes the calls of an agent that is not reentrant.
-        # True for each buffer whose actions were all drawn before the rollout, so that no frames are copied during the
-        # rollout
+        # For each buffer, whether all actions were drawn before the rollout, so that no frames need to be copied
         self._is_unseen = [False] * len(host)
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:

@@ -81,8 +81,8 @@ def counters_layout(workers: int, groups: int) -> Layout:
     return {
         "request": ("int64", cell),
         "answer": ("int64", cell),
-        # step[0] is the index of the next step minus the number of answers. When the number of answers reaches step[1],
-        # the worker wakes the server.
+        # step[0] is the index of the next step minus the number of answers.
+        # When the number of answers reaches step[1], the worker wakes the server.
         "step": ("int64", cell),
         "env_ns": ("int64", (workers, _LINE)),
     }
@@ -168,8 +168,8 @@ class ServerSide:
     def attach(self, worker: int, event: EventFd, control: Control) -> None:
         """Include another worker process, which has no unanswered request."""
         for g in range(self.groups):
-            # The request counter is reset first: if an inference thread saw only the answer counter reset, it would
-            # wait for ever.
+            # The request counter is reset first.
+            # An inference thread that saw only the answer counter at 0 would wait for ever.
             self._request[worker][g * _LINE] = 0
             self._answer[worker][g * _LINE] = 0
         self._events[worker] = event
@@ -203,8 +203,7 @@ class ServerSide:
         word = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
-        # A worker that sees the new request must also see at how many answers it wakes the server, so this number is
-        # written first.
+        # The number of answers at which the worker wakes the server is written before the request becomes visible.
         steps[word + 1] = request[word]
         if self._answer[worker][word] == request[word]:
             steps[word] = step_index - request[word]  # minus the number of answers

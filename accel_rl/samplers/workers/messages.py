@@ -8,8 +8,7 @@ from accel_rl.data.shared_memory import Layout
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """`WorkerSetup` is the first message to a worker process. It describes the worker's environments and shared
-    memory."""
+    """`WorkerSetup`, the first message to a worker process, describes the worker's environments and shared memory."""
 
     worker: int
     parent_pid: int
@@ -60,7 +59,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A `Reply` is a message from a worker. It answers a request, or reports that the worker is ready or has failed."""
+    """A `Reply` is a message from a worker that answers a request, or reports that the worker is ready or has
+    failed."""
 
     is_ready: bool = False
     error: str = ""

@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 class PoolMemory:
-    """`PoolMemory` is the shared memory of a pool. It contains the rollouts of all environments, and the request and
-    answer counters of the worker processes."""
+    """`PoolMemory` is the shared memory of a pool. `PoolMemory` contains the rollouts of all environments, and the
+    request and answer counters of the worker processes."""
 
     def __init__(self, spec: EnvSpec, grouping: Grouping, T: int, buffers: int):
         self.rollout_layout: Layout = {}
@@ -49,8 +49,7 @@ class PoolMemory:
 CLOSE_TIMEOUT_S = 2.0
 MAX_FAILED_STARTS = 3
 MAX_DEATHS_IN_A_ROW = 10  # The run ends if a worker dies this often without a complete rollout in between.
-# A saved state of ale-py contains one byte per action of the episode, and a restore replays about 500 actions per
-# second.
+# A saved state of ale-py contains one byte per action, and about 500 actions are replayed per second.
 REPLAYED_BYTES_PER_S = 500
 
 

@@ -129,9 +129,8 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C and a batch system's SIGTERM are sent to the whole process group, but only the main process must react. The
-    # worker's signal handler is an empty function and not SIG_IGN, which an environment's child processes would
-    # inherit.
+    # Ctrl-C and a batch system's SIGTERM are sent to the whole process group, but only the main process must react.
+    # The worker's handler is an empty function, because an environment's child processes would inherit SIG_IGN.
     for s in child.STOP_SIGNALS:
         signal.signal(s, lambda *_: None)
     child.accept_signals()

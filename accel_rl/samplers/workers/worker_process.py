@@ -142,7 +142,7 @@ class History:
 
 
 def _environment(variables: Mapping[str, str] | None) -> dict[str, str]:
-    """Return a worker's environment variables. They include `variables`, and limit libraries to one thread, because a
+    """Return a worker's environment variables: `variables`, and variables that limit libraries to one thread, because a
     worker must not start a thread on every core."""
     one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     return child.environment({**os.environ, **one, **(variables or {})})
