@@ -61,7 +61,7 @@ class AllReduce(GradientSync):
         return norm
 
     def verify(self) -> None:
-        """On GPUs, compare the parameters of all ranks. Raises RunError if they are not identical."""
+        """On GPUs, compare the parameters of all ranks. Raises RunError if the parameters are not identical."""
         if self.check_interval and self._on_gpu:
             self._compare()
 

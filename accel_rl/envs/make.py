@@ -54,7 +54,7 @@ class EnvConfig:
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
-    """Time limit of an episode in agent steps. In Atari games, it applies only to training (27,000 steps are 30
+    """Time limit of an episode in agent steps. In Atari games, this limit applies only to training (27,000 steps are 30
     minutes)."""
     max_evaluation_steps: int | None = None
     """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500 steps, which are 5 minutes)."""

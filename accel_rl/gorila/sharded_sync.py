@@ -52,8 +52,8 @@ class ShardedSync(GradientSync):
     ):
         """`build_optimizer(n)` builds a shard's optimizer of n parameters. `learner` is the name by which the shards
         identify the learner. With `saves_shards`, the learner's checkpoints contain the state of the shards. The class
-        `OutlierGuard` explains `usual_loss`. `rewards` returns the rewards [N] of the current batch, or None; they are
-        used only to count the discarded batches that contain a positive reward."""
+        `OutlierGuard` explains `usual_loss`. `rewards` returns the rewards [N] of the current batch, or None. The
+        rewards are used only to count the discarded batches that contain a positive reward."""
         # No optimizer is built here, because the shards of the parameter server step their own optimizers.
         self.flat = flat
         self.max_norm = max_norm

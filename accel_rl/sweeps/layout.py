@@ -52,9 +52,9 @@ def needs_of(config: TrainConfig) -> Needs:
     otherwise per rank.
 
     A Gorila run that starts Ray on this machine requests --gorila.bundle-cpus cores per member (one core if the setting
-    is 0). Unless --device is cpu, it also requests --gorila.bundle-gpus GPUs per member (one GPU if the setting is 0).
-    A Gorila run on a running Ray cluster (--address) requests one core, because only its driver process is on this
-    machine.
+    is 0). Unless --device is cpu, a Gorila run also requests --gorila.bundle-gpus GPUs per member (one GPU if the
+    setting is 0). A Gorila run on a running Ray cluster (--address) requests one core, because only its driver process
+    is on this machine.
     """
     if config.cluster == "gorila":
         g = config.gorila

@@ -32,8 +32,8 @@ class Job:
         self._command, self._variables = command, variables
 
     def __call__(self) -> int:
-        """Run the job's command until it succeeds, at most 1 + `retries` times, and return 0. Raises RuntimeError if it
-        does not succeed."""
+        """Run the job's command until it succeeds, at most 1 + `retries` times, and return 0. Raises RuntimeError if
+        all attempts fail."""
         code = 0
         for _ in range(1 + self.retries):
             code = subprocess.run(self._command, env={**os.environ, **self._variables}).returncode

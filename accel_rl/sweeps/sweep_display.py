@@ -90,8 +90,8 @@ class View:
 
 
 class Display:
-    """`Display` is a context manager that displays a live table of runs on a terminal. If stderr is not a terminal, it
-    prints lines.
+    """`Display` is a context manager that displays a live table of runs on a terminal. If stderr is not a terminal,
+    `Display` prints lines.
 
     The display starts no thread: with PR_SET_PDEATHSIG, a run receives a signal when the thread that started the run
     ends.

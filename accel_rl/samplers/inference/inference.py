@@ -1,5 +1,5 @@
-"""Defines the interface through which the action server computes actions. The class `Inference` also implements this
-interface: it calls the agent at every step.
+"""Defines the interface through which the action server computes actions. The class `Inference` is both this interface
+and an implementation that calls the agent at every step.
 
 `accel_rl.speed` contains faster implementations, which replay an earlier inference call with the same results. A
 sampler receives an `Acceleration`, which selects the implementation.

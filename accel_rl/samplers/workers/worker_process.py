@@ -112,7 +112,8 @@ class WorkerProcess:
 
     def is_late(self, timeout_s: float) -> bool:
         """Return whether the worker has not become ready within timeout_s. The time between two calls counts for at
-        most a quarter of timeout_s: if it was longer, this process was suspended, and most likely the worker too."""
+        most a quarter of timeout_s, because after a longer time this process was suspended, and most likely the worker
+        too."""
         if self.is_ready:
             return False
         now = time.monotonic()
