@@ -125,8 +125,9 @@ class Central:
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
     def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:
-        """Make the spare copy of chunk k, whose tensors the caller has written, the current version. `numbers` maps the
-        names of the scalars in the optimizer's state to their values. `updates` is the number of new updates."""
+        """Make the spare copy of chunk k the current version. The caller must have written the tensors of the spare
+        copy. `numbers` maps the names of the scalars in the optimizer's state to their values. `updates` is the number
+        of new updates."""
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]

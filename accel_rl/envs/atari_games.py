@@ -26,7 +26,7 @@ GAMES = tuple(
 )
 
 # In these games, ale-py 0.12.1 restores some states inexactly.
-# They were found by restoring 40 states of each of the 104 games.
+# The games in INEXACT_RESTORE were found by restoring 40 states of each of the 104 games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # ATARI_49 lists the games of Mnih et al. 2015, Extended Data Table 2.

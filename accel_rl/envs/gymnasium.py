@@ -26,9 +26,10 @@ class GymnasiumEnv:
     `id` is a registered id ("CartPole-v1"), or "module:function", where the function creates an environment. `seed` is
     a whole number >= 0. Each episode is reset with its own seed, which depends on `seed` and the episode's number.
     `stack` is the number of frames in an observation of pictures. `limit` is the number of steps after which an episode
-    is truncated; None means that only the environment's limit applies. `render` creates the environment with rendering,
-    for `screen_rgb`. `kwargs` are keyword arguments of the environment. If a user's function has parameters named
-    `index` and `training`, it receives the environment's index in the run, and whether the environment is for training.
+    is truncated; None means that only the environment's limit applies. With `render`, the environment is created with
+    rendering, which `screen_rgb` needs. `kwargs` are keyword arguments of the environment. If a user's function has
+    parameters named `index` and `training`, it receives the environment's index in the run, and whether the environment
+    is for training.
 
     Observation spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
     observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space

@@ -1,5 +1,5 @@
-"""The driver starts and replaces the members of a cluster run, which divide the cores of a machine, and the
-evaluator."""
+"""The driver starts and replaces the members and the evaluator of a cluster run, and divides the cores of each machine
+among its members."""
 
 import logging
 import time

@@ -57,9 +57,9 @@ class Run:
     """`unfinished` is a note about data that are missing because the run is unfinished, or ""."""
 
     def score(self, which: str) -> float:
-        """Return a score of the run, or NaN if there is none. With `which` "final" it is the score of the last
-        evaluation that is not `short`, with "best" that of the best evaluation that is not `short`, and with "online"
-        the last training score. For a run without evaluations, training scores are used instead."""
+        """Return a score of the run, or NaN if there is none. `which` is "final" (the last evaluation that is not
+        `short`), "best" (the best evaluation that is not `short`) or "online" (the last training score). For a run
+        without evaluations, training scores are used instead."""
         if which == "online" or not self.evaluated:
             values = self.online[1]
             return math.nan if not values.size else float(values.max() if which == "best" else values[-1])

@@ -282,8 +282,8 @@ class Sampler:
             self._awaits_initial = True
 
     def _drop(self, arrays: RolloutArrays, b: slice) -> None:
-        """Mark the steps of environments `b`, whose worker process was lost, as invalid. Set rewards and actions, which
-        may be sentinels or incomplete, to 0."""
+        """Mark the steps of environments `b`, whose worker process was lost, as invalid. Set the rewards and actions of
+        these environments to 0, because they may be sentinels."""
         arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)

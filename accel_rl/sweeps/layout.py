@@ -20,8 +20,8 @@ class Needs:
     """`Needs` are the numbers of GPUs and cores that a training run requests. A run that requests more than the machine
     has is assigned the whole machine. `cores` applies only to runs without GPUs.
 
-    If the number of ranks is chosen to be the number of GPUs, the GPUs must divide `shared`, the number of
-    environments, evenly. Otherwise `shared` is 0.
+    If the run has one rank per assigned GPU, the number of GPUs must divide `shared`, the number of environments,
+    evenly. For other runs, `shared` is 0.
     """
 
     gpus: int

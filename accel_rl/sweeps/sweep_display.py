@@ -40,8 +40,8 @@ class View:
         return self._stamps[name][1]
 
     def left_s(self, records: Mapping[str, Record]) -> float:
-        """Estimate the time in seconds until all runs of the sweep are done. Return NaN if the speed of no running run
-        is known."""
+        """Estimate the time in seconds until all runs of the sweep are done. Return NaN if no running run has reported
+        its speed yet."""
         now = {n: self.progress(n) for n in self.lengths}
         rates = [now[n].steps_per_s for n, r in records.items() if r.status == "running"]
         rate = sum(x for x in rates if math.isfinite(x))
