@@ -156,7 +156,7 @@ class GymnasiumEnv:
 
     def screen_rgb(self) -> np.ndarray:
         """Return the rendered environment [H, W, 3] uint8, or its observation if it cannot be rendered. Raises
-        ConfigError if neither is a picture."""
+        ConfigError if neither the rendering nor the observation is a picture."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
         except gymnasium.error.DependencyNotInstalled as e:

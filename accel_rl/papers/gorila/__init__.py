@@ -103,7 +103,7 @@ def pong_small(seed: int = 1) -> TrainConfig:
 
     The game's rules are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The network is A3C's with 64
     hidden units, the batch size is 8, and targets are 3-step returns. Each bundle has 16 environments and a replay of
-    50,000 transitions. The optimizer is RMSProp, because no good learning rate for AdaGrad is known.
+    50,000 transitions. The optimizer is RMSProp, because no learning rate for AdaGrad was searched.
     """
     config = on_gorila(default_config("dqn"))
     default: Any = config.algo

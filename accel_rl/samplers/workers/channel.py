@@ -13,7 +13,7 @@ only the worker increases. A group is ready when its request and answer counters
 several successive steps together, it increases the request counter by the number of steps, and no process waits between
 the steps. The server may also request further steps before a group has finished earlier steps (the arguments `ahead`).
 An eventfd wakes a sleeping process. No wake-up is lost, because the eventfd is set after every change of a counter, and
-cleared before the counters are read. Rare messages (set-up, states, errors) are sent over one socket per worker
+cleared before the counters are read. Infrequent messages (set-up, states, errors) are sent over one socket per worker
 (control.py). If the server or a worker process dies, the process at the other end of the socket reads an end of file.
 """
 

@@ -140,7 +140,7 @@ def main() -> None:
         run(control)
     except Disconnected:
         pass  # The main process has ended.
-    except (Exception, KeyboardInterrupt) as e:  # Only an environment raises KeyboardInterrupt here.
+    except (Exception, KeyboardInterrupt) as e:  # A KeyboardInterrupt comes from an environment.
         try:
             control.send(_failure(e))
         except Disconnected:
