@@ -1,10 +1,11 @@
-"""Checkpoints survive a full disk, a kill at any moment and a flipped bit.
+"""Checkpoints stay usable after a full disk and after a kill at any moment, and damage such as a flipped bit is
+detected.
 
-A checkpoint is a folder with state.json, state.safetensors, and a MANIFEST.json with the sha256 of both files, the
-names of the segments, and a checksum of the manifest itself. A checkpoint's folder is written under a temporary name,
-synced, and renamed, so a folder with its final name is complete.
-Large parts of a state that no longer change (the rows of a replay) are segments. Segments are files outside the
-checkpoint folders, written once and shared by all checkpoints that contain them.
+A checkpoint is a folder that contains state.json, state.safetensors and MANIFEST.json. The manifest lists the sha256 of
+the other two files, the names of the segments, and a checksum of the manifest itself. A checkpoint's folder is written
+under a temporary name, synced, and renamed, so a folder with its final name is complete. Large parts of a state that no
+longer change (the rows of a replay) are segments. Segments are files outside the checkpoint folders, written once and
+shared by all checkpoints that contain them.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from accel_rl.system.durable_files import sync_folder, write_synced
 from accel_rl.system.errors import ConfigError, RunError
 
 FORMAT = "accel_rl checkpoint 4"
-WITHOUT_CHECKSUM = "accel_rl checkpoint 2"  # Manifests of format 2 have no checksum of their own.
+WITHOUT_CHECKSUM = "accel_rl checkpoint 2"  # In this format, a manifest contains no checksum of itself.
 _FILES = ("state.json", "state.safetensors")
 _NAME = re.compile(r"\d{12}", re.ASCII)
 _WRITING = re.compile(r"\.writing-\d+-.*", re.ASCII)
@@ -47,14 +48,14 @@ class Checkpoints:
         return self.folder / f"{env_steps:012d}"
 
     def save(self, env_steps: int, state: dict[str, Any]) -> Path:
-        """Write a checkpoint atomically, then remove the oldest checkpoints beyond `keep`. Raises RunError if the disk
-        is full; earlier checkpoints are then untouched."""
+        """Write a checkpoint atomically, and then remove all but the newest `keep` checkpoints. Raises RunError if the
+        disk is full; earlier checkpoints are then unchanged."""
         final = self.path(env_steps)
         temporary = self.folder / f".writing-{os.getpid()}-{env_steps}"
         try:
             self.segments.begin()
             text, tensors = encode(state, self.segments.put)
-            self.folder.mkdir(exist_ok=True)  # A run folder that was removed is not created again.
+            self.folder.mkdir(exist_ok=True)  # Parents are not created, in case the run folder was removed.
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             for name, data in zip(_FILES, (text, tensors), strict=True):
@@ -93,7 +94,7 @@ class Checkpoints:
         return later
 
     def _abandoned(self) -> Iterator[Path]:
-        """Return the folders of checkpoints that `set_aside` has moved."""
+        """Return the folders abandoned-1, abandoned-2 ..., which `set_aside` has created."""
         return self.folder.parent.glob(f"{_ABANDONED}*")
 
     def _collect(self) -> None:
@@ -104,7 +105,7 @@ class Checkpoints:
             try:
                 held |= set(_read_manifest(path).get("segments", []))
             except (OSError, ValueError, LookupError, TypeError, RecursionError):
-                return  # The segments of a damaged checkpoint are unknown, so no segment is removed.
+                return  # No segment is removed, because those of a damaged checkpoint are unknown.
         self.segments.keep_only(held)
 
     def renumber(self, env_steps: int, number: int) -> None:
@@ -131,8 +132,8 @@ class Checkpoints:
             shutil.rmtree(doomed, ignore_errors=True)
 
     def clean(self) -> None:
-        """Remove the temporary files of an interrupted write. A run removes files only after the restore of its
-        checkpoint, so that no file of a damaged checkpoint is removed."""
+        """Remove the temporary files of an interrupted write, and unused segments. A run calls `clean` only after it
+        has restored its checkpoint, so that no file of a damaged checkpoint is removed."""
         if self.folder.is_dir() and not self.folder.is_symlink():
             for p in self.folder.glob(".writing-*"):
                 if _WRITING.fullmatch(p.name):
@@ -140,15 +141,15 @@ class Checkpoints:
         self._collect()
 
     def load_latest(self) -> tuple[int, dict[str, Any]] | None:
-        """Load and verify the newest checkpoint, or return None without a checkpoint. Raises ConfigError if the
-        checkpoint is damaged."""
+        """Load and verify the newest checkpoint, and return (env steps, state), or None if there is no checkpoint.
+        Raises ConfigError if the checkpoint is damaged."""
         steps = self.steps()
         return (steps[-1], load(self.path(steps[-1]))) if steps else None
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read and verify one checkpoint folder. Segments are verified when they are read. Raises ConfigError, with a
-    message of one line, if the folder is not a checkpoint or is damaged."""
+    """Read and verify a checkpoint folder, and return the state. Segments are verified when they are read. Raises
+    ConfigError, with a message of one line, if the folder is not a checkpoint or is damaged."""
     segments = SegmentStore(path.parent.parent / "segments")
     try:
         manifest = _read_manifest(path)
@@ -168,8 +169,8 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    """Read and verify the manifest of a checkpoint. Raises OSError, ValueError, or ConfigError for a wrong checksum or
-    another format."""
+    """Read and verify the manifest of a checkpoint. Raises ConfigError for a wrong checksum or an unknown format, and
+    OSError or ValueError if the manifest cannot be read."""
     try:
         manifest = json.loads((path / "MANIFEST.json").read_bytes())
     except RecursionError as e:
@@ -189,7 +190,7 @@ def _checksum(manifest: dict[str, Any]) -> str:
 
 
 def _others(path: Path) -> str:
-    """Return a suggestion of the checkpoint to use instead of a damaged checkpoint."""
+    """Return a text that suggests another checkpoint instead of the damaged checkpoint `path`."""
     others = [s for s in Checkpoints(path.parent).steps() if _NAME.fullmatch(path.name) and s != int(path.name)]
     return f"; delete it to go on from {path.parent / f'{others[-1]:012d}'}" if others else ""
 

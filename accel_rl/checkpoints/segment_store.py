@@ -17,8 +17,9 @@ _FILE = re.compile(r".+-[0-9a-f]{16}\.safetensors(\.tmp)?", re.ASCII)
 
 
 class SegmentStore:
-    """A `SegmentStore` has the segment files of one run. A segment's file name consists of the segment's name and the
-    beginning of its sha256, so that two runs from one checkpoint do not read each other's segments."""
+    """A `SegmentStore` manages the segment files of one run. A segment's file name consists of the segment's name and
+    the beginning of its sha256, so that two runs that continue from the same checkpoint do not read each other's
+    segments."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -26,7 +27,7 @@ class SegmentStore:
         self._used: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Begin a checkpoint."""
+        """Begin a new checkpoint, which contains no segments yet."""
         self._used = {}
 
     def put(self, segment: Segment) -> str:
@@ -46,7 +47,8 @@ class SegmentStore:
         return self._used[segment.name]
 
     def sync(self) -> None:
-        """Sync the folder, so that the names of segments that a killed process wrote are durable too."""
+        """Sync the folder, so that the names of all segments are durable, including segments that a killed process has
+        written."""
         if self._used:
             sync_folder(self.folder)
 
@@ -70,8 +72,8 @@ class SegmentStore:
         return load(data)
 
     def keep_only(self, held: Iterable[str]) -> None:
-        """Remove all segment files other than `held`, and the temporary files of an interrupted write. Links are not
-        followed, and a file that does not have the name of a segment is not removed."""
+        """Remove all segment files except those in `held`, and the temporary files of an interrupted write. Links are
+        not followed, and files whose names are not those of segments are not removed."""
         held = set(held)
         for path in self.folder.iterdir() if self.folder.is_dir() and not self.folder.is_symlink() else ():
             if path.name not in held and _FILE.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode):

@@ -12,21 +12,21 @@ from torch import Tensor
 from accel_rl.data.tensor_file import Segment, load, save
 from accel_rl.system.errors import ConfigError
 
-# In the JSON, {"__ref__": [kind, name]} stands for an entry of the tensor file, or for the pairs of a dict.
+# In the JSON, {"__ref__": [kind, name]} refers to an entry of the tensor file, or represents a dict by its pairs.
 _REF = "__ref__"
 
 
 def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
-    """Return (JSON, safetensors) of a state. The same state always gives the same bytes.
+    """Return a state as the bytes of a JSON file and of a safetensors file. Equal states always have equal bytes.
 
-    `put` stores a segment and returns its checksum, which the JSON contains together with the segment's name. Keys of
-    dicts are text, or whole numbers, which the state of torch's optimizers has. Raises ConfigError, with a message of
+    `put` stores a segment and returns its checksum, which the JSON contains together with the segment's name. The keys
+    of dicts are texts, or whole numbers as in the state of torch's optimizers. Raises ConfigError, with a message of
     one line, for a value that cannot be saved.
     """
     tensors: dict[str, Tensor] = {}
 
     def ref(kind: str, path: str, tensor: Tensor) -> dict[str, Any]:
-        path = f"{len(tensors)}{path}"  # A number makes the name unique, as keys may contain slashes.
+        path = f"{len(tensors)}{path}"  # The number makes the name unique, because keys may contain slashes.
         tensors[path] = tensor.detach().cpu().contiguous().clone()
         return {_REF: [kind, path]}
 
@@ -39,7 +39,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
         if isinstance(node, np.ndarray):
             return ref("array", path, torch.from_numpy(node.copy(order="C")))
         if isinstance(node, bytes):
-            # The length is stored before the bytes, because some readers of safetensors refuse an empty tensor.
+            # The length is stored before the bytes, because some readers of safetensors reject an empty tensor.
             return ref(
                 "bytes", path, torch.frombuffer(bytearray(len(node).to_bytes(8, "little") + node), dtype=torch.uint8)
             )

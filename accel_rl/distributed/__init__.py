@@ -1,1 +1,2 @@
-"""Distributed training uses communicators, gradient synchronisation, process groups and locks."""
+"""This package contains the parts of distributed training: communicators, gradient synchronisation, process groups and
+locks."""

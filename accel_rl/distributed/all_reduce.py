@@ -1,5 +1,5 @@
-"""Synchronous ranks sum each gradient by an all-reduce, and make the same optimizer step (Stooke & Abbeel 2018, section
-4.2)."""
+"""Synchronous ranks average each gradient by an all-reduce, and make the same optimizer step (Stooke & Abbeel 2018,
+section 4.2)."""
 
 import hashlib
 import time
@@ -16,31 +16,31 @@ from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Rate
 from accel_rl.system.errors import RunError
 
-WIDE = 1 << 16  # A layer with WIDE parameters or more may be reduced during the backward pass.
+WIDE = 1 << 16  # A layer is all-reduced during the backward pass only if it has at least WIDE parameters.
 
 
 class GradientMean(Protocol):
     """A `GradientMean` averages the gradients of all ranks. The implementations of `GradientMean` are `CollectiveMean`,
-    and `SharedMemoryMean` for one machine."""
+    and `SharedMemoryMean` for CPU ranks on one machine."""
 
     communicator: Collective
 
     def backward(self, loss: Tensor, samples: Tensor | float) -> None:
-        """Compute this rank's gradient of a loss [], which is the mean over a number of samples []."""
+        """Compute this rank's gradient of a loss [], which is the mean over `samples` [] samples."""
 
     def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         """Average the gradients and the loss [] over all ranks, and clip the mean gradient in `flat.grad`. Return
-        (gradient norm before clipping [], mean loss []). `reduce` does not wait for a GPU."""
+        (gradient norm before clipping [], mean loss []). `reduce` does not synchronize with a GPU."""
 
 
 class AllReduce(GradientSync):
     """`AllReduce` averages the gradients of all ranks, so that every rank makes the same update, and parameters stay
-    identical. The ranks compare a hash of the parameters every `check_interval` updates, and on GPUs at every row of
-    metrics."""
+    identical. To detect differences, the ranks compare a hash of the parameters: on CPUs every `check_interval`
+    updates, and on GPUs once for each row of metrics."""
 
     def __init__(self, guarded: GuardedStep, mean: GradientMean, check_interval: int = 100):
-        """`check_interval` is the number of updates between two comparisons of the parameters, or 0 for no
-        comparisons."""
+        """`check_interval` is the number of updates between two comparisons of the parameters on CPUs. With 0, the
+        parameters are not compared, neither on CPUs nor on GPUs."""
         super().__init__(guarded)
         self.times["sync_s"] = 0.0
         self.mean, self.check_interval = mean, check_interval
@@ -61,7 +61,7 @@ class AllReduce(GradientSync):
         return norm
 
     def verify(self) -> None:
-        """On GPUs, compare the parameters of all ranks. Raises RunError if they are not identical."""
+        """On GPUs, compare the parameters of all ranks. Raises RunError if the parameters are not identical."""
         if self.check_interval and self._on_gpu:
             self._compare()
 
@@ -95,7 +95,7 @@ class CollectiveMean:
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """Start the all-reduce of the wide layer's gradient, which autograd has completed."""
+        """Start the all-reduce of the wide layer's gradient. Autograd calls this hook when the gradient is complete."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]
@@ -126,8 +126,9 @@ class CollectiveMean:
 
 
 def _wide(flat: FlatParameters) -> str | None:
-    """Return the name of the tensor that has more than half of all parameters and at least WIDE parameters, or None if
-    there is none. On a GPU, return None, because collectives then take no time of a core."""
+    """Return the name of the parameter tensor that contains more than half of all parameters and at least WIDE
+    parameters, or None if there is none. On a GPU, return None, because there the all-reduce does not use a CPU
+    core."""
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
     n = len(flat.data[flat.slices[name]])
     return name if flat.data.device.type == "cpu" and n >= WIDE and 2 * n > len(flat.data) else None
@@ -146,6 +147,6 @@ def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, 
 
 
 def digest(data: Tensor) -> str:
-    """Hash every bit of data [...]."""
+    """Return a hash of all bits of data [...]."""
     complete = data.detach().cpu().contiguous().reshape(-1)
     return hashlib.sha256(complete.view(torch.uint8).numpy().tobytes()).hexdigest()[:16]

@@ -1,5 +1,5 @@
-r"""The central parameters and optimizer state of asynchronous ranks are in shared memory, in chunks that are always
-consistent.
+r"""The central parameters and optimizer state of asynchronous ranks are stored in shared memory, in chunks. Each chunk
+is always consistent, even if a rank dies while it writes the chunk.
 
     chunk k:  lock | word | copy 0: parameters, optimizer state, step count | copy 1: the same
                       \-- version * 2 + index of the current copy
@@ -32,7 +32,7 @@ def chunks(size: int, k: int) -> list[slice]:
 
 @dataclass(slots=True)
 class _Copy:
-    tensors: dict[str, Tensor]  # `tensors` has views of the shared memory, including "parameters".
+    tensors: dict[str, Tensor]  # Views of the shared memory, including "parameters"
     numbers: dict[str, np.ndarray]  # [1] float64 each
     check: np.ndarray  # [1] uint64
 
@@ -46,14 +46,15 @@ class _Copy:
 
 
 class Central:
-    """`Central` has the chunks of the central parameters, each with its optimizer state (`Optimizer.state_dict`)."""
+    """`Central` gives a rank access to the chunks of the central parameters and of the optimizer state
+    (`Optimizer.state_dict`) in shared memory."""
 
     def __init__(
         self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
     ):
-        """`fd` is an open file that all ranks share. With `create`, set the file's size, and initialise its locks.
-        Exactly one process must pass `create`, before other processes use the file. With `checks`, every version has a
-        checksum (for tests)."""
+        """`fd` is the descriptor of an open file that all ranks share. With `create`, set the file's size, and
+        initialise its locks. Exactly one process must pass `create`, before other processes use the file. With
+        `checks`, a checksum of every version is stored (for tests)."""
         self.parts, self._checks = parts, checks
         layout: Layout = {"locks": ("uint8", (len(parts), LOCK_BYTES)), "words": ("uint64", (len(parts), 8))}
         for k, (part, state) in enumerate(zip(parts, states, strict=True)):
@@ -81,12 +82,12 @@ class Central:
         return len(self.parts)
 
     def version(self, k: int) -> int:
-        """Return the version number of chunk k, without its lock."""
+        """Return the version number of chunk k. The caller does not need to hold the chunk's lock."""
         return int(self._words[k, 0]) >> 1
 
     def updates(self, k: int) -> int:
-        """Return the number of updates of chunk k, without its lock. One write of a chunk can contain several
-        updates."""
+        """Return the number of updates of chunk k. The caller does not need to hold the chunk's lock. One write of a
+        chunk can contain several updates."""
         return int(self._words[k, 1])
 
     @contextmanager
@@ -119,13 +120,14 @@ class Central:
         self.publish_spare(k, numbers, updates)
 
     def spare(self, k: int) -> dict[str, Tensor]:
-        """Return views of the copy of chunk k to which the next version is written, including "parameters". The caller
-        must hold the chunk's lock."""
+        """Return views {name: [n]} of the copy of chunk k that is not current, to which the next version is written.
+        One of the names is "parameters". The caller must hold the chunk's lock."""
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
     def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:
-        """Publish the spare copy of chunk k, whose tensors the caller has written, as the next version. `numbers` has
-        the scalars of the optimizer's state, by name."""
+        """Make the spare copy of chunk k the current version. The caller must have written the tensors of the spare
+        copy. `numbers` maps the names of the scalars in the optimizer's state to their values. `updates` is the number
+        of new updates."""
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]

@@ -1,4 +1,4 @@
-"""Chunks are copied between the central parameters, in host memory, and a learner's GPU."""
+"""Chunks of parameters are copied between the central parameters, which are in host memory, and a learner's GPU."""
 
 import weakref
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ PARAMETERS = "parameters"
 
 
 class ChunkTransfer:
-    """A `ChunkTransfer` copies chunks of the central parameters from and to a GPU on a separate CUDA stream. The host
-    waits once for each chunk that the GPU writes.
+    """A `ChunkTransfer` copies chunks of the central parameters from and to a GPU, on a separate CUDA stream. The host
+    synchronizes with the GPU once for each chunk that is written to the central parameters.
 
         own stream      | central copy -> GPU |                  | GPU -> spare copy |
         current stream                        | optimizer's step |
@@ -27,8 +27,9 @@ class ChunkTransfer:
     """
 
     def __init__(self, central: Central, data: Tensor, parts: Sequence[slice], optimizers: Sequence[Optimizer]):
-        """`data` [P] has the parameters on the GPU. `parts` and `optimizers` have one entry per chunk. Scalars of an
-        optimizer's state must count its updates, such as Adam's `steps`, so that the host knows them."""
+        """`data` [P] are the parameters on the GPU. `parts` and `optimizers` contain one entry per chunk. Each scalar
+        in an optimizer's state must be a count of updates, such as Adam's `steps`, so that the host can compute its new
+        value."""
         self._central = central
         self._optimizers = optimizers
         self._device = data.device
@@ -41,7 +42,7 @@ class ChunkTransfer:
         self._staging = Staging(self._device)
         self._is_finite = page_locked_zeros((1,), torch.bool, self._device)
         locked = PageLocked(central.tensors(), self._device)
-        weakref.finalize(self, locked.close).atexit = False  # At the exit of the process, the system frees the memory.
+        weakref.finalize(self, locked.close).atexit = False  # At the process's exit, the system frees the memory.
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
         """Copy the central chunk k to the GPU. The caller must hold the chunk's lock. Later operations on the current
@@ -55,7 +56,7 @@ class ChunkTransfer:
         if state:
             sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
         now = self._runtime.current_stream(self._device)
-        # A new tensor is made, because queued operations still read the chunk's older values.
+        # The copies wait for queued operations that still read the chunk's older values.
         self._stream.wait_stream(now)
         with self._runtime.stream(self._stream):
             for name, source in sources.items():
@@ -69,11 +70,11 @@ class ChunkTransfer:
                 setattr(self._optimizers[k], name, int(x))
 
     def push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
-        """Write the GPU's chunk k to the central parameters. The caller must hold the chunk's lock, and the GPU's chunk
-        must be newer than the central chunk.
+        """Write chunk k from the GPU to the central parameters, as a version with `updates` new updates. The caller
+        must hold the chunk's lock, and the GPU's chunk must be based on the central chunk's current version.
 
-        `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that the chunk is written.
-        The result is true if chunk k was written.
+        `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that it is written. Return
+        whether the chunk was written.
         """
         spare = self._central.spare(k)
         self._stream.wait_stream(self._runtime.current_stream(self._device))

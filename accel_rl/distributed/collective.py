@@ -1,4 +1,4 @@
-"""Synchronous ranks use collective operations over torch's default process group."""
+"""This module implements the collective operations of synchronous ranks, over torch's default process group."""
 
 import contextlib
 import json
@@ -22,8 +22,8 @@ from accel_rl.system.errors import RunError
 
 
 class Watch:
-    """A `Watch` reports which of the processes {rank: pid} have ended. Linux allows a pidfd of a process that is not a
-    child, and a pidfd never refers to a later process with the same pid."""
+    """A `Watch` reports which of the processes {rank: pid} have ended. A pidfd also works for a process that is not a
+    child process, and never refers to a later process with the same pid."""
 
     def __init__(self, pids: dict[int, int]):
         self._poll = select.poll()
@@ -59,8 +59,8 @@ class Watch:
             signal.pidfd_send_signal(fd, signal.SIGKILL)
 
 
-SETTLE_S = 3.0  # All surviving ranks notice a failure within `SETTLE_S` seconds.
-ANSWER_S = 2.0  # The ranks' store answers within `ANSWER_S` seconds.
+SETTLE_S = 3.0  # After a failure, each surviving rank sets its key in the store within `SETTLE_S` seconds.
+ANSWER_S = 2.0  # The ranks' store must answer within `ANSWER_S` seconds.
 
 
 class Collective:
@@ -74,13 +74,13 @@ class Collective:
         self.size = dist.get_world_size()
         self.store = PatientStore(store, ANSWER_S)
         self.watch = Watch({})  # The processes of the other ranks on this machine
-        # The pending operations are dropped, because they hold the process group's connections open.
+        # Pending operations are dropped after a failure, because they keep the process group's connections open.
         self._works: list[Any] = []
         self._hosts: list[str] = self.gather(platform.node())
 
     @property
     def on_gpu(self) -> bool:
-        """Return whether collectives of GPU tensors run on the GPU, so that the host does not wait for them."""
+        """Return whether collectives of GPU tensors run on the GPU (NCCL), so that the host does not wait for them."""
         return "nccl" in dist.get_backend_config()
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ class Collective:
         return self.all_reduce_sum(numbers).tolist()
 
     def updates(self, of_rank: int) -> int:
-        """Return `own`, because synchronous ranks make every update together."""
+        """Return `of_rank`, because synchronous ranks make every update together."""
         return of_rank
 
     def gather(self, x: Any) -> list[Any]:
@@ -133,12 +133,12 @@ class Collective:
 
     def failed(self, what: str, why: str) -> RunError:
         """Return the error of a failed collective operation, which names the ranks that have ended or hang. Each
-        healthy rank sets a key in the process group's store, and a rank without a key hangs."""
+        healthy rank sets a key in the process group's store; a rank whose key is missing has ended or hangs."""
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
     def _missing(self) -> str:
         self._works.clear()
-        leave()  # The connections are closed, so that waiting ranks notice the failure.
+        leave()  # Closed connections let waiting ranks notice the failure.
         others = [r for r in range(self.size) if r != self.rank]
         try:
             missing = self._without_key(others)
@@ -147,8 +147,8 @@ class Collective:
         return f"rank {self._names(missing)} is gone or hangs" if missing else "the ranks lost each other"
 
     def _without_key(self, others: list[int]) -> list[int]:
-        """Return the other ranks that do not set their keys within SETTLE_S seconds. Raises RunError if the store is
-        gone."""
+        """Return those of the ranks `others` that do not set their keys within SETTLE_S seconds. Raises RunError if the
+        store does not answer."""
         deadline = time.monotonic() + SETTLE_S
         self.store.set(f"well/{self.rank}", "1")
         while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
@@ -157,13 +157,14 @@ class Collective:
         return others
 
     def _names(self, ranks: list[int]) -> str:
-        """Return the numbers of ranks, with their hosts if there are several."""
+        """Return a text with the numbers of the ranks, and with their hosts if the run uses several hosts."""
         several = len(set(self._hosts)) > 1
         return ", ".join(f"{r} ({self._hosts[r]})" if several else str(r) for r in ranks)
 
 
 class _Named:
-    """`_Named` converts the failure of a collective operation into a RunError of one line."""
+    """`_Named` is a context manager that converts the failure of a collective operation into a RunError with a message
+    of one line."""
 
     def __init__(self, group: Collective, what: str):
         self.group, self.what = group, what
@@ -172,5 +173,5 @@ class _Named:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            traceback.clear_frames(trace)  # Stack frames of the traceback hold the group's connections open.
+            traceback.clear_frames(trace)  # The traceback's frames keep the group's connections open.
             raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error

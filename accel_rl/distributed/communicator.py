@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class CountedSteps(NamedTuple):
-    """`CountedSteps` has the numbers of env steps since the last count."""
+    """`CountedSteps` contains the numbers of env steps since the last call of `Communicator.count`."""
 
     of_run: int
     """`of_run` counts the env steps of all ranks, which advance the schedules (exploration, target network, learning
@@ -18,13 +18,13 @@ class CountedSteps(NamedTuple):
 
 
 class Communicator(Protocol):
-    """A `Communicator` has the collective operations of the `size` ranks that share each batch. Every rank must call
+    """A `Communicator` provides collective operations for the `size` ranks that share each batch. All ranks must call
     the same operations in the same order."""
 
     size: int
 
     def count(self, env_steps: int) -> CountedSteps:
-        """Add the env steps of this rank since its last call, and return the sums over ranks."""
+        """Report the number of env steps of this rank since its last call, and return the sums over ranks."""
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
         """Compute the sum of x [...] over the ranks that share a batch, in place."""
@@ -36,10 +36,10 @@ class Communicator(Protocol):
         """Return the minimum of n over the ranks that share a batch."""
 
     def all_gather(self, n: int) -> list[int]:
-        """Return the numbers n of all ranks, in the order of ranks, without waiting for a GPU."""
+        """Return the numbers n of all ranks, in the order of ranks, without synchronizing with a GPU."""
 
     def updates(self, of_rank: int) -> int:
-        """Return the number of parameter updates that schedules count. The argument `own` is the number of updates that
+        """Return the number of parameter updates on which schedules are based. `of_rank` is the number of updates that
         this rank's learner has made."""
 
 
@@ -72,8 +72,8 @@ SINGLE_PROCESS = SingleProcess()
 
 @torch.no_grad()
 def average_buffers(buffers: Sequence[Tensor], communicator: Communicator) -> None:
-    """Set the buffers of all ranks to the same values, in place: the mean of floating-point buffers, the largest value
-    of integer buffers."""
+    """Set the buffers of all ranks to the same values, in place: floating-point buffers to their mean over the ranks,
+    and integer buffers to their maximum."""
     if communicator.size == 1:
         return
     floats = [x for x in buffers if x.is_floating_point()]
@@ -82,7 +82,8 @@ def average_buffers(buffers: Sequence[Tensor], communicator: Communicator) -> No
 
 
 def _in_one(buffers: list[Tensor], dtype: torch.dtype, reduce: Callable[[Tensor], Tensor]) -> None:
-    """Reduce buffers of any shapes by one collective operation."""
+    """Reduce all buffers, whatever their shapes, by one collective operation `reduce`, and copy the results to the
+    buffers."""
     if not buffers:
         return
     reduced = reduce(torch.cat([x.reshape(-1).to(dtype) for x in buffers]))

@@ -1,5 +1,5 @@
-"""A `GradientSync` turns a loss into an update. This module has the interface, and the implementation for a single
-learner."""
+"""A `GradientSync` computes an update of the parameters from a loss. This module defines the interface `GradientSync`,
+and the implementation for a single learner."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -12,7 +12,8 @@ from accel_rl.optim.optimizer import Rate
 
 
 class GradientSync(ABC):
-    """A `GradientSync` turns a loss into one update of the parameters `flat.data`, together with other learners.
+    """A `GradientSync` computes from a loss one update of the parameters `flat.data`, and exchanges gradients or
+    parameters with other learners.
 
     A user's class, `--update module:Class`, is built as `Class(flat, algo, communicator)` by every synchronous rank
     (docs/extending.md has an example). Most users' classes override only the method `step`.
@@ -22,8 +23,8 @@ class GradientSync(ABC):
     skips: SkippedUpdates
     """`skips` counts the updates that were skipped because of a non-finite loss or gradient."""
     times: dict[str, float]
-    """`times` has the seconds spent in each activity of synchronization with other ranks, such as pulling
-    parameters."""
+    """`times` maps each activity of synchronization with other ranks, such as pulling parameters, to the seconds spent
+    on it."""
 
     def __init__(self, guarded: GuardedStep):
         self.guarded = guarded
@@ -32,8 +33,8 @@ class GradientSync(ABC):
         self.times = {}
 
     def update(self, loss: Tensor, samples: Tensor | float, learning_rate: Rate) -> Tensor:
-        """Minimise a loss [], which is the mean over a number of samples []. Return the gradient's norm before
-        clipping, []."""
+        """Make one update that reduces a loss [], which is the mean over `samples` [] samples. Return the gradient's
+        norm before clipping, []."""
         self.backward(loss, samples)
         return self.step(learning_rate, loss.detach(), samples)
 
@@ -47,7 +48,8 @@ class GradientSync(ABC):
         are the arguments of `backward`. All ranks must skip the same updates (see `GuardedStep`)."""
 
     def pull(self) -> None:  # noqa: B027  optional
-        """Fetch newer parameters, before an off-policy gradient is computed or an evaluation begins."""
+        """Fetch newer parameters, if other learners may have changed them. `pull` is called before an off-policy
+        gradient is computed, and before an evaluation."""
 
     def verify(self) -> None:  # noqa: B027  optional
         """Raise RunError if ranks have different parameters. `verify` is called once for each row of metrics, and

@@ -1,4 +1,4 @@
-"""An optimizer step is skipped and counted if the loss or the gradient is not finite."""
+"""If the loss or the gradient is not finite, the optimizer step is skipped, and the skipped update is counted."""
 
 import math
 from typing import Any
@@ -13,8 +13,8 @@ from accel_rl.system.devices import Device
 
 
 class SkippedUpdates:
-    """`SkippedUpdates` counts updates that were skipped because of a non-finite loss or gradient, on the parameters'
-    device."""
+    """`SkippedUpdates` counts the updates that were skipped because of a non-finite loss or gradient. The counts are
+    stored on the parameters' device."""
 
     def __init__(self, device: torch.device):
         self._counts = torch.zeros(2, dtype=torch.int64, device=device)
@@ -24,27 +24,27 @@ class SkippedUpdates:
             self._seen = page_locked_zeros((2,), torch.int64, device)
 
     def count(self, skipped: Tensor) -> None:
-        """Count an update as made or skipped, where `skipped` [] bool is true if the update was skipped."""
+        """Count an update. `skipped` [] bool is true if the update was skipped."""
         self._counts.add_(skipped)
         self._in_a_row.mul_(skipped)
 
     @property
     def total(self) -> int:
-        """Return the number of skipped updates, after waiting for a GPU."""
+        """Return the number of skipped updates. Synchronizes with a GPU."""
         return int(self._total)
 
     @property
     def in_a_row(self) -> int:
-        """Return the number of consecutive updates skipped until now, after waiting for a GPU."""
+        """Return the number of consecutive updates that have been skipped until now. Synchronizes with a GPU."""
         return int(self._in_a_row)
 
     @property
     def seen_in_a_row(self) -> int:
-        """Return the number of consecutive skipped updates, as last copied to the host."""
+        """Return the number of consecutive skipped updates at the last copy to the host (`show`)."""
         return int(self._seen[1])
 
     def show(self) -> None:
-        """Copy the counts of skipped updates to the host, without waiting for the GPU."""
+        """Start to copy the counts of skipped updates to the host, without synchronizing with the GPU."""
         if self._seen is not self._counts:
             self._seen.copy_(self._counts, non_blocking=True)
 
@@ -62,8 +62,8 @@ class GuardedStep:
     """A `GuardedStep` clips the gradient in `flat.grad`, and steps the optimizer unless the loss or the gradient is not
     finite.
 
-    On a GPU the host does not wait for the check whether loss and gradient are finite. If an update is skipped, the
-    gradient becomes zero, the optimizer's state does not change, and the GPU counts the update.
+    On a GPU, the GPU checks whether loss and gradient are finite, and the host does not wait for the result. If an
+    update is skipped, the gradient becomes zero, the optimizer's state does not change, and the GPU counts the update.
     """
 
     def __init__(self, flat: FlatParameters, optimizer: Optimizer, max_norm: float | None):
@@ -72,7 +72,7 @@ class GuardedStep:
         self.optimizer = optimizer
         self.max_norm = max_norm
         self.skips = SkippedUpdates(flat.data.device)
-        self.knows_on_gpu = not flat.data.is_cpu  # On a GPU, the host does not know which updates are skipped.
+        self.knows_on_gpu = not flat.data.is_cpu  # Whether only the GPU knows which updates are skipped
 
     def __call__(self, learning_rate: Rate, loss: Tensor) -> Tensor:
         """Clip the gradient, and make one update. The argument `loss` [] is the minimised loss. Return the gradient's

@@ -1,8 +1,9 @@
-"""Asynchronous ranks apply their gradients to central parameters, chunk by chunk, under a lock.
+"""Asynchronous ranks apply their gradients to central parameters, one chunk at a time. Each chunk has its own lock.
 
 In the algorithm of Stooke & Abbeel (2018, section 4.3), a rank first computes and clips the gradient. For each chunk,
-beginning with unlocked chunks, the rank then pulls the parameters and the optimizer state, steps the optimizer on the
-rank's device, and writes them back. After an update, the rank's parameters equal the central parameters.
+beginning with chunks that no other rank has locked, the rank then pulls the parameters and the optimizer state, steps
+the optimizer on its own device, and writes the new parameters and state back. After an update, the rank's parameters
+equal the central parameters.
 """
 
 import time
@@ -20,11 +21,11 @@ from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
 
-LOCK_S = 60.0  # A lock is usually held for a millisecond.
+LOCK_S = 60.0  # Time limit for acquiring a lock, which is usually held for a millisecond
 
 
 class LockedChunks(GradientSync):
-    """`LockedChunks` applies gradients to the central parameters, chunk by chunk under a lock. `connect` must be called
+    """`LockedChunks` applies gradients to the central parameters, one locked chunk at a time. `connect` must be called
     before the first update."""
 
     def __init__(
@@ -35,8 +36,9 @@ class LockedChunks(GradientSync):
         k: int,
         rank: int = 0,
     ):
-        """`build_optimizer(n)` builds an optimizer of n parameters, and is called for each chunk. The parameters have
-        `k` chunks. The ranks begin with different chunks, so rank `rank` begins at chunk `rank` modulo `k`."""
+        """`build_optimizer(n)` builds an optimizer of n parameters, and is called for each chunk. The parameters are
+        divided into `k` chunks. The ranks begin with different chunks, so rank `rank` begins at chunk `rank` modulo
+        `k`."""
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(GuardedStep(flat, EachChunk(self), max_norm))
@@ -45,7 +47,7 @@ class LockedChunks(GradientSync):
         self._rank, self._first = rank, rank % len(self.parts)
         # During the warmup, only rank 0 makes updates.
         self.warmup_updates = 0
-        self._parameters = [-1] * len(self.parts)  # The version of each chunk that the learner has
+        self._parameters = [-1] * len(self.parts)  # The version of each chunk in this rank's parameters
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # Counts the pulls of the parameters.
         # `beat` is called before each update, and before each inference call of a `PullingAgent`.
@@ -54,12 +56,12 @@ class LockedChunks(GradientSync):
     # -- parameters ------------------------------------------------------------
 
     def states(self) -> list[dict[str, Any]]:
-        """Return the state of each chunk's optimizer."""
+        """Return the states of the chunks' optimizers in this rank."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
-        """Connect to the central parameters. With `publish`, write this rank's parameters to the central parameters.
-        Without `publish`, pull the central parameters."""
+        """Connect to the central parameters. With `publish`, write this rank's parameters and optimizer state to
+        `central`. Without `publish`, pull the central parameters."""
         self.central = central
         if not self.flat.data.is_cpu:
             self._transfer = ChunkTransfer(central, self.flat.data, self.parts, self.optimizers)
@@ -74,7 +76,8 @@ class LockedChunks(GradientSync):
         self.pull_now()
 
     def pull_now(self) -> bool:
-        """Copy the chunks of the central parameters that other ranks have changed; return whether any has changed."""
+        """Copy the chunks of the central parameters that other ranks have changed, and return whether any chunk has
+        changed."""
         changed = False
         for k in range(len(self.parts)):
             if self.central.version(k) != self._parameters[k]:
@@ -92,12 +95,12 @@ class LockedChunks(GradientSync):
 
     @property
     def _is_warming_up(self) -> bool:
-        """Return whether this rank's gradients are dropped, because rank 0 makes the first updates alone."""
+        """Return whether this rank's gradients are dropped, because only rank 0 makes the first updates."""
         central_updates = map(self.central.updates, range(len(self.parts)))
         return bool(self._rank and self.warmup_updates and min(central_updates) < self.warmup_updates)
 
     def step_chunks(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        """Step the optimizer of each chunk, and write the chunk to the central parameters."""
+        """For each chunk, step the optimizer, and write the result to the central parameters."""
         began = time.monotonic()
         with closing(self._free()) as free:
             for k in free:
@@ -115,7 +118,8 @@ class LockedChunks(GradientSync):
         self.times["sync_s"] += time.monotonic() - began
 
     def _free(self) -> Generator[int]:
-        """Yield every chunk once, with its lock held, beginning with unlocked chunks."""
+        """Yield the index of each chunk once, while this rank holds the chunk's lock, beginning with chunks that no
+        other rank has locked."""
         central, waiting = self.central, [(self._first + i) % len(self.parts) for i in range(len(self.parts))]
         while waiting:
             k = next((k for k in waiting if central.locks.try_acquire(k)), None)
@@ -130,7 +134,8 @@ class LockedChunks(GradientSync):
                 central.locks.release(k)
 
     def _read_parameters(self, k: int, is_held: bool = False) -> None:
-        """Read chunk k of the central parameters; `is_held` is explained in `ChunkTransfer.pull`."""
+        """Copy chunk k of the central parameters to this rank if its version is new. The method `ChunkTransfer.pull`
+        explains `is_held`."""
         if (version := self.central.version(k)) != self._parameters[k]:
             if self._transfer is None:
                 self.flat.data[self.parts[k]].copy_(self.central.read(k)[0])
@@ -151,12 +156,13 @@ class LockedChunks(GradientSync):
         self._parameters, self._states = [-1] * len(self.parts), [-1] * len(self.parts)
 
     def _write(self, k: int, updates: int = 0) -> None:
-        """Write this rank's chunk k to the central parameters. `updates` is the number of new updates in the chunk."""
+        """Write chunk k of this rank to the central parameters. `updates` is the number of new updates in the chunk."""
         self.central.publish(k, self.flat.data[self.parts[k]], self.optimizers[k].state_dict(), updates)
         self._parameters[k] = self._states[k] = self.central.version(k)
 
     def _push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
-        """Write chunk k from a GPU to the central parameters if the update is finite; return whether it is finite."""
+        """Write chunk k from a GPU to the central parameters if the update is finite. Return whether the chunk was
+        written."""
         assert self._transfer is not None
         is_written = self._transfer.push(k, updates, is_finite)
         if is_written:
@@ -180,8 +186,8 @@ class LockedChunks(GradientSync):
         return {"parameters": self.flat.data, "optimizer": optimizer, **self.skips.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state into this rank. Only `connect` writes the loaded state to the central parameters. Raises
-        ValueError if the number of chunks differs."""
+        """Load a state into this rank. The central parameters change only when `connect` writes the loaded state.
+        Raises ValueError if the state has another number of chunks than this run."""
         self.flat.data.copy_(state["parameters"])
         for k, (part, optimizer) in enumerate(zip(self.parts, self.optimizers, strict=True)):
             mine = {}
@@ -194,7 +200,7 @@ class LockedChunks(GradientSync):
 
 
 class EachChunk:
-    """`EachChunk` combines the optimizers of all parameter chunks into one optimizer."""
+    """`EachChunk` has the interface of an optimizer, and steps the optimizers of all chunks."""
 
     def __init__(self, chunks: LockedChunks):
         self._chunks = chunks

@@ -1,4 +1,5 @@
-"""Local Adam updates are accumulated between two pushes (Stooke & Abbeel 2018, appendix A)."""
+"""A learner makes several local Adam updates between two pushes, and pushes their sum (Stooke & Abbeel 2018, appendix
+A)."""
 
 import math
 import time
@@ -43,8 +44,8 @@ class MultiStepAdam(LockedChunks):
         super().__init__(flat, build_optimizer, max_norm, k, rank)
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
-        self._steps = [0 for _ in self.parts]  # `_steps` has the step count of each chunk's optimizer.
-        self.guarded.knows_on_gpu = False  # The host waits to know whether a GPU's update was skipped.
+        self._steps = [0 for _ in self.parts]  # The step count of each chunk's optimizer
+        self.guarded.knows_on_gpu = False  # The host synchronizes to check whether an update was skipped.
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def connect(self, central: Central, publish: bool) -> None:
@@ -66,7 +67,7 @@ class MultiStepAdam(LockedChunks):
         return self._steps[k]
 
     def pull(self) -> None:
-        """Pull the central parameters, unless some local updates have not been pushed yet."""
+        """Pull the central parameters, unless there are local updates that have not been pushed yet."""
         if not self._n:
             super().pull()
 
@@ -110,7 +111,7 @@ class MultiStepAdam(LockedChunks):
         for k in self._free():
             part, optimizer = self.parts[k], self.optimizers[k]
             assert isinstance(optimizer, Adam)
-            # After local updates, the chunk differs from the central chunk.
+            # The local updates have changed the chunk, so it is read again even if the central version is the same.
             self._parameters[k] = self._states[k] = -1
             self._read_parameters(k, is_held=True)
             self._read_state(k, is_held=True)

@@ -1,5 +1,5 @@
-"""A call of torch's store waits for ever if the network to the store's host is cut off. `PatientStore` limits the
-wait."""
+"""A call of torch's store blocks for ever if the network connection to the store's host fails. `PatientStore` limits
+the time of each call."""
 
 import threading
 from collections.abc import Callable
@@ -12,8 +12,8 @@ Result = TypeVar("Result")
 
 
 class PatientStore:
-    """A `PatientStore` has the calls of torch's key-value store through which ranks find each other. Each call raises
-    RunError if the store's process has ended, or if the store does not answer within `timeout_s` seconds."""
+    """A `PatientStore` wraps torch's key-value store, through which ranks find each other. Each call raises RunError if
+    the store's process has ended, or if the store does not answer within `timeout_s` seconds."""
 
     def __init__(self, store: Any, timeout_s: float) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class PatientStore:
         self._call(lambda: self._store.set(key, value))
 
     def get(self, key: str) -> str:
-        """Wait for a key, as long as torch's store waits, and return its value."""
+        """Wait until a key is set, at most for the timeout of torch's store, and return its value."""
         waits_s: float = self._store.timeout.total_seconds()
         return self._call(lambda: self._store.get(key).decode(), waits_s)
 
@@ -40,7 +40,7 @@ class PatientStore:
         self._call(lambda: self._store.wait(keys, timedelta(seconds=seconds)), seconds)
 
     def _call(self, call: Callable[[], Result], waits_s: float = 0.0) -> Result:
-        """Return the result of a call that itself may wait for `waits_s` seconds."""
+        """Return the result of `call`, which may wait for up to `waits_s` seconds if the store works."""
         results: list[Result] = []
         errors: list[RuntimeError] = []
 

@@ -1,4 +1,4 @@
-"""Torch forms the process group of synchronous ranks through a local file or torchrun's store."""
+"""This module forms torch's process group of synchronous ranks, through a local file or torchrun's store."""
 
 import os
 import socket
@@ -26,14 +26,14 @@ JOIN = timedelta(seconds=60)
 def file_store(fd: int, size: int) -> Any:
     """Open a torch store over a file descriptor that all ranks of this machine have inherited. The store has its own
     copy of the descriptor, so the caller may close fd."""
-    # FileStore's destructor opens its path again, so the descriptor must stay open.
+    # The copy of the descriptor must stay open, because FileStore's destructor opens its path again.
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 
 def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
-    """Open the store of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and return (store, rank, size); raises RunError.
-    `listening` is a socket at the master's address and port, on which rank 0 hosts the store. By default, the store
-    listens on all addresses of rank 0's machine."""
+    """Open the store that the environment variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe. Return
+    (store, rank, size). Raises RunError. `listening` is a socket at the master's address and port, on which rank 0
+    hosts the store. By default, the store listens on all addresses of rank 0's machine."""
     try:
         if listening is None:
             store, rank, size = next(rendezvous("env://", timeout=JOIN))
@@ -45,13 +45,13 @@ def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
             )
     except Exception as e:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
-    # Restarted runs use new keys of the store.
+    # A restarted run uses other keys than before.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size  # type: ignore[attr-defined]
 
 
 def choose_interface(host: str, one_machine: bool) -> None:
-    """Let gloo use the network interface through which this machine reaches a host, unless GLOO_SOCKET_IFNAME is set.
+    """Make gloo use the network interface through which this machine reaches `host`, unless GLOO_SOCKET_IFNAME is set.
     By default, gloo often uses a loopback address, which other machines cannot reach. `host` is a name or address that
     all ranks can reach (MASTER_ADDR). `one_machine` means that all ranks are on this machine."""
     if "GLOO_SOCKET_IFNAME" in os.environ:
@@ -63,7 +63,8 @@ def choose_interface(host: str, one_machine: bool) -> None:
 
 
 def _interface_to(host: str) -> str | None:
-    """Return the name of the network interface with the route to a host, or None without a route."""
+    """Return the name of the network interface through which this machine reaches a host, or None if there is no
+    route."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, socket.SOCK_DGRAM) as s:
@@ -80,9 +81,9 @@ def _is_loopback(name: str) -> bool:
 
 
 def backend(device: str, gpus: int, ranks: int) -> str:
-    """Choose the backend of collectives, which is gloo on CPUs. CUDA tensors use NCCL if each rank has its own GPU,
-    because ranks of NCCL cannot share a GPU. `gpus` is the number of GPUs that the `ranks` ranks of this machine
-    use."""
+    """Return the backend of collective operations: gloo for CPU tensors, and for CUDA tensors NCCL if each rank has its
+    own GPU, and otherwise gloo. Ranks of NCCL cannot share a GPU. `gpus` is the number of GPUs that the `ranks` ranks
+    of this machine use."""
     if torch.device(device).type != "cuda" or ranks > gpus or not dist.is_nccl_available():
         return "gloo"
     return "cpu:gloo,cuda:nccl"
@@ -92,7 +93,7 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
     """Return a context manager that forms torch's default process group. Raises RunError if not all ranks join the
     process group."""
-    Device(device).use()  # NCCL uses the current GPU for barriers and for sending objects.
+    Device(device).use()  # NCCL uses torch's current GPU for barriers and for sending objects.
     try:
         dist.init_process_group(
             name, store=dist.PrefixStore("group", store), rank=rank, world_size=size,  # type: ignore[attr-defined]
@@ -110,9 +111,9 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
 
 
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
-    """Wait until this rank may end without harming other ranks: rank 0, which may host torch's store, waits for the
-    other ranks, at most timeout_s."""
-    with suppress(RunError):  # A rank that is lost after its last update does not harm the run.
+    """Wait until this rank can end without disturbing other ranks. Only rank 0, which may host torch's store, waits for
+    the other ranks, at most timeout_s."""
+    with suppress(RunError):  # A rank that is lost after its last update does no harm.
         if rank:
             PatientStore(store, timeout_s).set(f"parted/{rank}", "1")
         else:

@@ -1,4 +1,5 @@
-"""Locks in shared memory are pthread robust mutexes, which the kernel releases if their owner dies."""
+"""This module implements locks in shared memory by pthread robust mutexes, which the kernel releases if their owner
+dies."""
 
 import ctypes
 import errno
@@ -9,7 +10,7 @@ import numpy as np
 
 from accel_rl.system.errors import ConfigError, RunError
 
-LOCK_BYTES = 64  # A pthread_mutex_t has 40 bytes on x86-64 and 48 bytes on aarch64. Each lock has its own cache line.
+LOCK_BYTES = 64  # A cache line for each lock: pthread_mutex_t has 40 bytes on x86-64 and 48 on aarch64.
 _SHARED = 1
 _ROBUST = 1
 _ATTRIBUTES_BYTES = 64
@@ -20,13 +21,13 @@ class _Timespec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Return whether the operating system has robust mutexes between processes, which only Linux has."""
+    """Return whether the operating system supports robust mutexes between processes. Only Linux does."""
     return sys.platform == "linux"
 
 
 class RobustLocks:
-    """`RobustLocks` has k locks in a shared array [k, LOCK_BYTES] uint8. With `create`, initialise the locks; exactly
-    one process passes `create`, before any other process uses the array."""
+    """`RobustLocks` are k locks in a shared array [k, LOCK_BYTES] uint8. With `create`, the locks are initialised;
+    exactly one process must pass `create`, before any other process uses the array."""
 
     def __init__(self, memory: np.ndarray, create: bool = False):
         if not supported():
@@ -55,7 +56,7 @@ class RobustLocks:
         """Acquire lock i. Raises RunError if a living owner holds the lock for longer than timeout_s."""
         left = timeout_s
         while True:
-            wait = min(1.0, left)  # A lock is waited for in short intervals, because the realtime clock may jump.
+            wait = min(1.0, left)  # Waits are short, because the realtime clock may jump.
             until = time.time_ns() + int(wait * 1e9)
             limit = _Timespec(until // 10**9, until % 10**9)
             if self._taken(i, self._libc.pthread_mutex_timedlock(self._addresses[i], ctypes.byref(limit))):
@@ -67,7 +68,7 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if code == errno.EOWNERDEAD:  # Chunks are consistent even after the death of a lock's owner.
+        if code == errno.EOWNERDEAD:  # The owner died, but chunks are always consistent.
             self._call("pthread_mutex_consistent", self._addresses[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

@@ -23,16 +23,16 @@ from accel_rl.system.memory_order import fence_of_machine
 from accel_rl.system.process import Patience
 
 _LINE = 8  # A cache line has 8 int64 values.
-_SPIN_S = 2e-3  # A waiting rank sleeps after 2 ms.
+_SPIN_S = 2e-3  # A waiting rank spins for 2 ms, and then sleeps between its polls.
 _SLEEP_S = 2e-4
 
 
 class SharedMemoryMean:
-    """A `SharedMemoryMean` computes the mean of all ranks' gradients in shared memory, bitwise identical on every
-    rank."""
+    """A `SharedMemoryMean` computes the mean of all ranks' gradients in shared memory. The mean is bitwise identical on
+    every rank."""
 
     def __init__(self, flat: FlatParameters, communicator: Collective, fd: int, timeout_s: float):
-        """`fd` is an open file, initially empty, that all ranks share."""
+        """`fd` is the descriptor of an open file, initially empty, that all ranks share."""
         self._flat = flat
         self.communicator = communicator
         self._timeout_s = timeout_s
@@ -63,7 +63,7 @@ class SharedMemoryMean:
         mine[-2], mine[-1] = samples, loss
         self._meet()
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
-        n = sum(counts) or float("nan")  # An update without samples is skipped.
+        n = sum(counts) or float("nan")  # If no rank has samples, NaN makes the update be skipped.
         shares = [part[share] for part in parts]
         self._squares[self.communicator.rank, 0] = _weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()
@@ -75,13 +75,13 @@ class SharedMemoryMean:
     def _meet(self) -> None:
         """Wait at a barrier for all ranks. Raises RunError, which names the missing ranks."""
         turns, rank = self._turns, self.communicator.rank
-        self._fence()  # The other ranks see the turn only after what was written before.
+        self._fence()  # Other ranks must not see the new turn before the data that were written earlier.
         turns[rank, 0] += 1
         self._await(turns, turns[rank, 0])
         self._fence()
 
     def _await(self, turns: np.ndarray, turn: int) -> None:
-        """Wait until all ranks have reached a turn."""
+        """Wait until the counters `turns` of all ranks have reached `turn`."""
         patience = Patience(self._timeout_s)
         spin_until = time.monotonic() + _SPIN_S
         while time.monotonic() < spin_until:

@@ -1,2 +1,2 @@
-"""All environments have one interface: Atari games through ale-py or this project's emulator, and Gymnasium
-environments."""
+"""This package contains environments with a common interface: Atari games, played by ale-py or by this project's
+emulator, and Gymnasium environments."""

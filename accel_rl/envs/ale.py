@@ -1,4 +1,4 @@
-"""This module plays one Atari game through ale-py, by the rules of a protocol."""
+"""This module plays an Atari game with ale-py, by the rules of a protocol."""
 
 from importlib.metadata import version
 
@@ -18,18 +18,18 @@ ALE_PY = version("ale-py")
 
 
 class AtariEnv:
-    """`AtariEnv` is an environment around one ALEInterface.
+    """`AtariEnv` is an environment that plays one Atari game with ale-py's ALEInterface.
 
     `seed` is a whole number >= 0 that determines no-ops and sticky actions. A training environment plays by `protocol`,
-    and an evaluation environment by `protocol.for_evaluation()`. With `cached`, each episode begins from the stored
-    state after the first reset, instead of from a reset (in the games of `unclean_resets`, a reset gives other states).
-    Raises ConfigError for an unknown game, and for a mode or difficulty that the game does not have.
+    and an evaluation environment by `protocol.for_evaluation()`. With `cached`, each episode begins with the restored
+    state of the first reset, instead of with a reset (in the games of `unclean_resets`, later resets lead to other
+    states). Raises ConfigError for an unknown game, and for a mode or difficulty that the game does not have.
 
-    A game over ends an agent step within its frame skip, and the frame is then the last screen. `terminated` and
-    `truncated` are never both True, because a time limit at the same step as a game over or a lost life is ignored.
+    If the game is over within a frame skip, the agent step ends at once, and its frame is the last screen. `terminated`
+    and `truncated` are never both True: a time limit is ignored if the game is over or a life is lost in the same step.
 
-    `exact_restore` is False for games that ale-py 0.12.1 restores inexactly. A game that is restored inexactly may
-    continue differently after `set_state`.
+    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly. A game whose states are restored
+    inexactly may continue differently after `set_state`.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
@@ -73,8 +73,8 @@ class AtariEnv:
         self.origin = Origin()
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
-        ale.setFloat("repeat_action_probability", 0.0)  # The method `_sticky_act` of AtariEnv draws sticky actions.
-        # ale-py draws no number from its seed, but a saved state contains the seed, by default the time of day.
+        ale.setFloat("repeat_action_probability", 0.0)  # Sticky actions are drawn in `_sticky_act` instead.
+        # ale-py draws nothing from this seed, but stores the seed (by default the time of day) in saved states.
         ale.setInt("random_seed", self.seed & 0x7FFFFFFF)
         rom = roms.get_rom_path(self.game)
         assert rom is not None
@@ -115,7 +115,8 @@ class AtariEnv:
         (self._write if self._pools else self._last)(frame)
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
-        """Begin an episode at a saved start. The frames before the saved start count as agent steps of the episode."""
+        """Begin an episode at a saved start point. The frames before the start point count towards the episode's time
+        limit."""
         frames, self._held = starts.place(self, episode)
         self.origin.forget()
         self._actions.clear()
@@ -131,8 +132,9 @@ class AtariEnv:
             self._ale.restoreState(self._start[0])
 
     def _press(self, after_life: bool) -> bool:
-        """Play the frames before the agent acts (`Protocol.presses`), and return whether the episode has ended. If the
-        game ends during the frames after a reset, the game is reset again."""
+        """Play the actions of `Protocol.presses`, which precede the agent's actions after a reset or a lost life, and
+        return whether the episode has ended. If the game ends during these actions after a reset, the game is reset
+        again."""
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
                 if frames_left == 1:
@@ -181,7 +183,7 @@ class AtariEnv:
                 write = self._last
                 break
             if frames_left == 1:
-                self._screen(first)  # Sprites flicker, so a pixelwise maximum of two frames is used.
+                self._screen(first)  # Needed for the maximum of two frames, because sprites flicker.
             reward += act(code)
             ended = over()
         self._screen(last)
@@ -201,7 +203,7 @@ class AtariEnv:
 
     @property
     def actions(self) -> bytes:
-        """Return the actions of the current episode's steps, as numbers of the 18 joystick actions."""
+        """Return the actions of the current episode, one byte per step, as codes of the 18 joystick actions."""
         return bytes(self._actions)
 
     def get_state(self) -> bytes:
@@ -219,8 +221,8 @@ class AtariEnv:
         return pack_origin(header, self.save_console(), self, self.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. A state that this project's emulator saved is restored by replaying the state's episode.
-        After `set_state`, `screen_rgb` is correct only from the next step on."""
+        """Restore a state. A state that this project's emulator saved is restored by replaying the actions of its
+        episode. `screen_rgb` is wrong until the next step."""
         if is_foreign(state, "ale"):
             return replay(self, state)
         header, blob, codes = unpack_origin(state, self, kind="atari", game=self.game, ale_py=ALE_PY)
@@ -229,7 +231,7 @@ class AtariEnv:
         self._steps = header["steps"]
         self._lives = header["lives"]
         self._held = header["held"]
-        # States saved by an earlier version have no episode number, so later episodes differ.
+        # A state that an earlier version saved contains no episode number, so its later episodes differ.
         self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]
 
@@ -245,8 +247,8 @@ class AtariEnv:
         """Do nothing, because the environment holds no resources."""
 
     def _sticky_act(self, code: int) -> int:
-        """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2). ale-py itself forgets the
-        previous action when a state is restored."""
+        """Emulate one frame with sticky actions (Machado et al. 2018, section 5.2). ale-py's own sticky actions are not
+        used, because ale-py forgets the previous action when a state is restored."""
         if self._rng.random() >= self._repeat:
             self._held = code
         return self._ale.act(self._held)

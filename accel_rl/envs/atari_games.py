@@ -8,7 +8,7 @@ from typing import Any
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# The single-player loadROM of ale-py 0.12.1 stops the process for 4 of its 108 games, which need two players.
+# 4 of ale-py's 108 games are left out: they need two players, and loadROM of ale-py 0.12.1 ends the process for them.
 GAMES = tuple(
     """
     adventure air_raid alien amidar assault asterix asteroids atlantis atlantis2 backgammon bank_heist
@@ -25,8 +25,8 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# ale-py 0.12.1 restores some states of the games in INEXACT_RESTORE inexactly.
-# Restores of 40 states in each of the 104 games found the games in INEXACT_RESTORE.
+# In these games, ale-py 0.12.1 restores some states inexactly.
+# The games in INEXACT_RESTORE were found by restoring 40 states of each of the 104 games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # ATARI_49 lists the games of Mnih et al. 2015, Extended Data Table 2.
@@ -68,14 +68,15 @@ def check_game(name: str) -> None:
 
 
 def game_of(id: str) -> str:
-    """Return the game of another library's id, such as ms_pacman for ALE/MsPacman-v5, MsPacmanNoFrameskip-v4 or
-    MsPacman, or "" for other ids."""
+    """Return the ale-py name of the game that another library's id names, such as ms_pacman for ALE/MsPacman-v5,
+    MsPacmanNoFrameskip-v4 or MsPacman. For other ids, return ""."""
     name = re.sub(r"^ALE/|(-ram)?(NoFrameskip|Deterministic)?-v[0-9]+$", "", id)
     return {game.replace("_", ""): game for game in GAMES}.get(name.replace("_", "").lower(), "")
 
 
 def check_id(id: str) -> None:
-    """Raise ConfigError for a Gymnasium id of an Atari game, whose observations are large colour pictures."""
+    """Raise ConfigError for a Gymnasium id of an Atari game, because Gymnasium's environment would return large colour
+    pictures."""
     if re.match(r"ALE/|\w+(NoFrameskip|Deterministic)-v[0-9]+$", id) and (game := game_of(id)):
         raise ConfigError(f"--env {id}: is an Atari game; use --game {game} (in Python game={game!r})")
 
@@ -87,8 +88,8 @@ def unclean_resets() -> frozenset[str]:
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Return why a game's episodes may differ with another --sampler.reset than `immediate`, or None if they are
-    equal."""
+    """Return a text that states why the episodes of a game with --sampler.reset `reset` may differ from those with
+    `immediate`, or None if they are equal."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():
@@ -98,8 +99,9 @@ def unclean_reset(game: str, reset: str) -> str | None:
 
 @cache
 def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
-    """Return raw scores {game: {"random", "human", "dqn", "gorila"}} from "null_op" or "human" starts. The scores are
-    from Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them."""
+    """Return the raw scores of the players "random", "human", "dqn" and "gorila", as {game: {player: score}}. `start`
+    is "null_op" or "human", the kind of start from which the scores were measured. The scores are from Nair et al.
+    2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them."""
     tables: dict[str, Any] = json.loads(files("accel_rl.envs").joinpath("scores.json").read_text())
     if start not in ("null_op", "human"):
         raise ConfigError(f"start={start!r} is unknown: must be null_op or human")
@@ -119,7 +121,8 @@ def human_normalized(game: str, score: float, start: str = "null_op") -> float:
 
 
 def table() -> list[str]:
-    """Return one line of text per game: its benchmarks, and published random and human scores (null-op starts)."""
+    """Return a table with one line per game: whether the game belongs to the 49 and the 57 benchmark games, and its
+    published random and human scores (null-op starts)."""
     published = scores("null_op")
     lines = [f"{'game':<20} {'49':>3} {'57':>3} {'random':>10} {'human':>10}"]
     for game in GAMES:

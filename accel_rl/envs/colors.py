@@ -1,8 +1,8 @@
-"""This module has the luminance of each palette index, equal to that of `ALEInterface.getScreenGrayscale`.
+"""This module lists the luminance of each palette index, which equals that of `ALEInterface.getScreenGrayscale`.
 
 The luminances were measured on ale-py 0.12.1, with a program that displays every colour through the COLUBK register in
-frames of 262 (NTSC), 312 and 313 (PAL) lines. An NTSC screen has even indices only, with the luminance round(.2989 R +
-.587 G + .114 B). A PAL screen with an odd number of lines loses its colour. ale-py gives the pixels without colour odd
+frames of 262 (NTSC), 312 and 313 (PAL) lines. An NTSC screen contains only even indices, whose luminance is round(.2989
+R + .587 G + .114 B). A PAL screen with an odd number of lines has no colour. In ale-py, pixels without colour have odd
 indices, for which the formula does not hold. Games with screens of 250 rows are PAL, and all other games are NTSC.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 PAL_ROWS = 250
 
 # fmt: off
-# The table has the luminance of the NTSC colour indices 0, 2, 4 .. 254.
+# The luminance of the NTSC palette indices 0, 2, 4 .. 254
 NTSC_EVEN = (
     0, 74, 111, 142, 170, 192, 214, 236, 64, 95, 122, 148, 172, 193, 214, 233,
     63, 87, 110, 131, 150, 167, 184, 199, 59, 85, 107, 129, 148, 167, 183, 199,
@@ -22,7 +22,7 @@ NTSC_EVEN = (
     40, 71, 98, 124, 147, 169, 189, 207, 41, 74, 104, 132, 157, 181, 203, 223,
     47, 79, 107, 133, 157, 179, 200, 220, 47, 79, 107, 133, 157, 179, 200, 220,
 )
-# The table has the luminance of the PAL colour indices 0, 2, 4 .. 254, then 1, 3, 5 .. 255.
+# The luminance of the PAL palette indices 0, 2, 4 .. 254 (PAL_EVEN) and 1, 3, 5 .. 255 (PAL_ODD)
 PAL_EVEN = (
     0, 43, 82, 118, 151, 182, 210, 236, 0, 43, 82, 118, 151, 182, 210, 236,
     90, 114, 136, 157, 175, 192, 208, 223, 74, 102, 127, 151, 172, 192, 211, 228,
@@ -47,7 +47,8 @@ PAL_ODD = (
 
 
 def luminance(rows: int) -> np.ndarray:
-    """Return the luminance [256] uint8 of each colour byte; the number of rows determines the TV format."""
+    """Return the luminance [256] uint8 of each palette index. `rows`, the number of rows of the screen, determines the
+    TV format (NTSC or PAL)."""
     table = np.zeros(256, np.uint8)
     if rows == PAL_ROWS:
         table[0::2], table[1::2] = PAL_EVEN, PAL_ODD

@@ -1,4 +1,4 @@
-"""Plays Atari games on this project's emulator with the rules of ale.py. A single call of the compiled core steps a
+"""Plays Atari games on this project's emulator, by the same rules as ale.py. A single call of the compiled core steps a
 batch of games.
 
     | ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
@@ -29,11 +29,11 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 class EmulatorEnv:
-    """`EmulatorEnv` is an environment around one game of the emulator. `EmulatorEnv` has the arguments and the episodes
-    of `AtariEnv`.
+    """`EmulatorEnv` is an environment that plays one Atari game with this project's emulator. The arguments and the
+    episodes of `EmulatorEnv` are those of `AtariEnv`.
 
-    With `counter`, random numbers are functions of seed, episode and step (see emulator/counter.py), as on a GPU.
-    Raises ConfigError if the game is not emulated, or if the emulator is not compiled.
+    With `counter`, each random number is a function of seed, episode and step (see emulator/counter.py), as in the
+    device engine. Raises ConfigError if the game is not emulated, or if the emulator is not compiled.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class EmulatorEnv:
         frame[:] = self._alone.frame[0]
 
     def _press_after_reset(self) -> None:
-        """Begin an episode after a reset: play the frames before the agent acts (`Protocol.presses`), and reset again
-        if the game ends."""
+        """After a reset, play the actions of `Protocol.presses`, which precede the agent's actions. If the game ends
+        meanwhile, reset it again."""
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
             if self.rules.fire_reset == "frame":
@@ -154,16 +154,17 @@ class EmulatorEnv:
         return bool(self._alone.ended[0])
 
     def press_after_life(self, out: Step, i: int) -> None:
-        """Play the frames that follow a lost life (`Protocol.presses`), and write the last frame to row `i` of
+        """Play the actions that follow a lost life (`Protocol.presses`), and write the last frame to row `i` of
         `out`."""
         played = self.core.actions
         out.ended[i] = any(self._press(code) for code, _ in self.presses[True])
-        # The recorded actions omit the automatic button presses, since a replay of the episode repeats them.
+        # The automatic button presses are not recorded, because a replay of the episode repeats them.
         self.core.actions = played
         out.frame[i] = self._alone.frame[0]
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
-        """Begin an episode at a saved start. The frames before the saved start count as agent steps of the episode."""
+        """Begin an episode at a saved start point. The frames before the start point count towards the episode's time
+        limit."""
         frames, code = starts.place(self, episode)
         self.origin.forget()
         self.core.begin(self._alone.frame)
@@ -197,7 +198,8 @@ class EmulatorEnv:
             self.core.set_ram(address, value)
 
     def draw(self, draws: np.ndarray) -> None:
-        """Write the step's random numbers for sticky actions into `draws` [frame_skip] float64."""
+        """Draw the random numbers that determine the sticky actions of a step, and write them into `draws` [frame_skip]
+        float64."""
         if self.counter is not None:
             draws[:] = self.counter.sticky(self.seed, self.episode - 1, self.core.steps)
         else:
@@ -234,7 +236,7 @@ class EmulatorEnv:
         return pack_origin(header, core.save(), self, core.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. A state that ale-py saved is restored by replaying the state's episode."""
+        """Restore a state. A state that ale-py saved is restored by replaying the actions of its episode."""
         if self.counter is not None:
             self._set_counter_state(CounterState.from_bytes(unpack_state(state, kind="counter", game=self.game)[1]))
             return

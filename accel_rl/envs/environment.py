@@ -11,12 +11,13 @@ from accel_rl.data.spec import EnvSpec
 
 
 def episode_rng(seed: int, episode: int) -> np.random.Generator:
-    """Return the random generator of one episode."""
+    """Return the random generator of an episode, which depends only on `seed` and `episode`."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode,)))
 
 
 class EnvError(Exception):
-    """Raised by the environment `env` if its own code fails, with a message of one line that names the step."""
+    """`EnvError` is raised if the code of the environment `env` raises an error. The message is one line, which names
+    the step."""
 
     def __init__(self, env: "Env", message: str):
         super().__init__(message)
@@ -26,15 +27,15 @@ class EnvError(Exception):
 class Env(Protocol):
     """An `Env` is a single environment. `SequentialEnv` combines several environments into a batch.
 
-    All random numbers of an episode follow from the environment's seed and the episode's number (`episode_rng`), and do
-    not depend on earlier episodes.
+    The random numbers of an episode depend only on the environment's seed and the episode's number (`episode_rng`), and
+    not on earlier episodes.
     """
 
     spec: EnvSpec
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
-        """Start the episode with the given number. The first episode has the number 0, and the default is the number
-        after the last episode's number. The episode's first frame is written into `frame` [*frame_shape]."""
+        """Start episode number `episode`. Episodes are counted from 0; None means the episode after the last one. The
+        episode's first frame is written into `frame` [*frame_shape]."""
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         """Play one agent step and write the newest frame into `frame`. Return (raw reward, terminated, truncated,
@@ -44,7 +45,8 @@ class Env(Protocol):
         """Return the complete state as bytes, without pickle."""
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. Raises ValueError if the state belongs to another kind of environment."""
+        """Restore a state that `get_state` returned. Raises ValueError if another kind of environment saved the
+        state."""
 
     def close(self) -> None: ...
 
@@ -63,17 +65,18 @@ class BatchEnv(Protocol):
         """Send actions [n] (any integer dtype)."""
 
     def recv(self, out: Step) -> None:
-        """Write the results of the step into `out`. Environments whose episode ended are reset according to
+        """Wait for the step, and write its results into `out`. Environments whose episode ended are reset according to
         --sampler.reset."""
 
     def reset_waiting(self, out: Step) -> None:
-        """Reset environments while the learner optimises. With --sampler.reset wait, the waiting environments are
-        reset, and their frames and ages are written. With swap, the reserve environments are reset."""
+        """Reset environments while the learner optimises. With --sampler.reset wait, reset the environments whose
+        episode has ended, and write their first frames and ages into `out`. With swap, reset the reserve
+        environments."""
 
     @property
     def late_resets(self) -> int:
-        """Return the number of episodes that began with an immediate reset, because --sampler.reset swap had no reserve
-        ready."""
+        """Return the number of episodes that began with an immediate reset, because with --sampler.reset swap no
+        reserve environment was ready."""
 
     def get_state(self) -> list[bytes]: ...
 
@@ -82,8 +85,8 @@ class BatchEnv(Protocol):
     def close(self) -> None: ...
 
 
-_MAGIC = b"accel_rl.env.1\n"  # The version of the format is part of the magic bytes.
-_LENGTH = 4  # The header's length and the checksum have 4 little-endian bytes each.
+_MAGIC = b"accel_rl.env.1\n"  # The magic bytes include the version of the format.
+_LENGTH = 4  # The header's length and the checksum are each stored as 4 little-endian bytes.
 
 
 def pack_state(header: dict[str, Any], blob: bytes = b"") -> bytes:
@@ -95,8 +98,8 @@ def pack_state(header: dict[str, Any], blob: bytes = b"") -> bytes:
 
 
 def unpack_state(state: bytes, **expected: Any) -> tuple[dict[str, Any], bytes]:
-    """Return the header and the blob of a saved state. Raises ValueError for foreign or corrupt bytes, or a header that
-    differs from `expected`."""
+    """Return the header and the blob of a saved state. Raises ValueError for bytes that are corrupt or not a saved
+    state, and for a header whose values differ from `expected`."""
     state = bytes(state)
     start = len(_MAGIC) + _LENGTH
     if not state.startswith(_MAGIC) or len(state) < start + _LENGTH:

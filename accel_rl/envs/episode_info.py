@@ -1,4 +1,4 @@
-"""An environment can report numbers with the last step of an episode, which a rollout stores as bytes."""
+"""An environment can report numbers at the end of an episode. A rollout stores these numbers as bytes."""
 
 import json
 from numbers import Real
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 INFO_BYTES = 512
-"""Each step in a rollout has `INFO_BYTES` bytes for the numbers of an episode."""
+"""A rollout stores `INFO_BYTES` bytes per step for the numbers that an episode reports."""
 SCORE = "episode/r"
-"""`SCORE` names the score that gymnasium.wrappers.RecordEpisodeStatistics records, if the user's environment has this
-wrapper."""
+"""`SCORE` is the name of the score that the wrapper gymnasium.wrappers.RecordEpisodeStatistics records, if the user's
+environment has this wrapper."""
 LEFT_OUT = "episode/left_out"
-"""`LEFT_OUT` names the count of reported numbers that did not fit into INFO_BYTES."""
+"""`LEFT_OUT` is the name under which the number of omitted numbers, which did not fit into INFO_BYTES, is stored."""
 
 
 def episode_info(info: Any) -> dict[str, float]:
-    """Return the numbers in a Gymnasium `info`, and the score in `info["episode"]`. Arrays, texts and Gymnasium's own
-    keys are omitted. If `info` is not a dict, return {}."""
+    """Return the numbers in the dict `info` of a Gymnasium step, and the score in `info["episode"]`. Arrays, texts and
+    Gymnasium's own keys are omitted. If `info` is not a dict, return {}."""
     if not isinstance(info, dict):
         return {}
     result = {str(name): _number(x) for name, x in info.items() if "." not in str(name)}
@@ -43,8 +43,8 @@ def _number(x: Any) -> float | None:
 
 
 def packed(numbers: dict[str, float]) -> np.ndarray:
-    """Return an episode's numbers as bytes [INFO_BYTES]. If the numbers do not fit, the last entries are omitted and
-    counted, but the score is stored."""
+    """Return an episode's numbers as bytes [INFO_BYTES]. If the numbers do not fit, the last ones are omitted and their
+    count is stored. The score is never omitted."""
     names = sorted(numbers, key=lambda name: name != SCORE)
     kept = {name: numbers[name] for name in names}
     while len(text := json.dumps(kept).encode()) > INFO_BYTES:

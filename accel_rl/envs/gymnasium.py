@@ -1,4 +1,5 @@
-"""Any Gymnasium environment with a Discrete action space can be used, by its id or by a factory function."""
+"""This module adapts Gymnasium environments with a Discrete action space, which are named by an id or a factory
+function."""
 
 import inspect
 import math
@@ -20,21 +21,22 @@ from accel_rl.system.imports import import_user_module
 
 
 class GymnasiumEnv:
-    """`GymnasiumEnv` is an environment around a Gymnasium environment.
+    """`GymnasiumEnv` adapts a Gymnasium environment to the interface `Env`.
 
     `id` is a registered id ("CartPole-v1"), or "module:function", where the function creates an environment. `seed` is
-    a whole number >= 0. Every episode is reset with a different seed, drawn from `seed`. `stack` is the number of
-    frames in an observation of pictures. `limit` is the number of steps after which an episode is truncated; None means
-    that only the environment's limit applies. `render` creates the environment with rendering, for `screen_rgb`.
-    `kwargs` are keyword arguments of the environment. A user's function that has parameters named `index` and
-    `training` receives the environment's number in the run, and whether it is for training.
+    a whole number >= 0. Each episode is reset with its own seed, which depends on `seed` and the episode's number.
+    `stack` is the number of frames in an observation of pictures. `limit` is the number of steps after which an episode
+    is truncated; None means that only the environment's limit applies. With `render`, the environment is created with
+    rendering, which `screen_rgb` needs. `kwargs` are keyword arguments of the environment. If a user's function has
+    parameters named `index` and `training`, it receives the environment's index in the run, and whether the environment
+    is for training.
 
     Observation spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
     observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space
     contains a picture.
 
-    A saved state consists of the episode's seed and its actions. `set_state` replays the actions, which is exact if the
-    environment is deterministic, and slow in long episodes.
+    A saved state consists of the episode's seed and its actions. `set_state` replays the actions. The replay is exact
+    if the environment is deterministic, and takes long in a long episode.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class GymnasiumEnv:
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
         self._actions: list[int] = []
-        self.is_lost = False  # If the restored state is wrong, the episode is truncated.
+        self.is_lost = False  # True after a restore to a wrong state, until the episode is truncated
         self.episode_info: dict[str, float] = {}
         self.spec = EnvSpec(
             name=id,
@@ -104,7 +106,7 @@ class GymnasiumEnv:
             reward = float(reward)
         except Exception as e:
             raise EnvError(self, self._failed("step", e)) from e
-        if math.isinf(reward):  # Updates with a reward of NaN are skipped.
+        if math.isinf(reward):  # NaN is allowed: updates with it are skipped.
             raise EnvError(self, self._failed("step", ValueError(f"the reward is {reward}")))
         terminated = bool(terminated)
         self._ended = terminated or bool(truncated) or len(self._actions) == self._limit
@@ -126,9 +128,9 @@ class GymnasiumEnv:
         return pack_state(header)
 
     def set_state(self, state: bytes) -> None:
-        """Replay the episode that a saved state describes. Raises ValueError for foreign or corrupt bytes. If the
-        replay ends in another state, the environment is not deterministic: a warning is issued, and the episode is
-        truncated at the next step."""
+        """Replay the episode of a saved state. Raises ValueError for bytes that are corrupt or not a saved state. If
+        the replay does not lead to the saved state, the environment is not deterministic: a warning is issued, and the
+        episode is truncated at the next step."""
         header, _ = unpack_state(state, kind="gymnasium", id=self.id)
         if header["episode_seed"] is not None:
             frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
@@ -153,8 +155,8 @@ class GymnasiumEnv:
         return float(self._env.metadata.get("render_fps") or 30)
 
     def screen_rgb(self) -> np.ndarray:
-        """Return the environment's rendering [H, W, 3] uint8, or else its observation. Raises ConfigError if neither is
-        a picture."""
+        """Return the rendered environment [H, W, 3] uint8, or its observation if it cannot be rendered. Raises
+        ConfigError if neither the rendering nor the observation is a picture."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
         except gymnasium.error.DependencyNotInstalled as e:
@@ -170,8 +172,8 @@ class GymnasiumEnv:
         return np.moveaxis(channels if len(channels) == 3 else channels[-1:].repeat(3, 0), 0, -1)
 
     def report_faults(self) -> None:
-        """Play one step, and warn of what Gymnasium's checker finds in it. Errors of the environment are left to the
-        run, which names their step."""
+        """Play one step under Gymnasium's checker, and issue its findings as warnings. Errors that the environment
+        raises are ignored here, because the run reports them with their step."""
         checker = gymnasium.wrappers.PassiveEnvChecker(self._env)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -201,7 +203,7 @@ class GymnasiumEnv:
             raise EnvError(self, self._failed("reset", e)) from e
 
     def _failed(self, act: str, error: Exception) -> str:
-        """Describe an error of the environment in one line. `act` is step or reset."""
+        """Return a line that describes an error of the environment. `act` is "step" or "reset"."""
         call = f"step {len(self._actions):,}" if act == "step" else "the reset"
         return f"{self.id} failed at {call} of episode {self._episode:,}: {type(error).__name__}: {_line(error)}"
 
@@ -213,12 +215,12 @@ class GymnasiumEnv:
         elif np.shape(observation) != self._space.shape:
             raise ValueError(f"the observation has the shape {np.shape(observation)}, its space {self._space.shape}")
         np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
-        np.copyto(self._newest, frame)  # The saved newest frame verifies a restored state.
+        np.copyto(self._newest, frame)  # The newest frame is stored, because its checksum verifies a restored state.
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
-    """Make a Gymnasium environment from its id or a user's function. Raises ConfigError if the environment's code ends
-    the process."""
+    """Create a Gymnasium environment by its id or by a user's function. Raises ConfigError if the environment's code
+    tries to end the process."""
     with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
         make = _function(id)
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
@@ -236,8 +238,8 @@ def _function(id: str) -> Callable[..., Any] | None:
 
 
 def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
-    """Make an environment by a user's function, which receives all of `kwargs`, and the offers for which it has
-    parameters."""
+    """Create an environment by calling a user's function with all of `kwargs`, and with those of the `offers` for which
+    the function has parameters."""
     parameters = inspect.signature(make).parameters
     names = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -252,7 +254,8 @@ def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: 
 
 
 def renderer_install(id: str) -> str:
-    """Return the command that installs the renderer of an environment of Gymnasium's own, or "" for other ids."""
+    """Return the command that installs what one of Gymnasium's own environments needs for rendering, or "" for other
+    ids."""
     spec = gymnasium.registry.get(id)
     packaged = re.match(r"gymnasium\.envs\.(classic_control|toy_text|box2d)\.", str(spec and spec.entry_point))
     return f"pip install 'gymnasium[{packaged[1].replace('_', '-')}]'" if packaged else ""
@@ -260,7 +263,7 @@ def renderer_install(id: str) -> str:
 
 def _made_by_id(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
     options = {"render_mode": offers["render_mode"]} if "render_mode" in offers else {}
-    try:  # Gymnasium imports the module of "module:Name-v0".
+    try:  # For an id "module:Name-v0", Gymnasium imports the module.
         return gymnasium.make(id, disable_env_checker=True, **options | kwargs)
     except gymnasium.error.DependencyNotInstalled as e:
         raise ConfigError(f"id={id!r} lacks a package: {_line(e)}") from e

@@ -1,7 +1,8 @@
-"""A separate process makes a user's environment and returns its spec, because the user's code may block or crash.
+"""A separate process creates a user's environment and returns the environment's spec, because the user's code may block
+or crash.
 
-The command-line arguments of the process are a descriptor, to which the reply is written as JSON, and the environment's
-settings.
+The process has two command-line arguments: a file descriptor, to which it writes its reply as JSON, and the
+environment's settings.
 """
 
 import contextlib
@@ -24,15 +25,15 @@ from accel_rl.system.process import die_with_parent
 
 
 def is_of_user(id: str) -> bool:
-    """Return whether the code of an environment may block or crash, because it is not one of Gymnasium's own."""
+    """Return whether an environment is not one of Gymnasium's own, so that its code may block or crash."""
     entry = gymnasium.registry.get(id)
     return ":" in id or (entry is not None and not str(entry.entry_point).startswith("gymnasium."))
 
 
 @cache
 def inspected(id: str, kwargs: str, stack: int, timeout_s: float) -> EnvSpec:
-    """Return the spec of a Gymnasium environment that another process makes. Raises ConfigError, with a message of one
-    line, if the environment cannot be made, or is not made within `timeout_s` seconds."""
+    """Create a Gymnasium environment in another process, and return its spec. Raises ConfigError, with a message of one
+    line, if the environment cannot be created within `timeout_s` seconds."""
     question = json.dumps({"id": id, "kwargs": kwargs, "stack": stack, "parent_pid": os.getpid()})
     reply, code = child.reply_of("accel_rl.envs.inspection", question, timeout_s)
     if reply:
@@ -71,7 +72,7 @@ def main(fd: int, question: str) -> None:
         if env is not None:
             env.report_faults()
             env.close()
-    os._exit(0)  # Threads of the environment do not delay the end.
+    os._exit(0)  # Ends at once, even if the environment has started threads.
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ TRANSLATE = ("auto", "off")
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """`EnvConfig` has the settings of the environment. A setting that is None has the protocol's value."""
+    """`EnvConfig` contains the settings of the environment. If a setting is None, the protocol's value applies."""
 
     game: str = ""
     """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given."""
@@ -54,7 +54,8 @@ class EnvConfig:
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
-    """Time limit of an episode in agent steps, in Atari games of a training episode (27,000 steps are 30 minutes)."""
+    """Time limit of an episode in agent steps. In Atari games, this limit applies only to training (27,000 steps are 30
+    minutes)."""
     max_evaluation_steps: int | None = None
     """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500 steps, which are 5 minutes)."""
     full_action_set: bool | None = None
@@ -114,8 +115,8 @@ class EnvConfig:
 
 @dataclass(frozen=True)
 class ResolvedEnv(EnvConfig):
-    """`ResolvedEnv` has the settings of an environment with a chosen backend and random numbers. Environments are
-    created only from resolved settings.
+    """`ResolvedEnv` contains the settings of an environment, in which every value `auto` has been replaced.
+    Environments are created only from resolved settings.
 
     The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, so its `backend` is auto.
     """
@@ -130,7 +131,8 @@ class ResolvedEnv(EnvConfig):
 
     @property
     def is_counter(self) -> bool:
-        """Return whether the environment's random numbers are functions of seed, episode and step."""
+        """Return whether each of the environment's random numbers is a function of seed, episode and step
+        (--env.randomness counter)."""
         return self.randomness == "counter"
 
     def check(self, start_timeout_s: float | None = None) -> None:
@@ -140,7 +142,7 @@ class ResolvedEnv(EnvConfig):
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
-    """Replace the environment's settings `auto` by values; `randomness` is the value of --env.randomness auto. Raises
+    """Replace the values `auto` in the environment's settings. `randomness` replaces --env.randomness auto. Raises
     ConfigError for an unknown name."""
     for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS), ("translate", TRANSLATE)):
         if (value := getattr(config, name)) not in allowed:
@@ -172,8 +174,8 @@ def emulator_is_built() -> bool:
 
 
 def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False, index: int = 0) -> Env:
-    """Create one environment. `seed` is a whole number >= 0. With `cached`, every episode begins from one stored state.
-    `index` is the environment's number in the run. Raises ConfigError."""
+    """Create one environment. `seed` is a whole number >= 0. With `cached`, every episode begins with the same restored
+    state. `index` is the environment's index in the run. Raises ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
         raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
@@ -221,8 +223,8 @@ def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tu
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
-    """Return the environment's settings with another backend, or unchanged if `backend` is "". Raises ConfigError if
-    the backend cannot play the environment."""
+    """Return the environment's settings with the given backend, or unchanged if `backend` is "". Raises ConfigError if
+    the environment cannot be played by the backend."""
     if not backend:
         return config
     env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
@@ -231,8 +233,8 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
 
 
 def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None:
-    """Raise ConfigError, with a message of one line, unless the backend in `config` can restore the saved `states` of
-    the other Atari backend."""
+    """Raise ConfigError, with a message of one line, if the other Atari backend saved `states` and the backend in
+    `config` cannot restore them."""
     if reset == "cached" and config.game in INEXACT_RESTORE:
         raise ConfigError(
             f"backend={config.backend}: {config.game}'s episodes with reset='cached' are not the same on both backends"
@@ -249,7 +251,7 @@ def make_spec(
     config: ResolvedEnv, training: bool, reset: str = "immediate", start_timeout_s: float | None = None
 ) -> EnvSpec:
     """Return the spec of an environment. The spec's protocol records whether --sampler.reset can change episodes. With
-    `start_timeout_s`, a user's environment is created in another process, because it may block or crash. Raises
+    `start_timeout_s`, a user's environment is created in another process, because its code may block or crash. Raises
     ConfigError."""
     spec = _inspected(config, training, reset == "cached", start_timeout_s)
     if reset not in ("swap", "cached") and not config.is_counter:
@@ -259,7 +261,8 @@ def make_spec(
 
 
 def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
-    """Return why episodes may differ from ale-py's with immediate resets, or None if episodes are equal."""
+    """Return a text that states why episodes may differ from ale-py's episodes with immediate resets, or None if they
+    are equal."""
     if not config.is_counter:
         return unclean_reset(config.game, reset)
     if reset == "cached":
@@ -267,7 +270,7 @@ def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
     return unclean_reset(config.game, "swap")
 
 
-# The cache lets the checks, the plan and the run create only one environment.
+# The spec is cached, so that the checks, the plan and the run together create only one environment.
 @lru_cache(maxsize=256)
 def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_s: float | None) -> EnvSpec:
     with children_killed() if config.id else nullcontext():
@@ -292,9 +295,9 @@ def make_batch(
     starts: StartOrder | None = None,
     first_index: int = 0,
 ) -> SequentialEnv:
-    """Create one environment per seed; the environments are stepped one after another. Raises ConfigError. With
-    `starts`, Atari episodes begin at saved start points. The first environment has the number `first_index` in the run.
-    The class SequentialEnv explains the other arguments."""
+    """Create a batch of one environment per seed; the environments are stepped one after another. With `starts`, Atari
+    episodes begin at saved start points. `first_index` is the first environment's index in the run. The class
+    SequentialEnv explains the other arguments. Raises ConfigError."""
     envs: list[Any] = [
         make_env(config, seed, training, reset == "cached", first_index + i) for i, seed in enumerate(seeds)
     ]

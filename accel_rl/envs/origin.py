@@ -1,10 +1,10 @@
-"""The origin of an Atari episode is stored with a backend's state, so that the other backend can continue from the
-state.
+"""A saved state of an Atari environment contains the origin of its episode, so that another backend can restore the
+state by replaying the episode.
 
     state      header | the backend's own bytes | RAM [128] | actions, one byte a step
 
-A reset of the console draws the start of the timer from a stream with a fixed seed, leaves the RAM unchanged, and
-initialises all other state. An Atari episode is therefore determined by the number of the console's resets, the RAM
+A reset of the console draws the timer's initial value from a random stream with a fixed seed, leaves the RAM unchanged,
+and initialises all other state. An Atari episode is therefore determined by the number of the console's resets, the RAM
 before the episode's reset, the environment's seed, the episode's number (for no-ops and sticky actions) and its
 actions.
 """
@@ -22,16 +22,16 @@ from accel_rl.system.errors import RunError
 
 RAM = 128  # The Atari 2600 has 128 bytes of RAM.
 KINDS = {"emulator": "emulator", "ale": "atari"}  # Each backend writes its name into its saved states.
-STRIDE = 16  # The console's state is cached after every 16 resets.
+STRIDE = 16  # The console's state is cached after 16, 32, 48 .. resets.
 
 
 @dataclass(slots=True)
 class Origin:
     """An `Origin` describes how an Atari episode started, so that the start can be repeated.
 
-    `resets` is the number of the console's resets since it was loaded, or None after a state of an earlier version was
-    restored. `before` is the number of resets before the episode's reset, or None before the first episode. `ram` [128]
-    is the RAM before the episode's reset.
+    `resets` is the number of the console's resets since the game was loaded, or None if the number is unknown. `before`
+    is the number of resets before the episode's reset, or None before the first episode. `ram` [128] is the RAM before
+    the episode's reset.
     """
 
     resets: int | None = 0
@@ -42,7 +42,7 @@ class Origin:
         self.before, self.ram = self.resets, ram
 
     def forget(self) -> None:
-        """Mark the origin of the episode as unknown, because resets cannot reproduce the console's state."""
+        """Mark the origin of the episode as unknown, because the console's state was not reached by resets."""
         self.resets = self.before = None
 
     def count(self) -> None:
@@ -62,10 +62,10 @@ class Replayable(Protocol):
 
     @property
     def codes(self) -> Sequence[int] | np.ndarray:
-        """Return the actions of the episode, as numbers of the 18 joystick actions."""
+        """Return, for each action of the environment, its code among ale-py's 18 joystick actions."""
 
     def load(self) -> None:
-        """Restore the console, and the `Origin` of its episode, to their state when the environment was created."""
+        """Load the game again, which restores the console and `origin` to their initial state."""
 
     def reset_console(self) -> None: ...
 
@@ -86,7 +86,8 @@ class Replayable(Protocol):
 
 
 def pack_origin(header: dict[str, Any], env_state: bytes, env: Replayable, codes: bytes) -> bytes:
-    """Return the bytes of an environment's state. `codes` are the episode's joystick actions."""
+    """Return the bytes of a saved state, including the episode's origin. `env_state` is the backend's own state, and
+    `codes` are the joystick actions of the episode so far."""
     origin = env.origin
     if origin.resets is None:
         return pack_state(header, env_state)
@@ -100,8 +101,8 @@ def pack_origin(header: dict[str, Any], env_state: bytes, env: Replayable, codes
 
 
 def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[str, Any], bytes, bytes]:
-    """Unpack a state of the same backend into (header, the backend's bytes, action codes), and set the environment's
-    origin from the state."""
+    """Unpack a state that the environment's own backend saved. Return (header, the backend's bytes, action codes), and
+    set the environment's origin to that of the state."""
     header, blob = unpack_state(state, **expected)
     result = header.get("origin")
     if result is None:
@@ -113,8 +114,8 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 
 
 def replay(env: Replayable, state: bytes) -> None:
-    """Restore a state that the other Atari backend saved, by replaying its episode's actions in `env`. Raises
-    ValueError if the origin is unknown, and RunError if the RAM differs."""
+    """Restore a state that the other Atari backend saved, by replaying the actions of its episode in `env`. Raises
+    ValueError if the state contains no origin, and RunError if the replay leads to another RAM than the saved one."""
     header, blob = unpack_state(state, game=env.game)
     result = header.get("origin")
     if result is None:
@@ -136,12 +137,12 @@ def replay(env: Replayable, state: bytes) -> None:
         raise RunError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
 
 
-# Maps (backend, game, switches) to the states of the console after 0, 16, 32 .. resets.
+# Maps (backend, game, mode, difficulty) to the states of the console after 0, 16, 32 .. resets.
 _walked: dict[tuple[Any, ...], list[Any]] = {}
 
 
 def _walk(env: Replayable, resets: int) -> None:
-    """Bring a console to its state after `resets` resets, from a cached state if possible."""
+    """Bring the environment's console to its state after `resets` resets, starting from the nearest cached state."""
     rules = env.spec.protocol
     kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])
     while len(kept) <= resets // STRIDE:
@@ -156,7 +157,7 @@ def _walk(env: Replayable, resets: int) -> None:
 
 
 def has_origin(state: bytes) -> bool:
-    """Return whether the other backend can continue from a state of an environment, or of a batch of environments."""
+    """Return whether the other backend can restore a saved state, of an environment or a batch of environments."""
     header, blob = unpack_state(state)
     if header["kind"] == "batch":
         return has_origin(blob)

@@ -35,7 +35,7 @@ class Preprocessor(Protocol):
     screens: np.ndarray
 
     def last(self, frame: np.ndarray) -> None:
-        """Write the last screen into `frame` [H, W] uint8, without a maximum over the previous screen."""
+        """Write the last screen into `frame` [H, W] uint8, without a maximum over both screens."""
 
     def both(self, frame: np.ndarray) -> None:
         """Write the pixelwise maximum of the two screens into `frame` [H, W] uint8."""
@@ -53,14 +53,14 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
 
 class Subsample:
     """`Subsample` computes frames of 104x80 from rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018,
-    section 5.1). If a screen has another number of rows than 210, 104 evenly spaced rows are used."""
+    section 5.1). If a screen does not have 210 rows, 104 evenly spaced rows are used."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
         self._table = luminance(rows)
         self._small = np.zeros((2, 104, 80), np.uint8)
         # Two neighbouring pixels are read as one little-endian number, whose low byte is the left pixel.
-        # Casting the pairs of pixels to uint8 is twice as fast as a strided copy.
+        # Casting these numbers to uint8 selects every second column, twice as fast as a strided copy.
         assert sys.byteorder == "little" and columns == 160
         pairs = self.screens.view(np.uint16)
         self._rows = None if rows == 210 else 1 + np.arange(104) * (rows - 2) // 104
@@ -83,8 +83,8 @@ class Subsample:
 
 
 class Area:
-    """`Area` takes the maximum of two screens at full size, and resizes it by OpenCV's INTER_AREA, as ale-py's vector
-    environment does."""
+    """`Area` computes the maximum of two screens at full size, and resizes the maximum by OpenCV's INTER_AREA, as
+    ale-py's vector environment does."""
 
     def __init__(self, rows: int, columns: int, crop: slice, shape: tuple[int, int]) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
@@ -99,7 +99,7 @@ class Area:
     def _resize(self, frame: np.ndarray) -> None:
         if frame.flags.c_contiguous:
             self._cv2.resize(self._cropped, self._size, frame, interpolation=self._cv2.INTER_AREA)
-        else:  # The area is copied, because OpenCV cannot write into a non-contiguous array.
+        else:  # OpenCV cannot write into a non-contiguous array, so the result is copied.
             area = self._cv2.INTER_AREA
             np.copyto(frame, self._cv2.resize(self._cropped, self._size, self._scratch, interpolation=area))
 

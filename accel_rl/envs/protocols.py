@@ -18,13 +18,14 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """A `Protocol` is a set of rules for playing Atari games. Raises ConfigError (one line) for a value out of its
-    range. During an agent step, the same action is played for `frame_skip` frames (60 frames per second)."""
+    """A `Protocol` is a set of rules for playing Atari games. Raises ConfigError, with a message of one line, for a
+    value out of its range. During an agent step, the same action is played for `frame_skip` frames (60 frames per
+    second)."""
 
     name: str
-    frame_skip: int = 4  # Each action is played for 1-60 emulated frames (Mnih 2015, Methods).
-    repeat_action_probability: float = 0.0  # The probability of a sticky action is between 0 and 1 for each frame.
-    noop_min: int = 0  # A reset is followed by noop_min to noop_max emulated no-op frames (uniform), each 0-1000.
+    frame_skip: int = 4  # Emulated frames per action, 1-60 (Mnih 2015, Methods)
+    repeat_action_probability: float = 0.0  # The probability, 0 to 1, that a frame repeats the last frame's action
+    noop_min: int = 0  # After a reset, noop_min to noop_max (0-1000) no-op frames, drawn uniformly
     noop_max: int = 30
     fire_reset: str = "none"  # The method `presses` explains the values of `fire_reset`.
     life_loss_ends_return: bool = True  # If true, a lost life ends the return in training.
@@ -32,7 +33,7 @@ class Protocol:
     max_evaluation_steps: int = 27_000  # An evaluation episode is truncated after `max_evaluation_steps` agent steps.
     full_action_set: bool = False  # If true, the agent has all 18 joystick actions.
     frame: str = "104x80"  # `frame` is one of FRAMES.
-    stack: int = 4  # An observation consists of the newest 1-32 frames.
+    stack: int = 4  # The number of stacked frames in an observation, 1-32
     mode: int | None = None  # The mode None means the game's default.
     difficulty: int | None = None  # The difficulty None means the game's default.
 
@@ -65,14 +66,14 @@ class Protocol:
         return replace(self, life_loss_ends_return=False, max_episode_steps=self.max_evaluation_steps)
 
     def presses(self, codes: Sequence[int], after_life: bool) -> list[tuple[int, int]]:
-        """Return the (joystick action, number of frames) that are played before the agent acts, in a game with actions
-        `codes`.
+        """Return the actions that are played automatically after a reset, or after a lost life with `after_life`, as
+        pairs (joystick action, number of frames). `codes` are the joystick actions that the agent can select.
 
         With --env.fire-reset frame, FIRE is pressed for one frame after a reset (EnvPool). With --env.fire-reset steps,
         FIRE and the third action are played for one agent step each after a reset, as by the wrapper FireReset of
-        OpenAI baselines. If a lost life ends the return, a no-op, FIRE and the third action follow it, as by the
-        wrapper EpisodicLife. In a game without FIRE, only the no-op is played. Rewards during no-op frames are
-        discarded.
+        OpenAI baselines. After a lost life that ends the return, a no-op, FIRE and the third action are played, as by
+        the wrapper EpisodicLife. In a game without FIRE, FIRE and the third action are omitted. Rewards during no-op
+        frames are discarded.
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":
@@ -144,7 +145,8 @@ OVERRIDES = tuple(f.name for f in fields(Protocol) if f.name != "name")
 
 
 def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> Protocol:
-    """Return the named protocol with some fields changed, where None leaves a field unchanged. Raises ConfigError."""
+    """Return the protocol `name` with the fields in `overrides` changed. A field that is None in `overrides` is not
+    changed. Raises ConfigError."""
     if name not in PROTOCOLS:
         raise ConfigError(
             f"protocol={name!r} is unknown: must be one of {', '.join(PROTOCOLS)}" + nearest(name, PROTOCOLS)

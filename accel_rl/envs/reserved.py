@@ -1,4 +1,5 @@
-"""With a second, reserve instance of an environment, the next episode begins without waiting for a reset."""
+"""A second instance of an environment is kept in reserve, so that the next episode begins without waiting for a
+reset."""
 
 import numpy as np
 
@@ -7,20 +8,20 @@ from accel_rl.envs.environment import Env, pack_state, unpack_state
 
 
 class ReservedEnv:
-    """`ReservedEnv` is an environment of two instances with one seed. One instance plays while the other instance, the
-    reserve, is at the start of the next episode.
+    """`ReservedEnv` consists of two instances of an environment with the same seed. While one instance plays, the other
+    instance, the reserve, is at the start of the next episode.
 
-    A reset switches to the reserve, and `refill` later resets the other instance (with --sampler.reset swap, while the
-    learner optimises). If an episode ends before `refill` was called, an ordinary reset follows, which `late_resets`
-    counts. The two instances of a `ReservedEnv` would play the same episodes, except in games whose reset does not
-    clear all state.
+    `reset` switches to the reserve, and `refill` later resets the other instance (with --sampler.reset swap, while the
+    learner optimises). If an episode ends before `refill` was called, `reset` resets the environment immediately and
+    increments `late_resets`. Episodes are the same as without a reserve, except in games whose reset does not clear all
+    state.
     """
 
     def __init__(self, playing: Env, reserve: Env) -> None:
         self.spec: EnvSpec = playing.spec
         self.late_resets = 0
         self._playing, self._reserve = playing, reserve
-        # `_first_frame` is the first frame of the reserve environment's episode.
+        # The first frame of the reserve's episode
         self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         self._ready = False
         self._episode = 0
@@ -52,7 +53,7 @@ class ReservedEnv:
         return self._playing.episode_info  # type: ignore[attr-defined]
 
     def refill(self) -> None:
-        """Reset the reserve environment, if an episode has used it."""
+        """Reset the reserve environment if it is not at the start of an episode."""
         if not self._ready:
             self._reserve.reset(self._first_frame, self._episode)
             self._ready = True
@@ -78,7 +79,7 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # A reserve environment that was not restored exactly is reset again.
+        # A reserve that was not restored exactly is not ready, and is reset again.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]
         self.late_resets = header["late_resets"]

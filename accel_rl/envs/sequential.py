@@ -16,25 +16,27 @@ _SKIPPED = (0.0, False, False, False)
 
 
 def decorrelation_rng(seed: int) -> np.random.Generator:
-    """Return the random generator of decorrelation actions, which differs from the environment's own generator."""
+    """Return the random generator that draws an environment's decorrelation actions, which is independent of the
+    generators of the environment's episodes."""
     return np.random.default_rng([seed, 1])
 
 
 def decorrelation_actions(rng: np.random.Generator, n_actions: int, most: int) -> np.ndarray:
-    """Draw 0..most uniform-random actions [n] for an environment's start (Stooke & Abbeel 2018, section 5.3)."""
+    """Draw n uniformly random actions [n] for an environment's start, with n uniform in 0..most (Stooke & Abbeel 2018,
+    section 5.3)."""
     return rng.integers(n_actions, size=rng.integers(most + 1))
 
 
 class SequentialEnv:
-    """`SequentialEnv` is a batch of the environments `envs` of one kind.
+    """`SequentialEnv` is a batch of environments `envs` with the same spec.
 
     The setting `reset` determines when an environment is reset after its episode has ended. With "immediate", the
     environment is reset within the same step, whose `frame` is the new episode's first frame. With "wait", the
     environment is reset at the next `reset_waiting`, and skipped until then (`valid` False, all other values zero).
     With "swap", a reserve environment (`ReservedEnv`) begins the next episode. With "cached", a stored start state is
     restored within the same step. The function `make.make_batch` creates the environments that each value of `reset`
-    needs. Given the same actions, an environment's k-th episode is the same in `immediate`, `wait` and `swap`, except
-    in the games of `unclean_resets` with `swap`.
+    needs. Given the same actions, an environment's k-th episode is the same with `immediate`, `wait` and `swap`. The
+    exception is `swap` in the games of `unclean_resets`.
 
     An action below 0 skips an environment for one step. After `reset`, each environment first plays 0 to
     decorrelation_steps random actions, drawn from `seeds` (Stooke & Abbeel 2018, section 5.3). Raises ConfigError.
@@ -66,8 +68,8 @@ class SequentialEnv:
         self._action: np.ndarray | None = None
 
     def reset(self, out: Step) -> None:
-        """Start all environments at decorrelated points of their episodes, and write the current frames and age 0 into
-        `out`. Frames before the random actions are not visible to the agent."""
+        """Start all environments, play their random decorrelation actions, and write the current frames and age 0 into
+        `out`. The agent's first observation contains no earlier frames."""
         for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
             env.reset(frame)
             if self._decorrelation_steps:
@@ -126,7 +128,7 @@ class SequentialEnv:
                 _SKIPPED if skip else step(a, frame)
                 for skip, step, a, frame in zip(skipped.tolist(), steps, action.tolist(), out.frame, strict=True)
             ]
-            out.frame[skipped] = 0  # The frames of skipped environments are cleared, because they are old.
+            out.frame[skipped] = 0  # `out.frame` still contains old frames of skipped environments.
         out.reward[:], out.terminated[:], out.truncated[:], out.ended[:] = zip(*results, strict=True)
 
     def reset_waiting(self, out: Step) -> None:
@@ -142,7 +144,8 @@ class SequentialEnv:
         return sum(reserved.late_resets for reserved in self._reserved)
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment. States may be restored only between a recv and the next send."""
+        """Return the state of each environment. States may be saved and restored only between a `recv` and the next
+        `send`."""
         return [
             pack_state(
                 {"kind": "batch", "waiting": bool(waiting), "age": int(age), "rng": rng.bit_generator.state},
@@ -152,8 +155,8 @@ class SequentialEnv:
         ]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the state of each environment. Raises ValueError for a foreign or corrupt state, or a wrong
-        number."""
+        """Restore the state of each environment. Raises ValueError for bytes that are corrupt or not a saved state, and
+        for a wrong number of states."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for i, (env, state) in enumerate(zip(self.envs, states, strict=True)):

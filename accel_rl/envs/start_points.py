@@ -1,4 +1,4 @@
-"""Evaluation episodes can begin at start points, which are moments of recorded games.
+"""Evaluation episodes can begin at start points, which are moments within recorded games.
 
 Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play, which are not public. In this
 project, a file of start points contains the actions of a few recorded games, and the moments at which episodes begin. A
@@ -34,11 +34,11 @@ class Point:
 
 @dataclass(frozen=True)
 class StartPoints:
-    """`StartPoints` has the start points of one Atari game.
+    """`StartPoints` contains the start points of one Atari game, and the recorded games.
 
     `policy` describes the player of the recorded games. `frame_skip` is the number of emulated frames per recorded
-    action. `mode` and `difficulty` are the game's switches; None means the default. `games` has the actions of each
-    recorded game, one byte per step, as indices of ale-py's 18 actions.
+    action. `mode` and `difficulty` are the game's switches; None means the default. `games` contains the actions of
+    each recorded game, one byte per step, as codes of ale-py's 18 joystick actions.
     """
 
     game: str
@@ -58,8 +58,8 @@ class StartPoints:
         return self.points[i].steps * self.frame_skip
 
     def check(self, game: str, rules: Protocol, max_steps: int) -> None:
-        """Raise ConfigError unless episodes of the given game can begin at the start points. `max_steps` is the time
-        limit in agent steps."""
+        """Raise ConfigError if episodes of `game` with the protocol `rules` cannot begin at these start points.
+        `max_steps` is the time limit of an episode in agent steps."""
         for name, got, wanted in (
             ("game", self.game, game),
             ("mode", self.mode, rules.mode),
@@ -75,7 +75,7 @@ class StartPoints:
             )
 
     def label(self) -> dict[str, Any]:
-        """Return the description of the start points that is recorded with a score."""
+        """Return the description of these start points that is stored with each score."""
         result = {"starts": "saved", "starts_policy": self.policy, "starts_sha256": self.checksum[:12]}
         return {**result, "starts_note": NOTE}
 
@@ -130,8 +130,9 @@ def load_starts(path: Path) -> StartPoints:
 
 
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
-    """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of the given lengths.
-    A game's first and last moments are excluded. Raises ConfigError if the games have fewer than n moments."""
+    """Draw n moments (game, number of steps before the moment), uniformly and without replacement, from recorded games
+    of the given lengths. The first and the last moment of each game are excluded. Raises ConfigError if the games have
+    fewer than n moments."""
     moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
     if n < 1 or n > len(moments):
         raise ConfigError(f"{n} start points: must be from 1 to {len(moments):,}, the steps of the recorded games")

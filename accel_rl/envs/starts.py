@@ -24,22 +24,23 @@ class StartOrder:
     environments: int
 
     def of(self, n: int) -> list["SavedStarts"]:
-        """Return the start points of each of the batch's n environments. Raises ConfigError."""
+        """Return a `SavedStarts` for each of the batch's n environments. Raises ConfigError."""
         points = load_starts(Path(self.file))
         return [SavedStarts(points, self.first + i, self.environments) for i in range(n)]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedStarts:
-    """`SavedStarts` has the start points at which one environment's episodes begin."""
+    """`SavedStarts` selects the start points at which the episodes of environment b of B begin."""
 
     points: StartPoints
     b: int
     B: int
 
     def place(self, env: Replayable, episode: int) -> tuple[int, int]:
-        """Bring the console of `env` to the start of an episode, and draw the screen. Return (emulated frames before
-        the start, last action). Raises RunError if the console is not in the recorded state."""
+        """Bring the console of `env` to the start point of an episode, and draw the screen. Return (number of emulated
+        frames before the start point, last action). Raises RunError if the console's RAM differs from the recorded
+        RAM."""
         points = self.points
         i = (self.b + episode * self.B) % len(points)
         point = points.points[i]
@@ -61,9 +62,9 @@ _consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # Maps (backend, che
 
 
 def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
-    """Return {start point: console's state one recorded step before it} of a recorded game, which is played once per
-    process. The state is that of one step earlier, because after a restore ale-py draws the screen only with the next
-    frame."""
+    """Map each start point in a recorded game to the console's state one recorded step before the start point. A state
+    one step earlier is needed, because ale-py does not draw the screen at a restore, but only with the next frame. Each
+    recorded game is played only once per process."""
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:
         wanted = {p.steps - 1: i for i, p in enumerate(points.points) if p.game == game}
@@ -83,6 +84,6 @@ def _power_on(env: Replayable) -> None:
 
 
 def _play(env: Replayable, code: int, points: StartPoints) -> None:
-    """Play one step of a recorded game."""
+    """Play one step of a recorded game, with the joystick action `code`."""
     for _ in range(points.frame_skip):
         env.play_frame(code)

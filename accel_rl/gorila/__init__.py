@@ -1,1 +1,1 @@
-"""This package trains on Ray clusters, and is the only package that imports Ray (extra `cluster`)."""
+"""This package trains on Ray clusters. No other package of accel_rl imports Ray (extra `cluster`)."""

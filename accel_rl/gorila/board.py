@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`Work` has the env steps, updates and other counts of one cluster member's process, since the process started."""
+    """`Work` counts the env steps, updates and other events of one cluster member's process since the process
+    started."""
 
     env_steps: int = 0
     episodes: int = 0
@@ -33,13 +34,14 @@ class Work:
     lost: int = 0
     """`lost` counts the gradient pushes that were not answered."""
     moved: int = 0
-    """`moved` counts the bytes of pushed gradients and pulled parameters."""
+    """`moved` is the number of bytes of pushed gradients and pulled parameters."""
     ranks_replaced: int = 0
-    """`ranks_replaced` counts the killed ranks that a bundle has replaced."""
+    """`ranks_replaced` counts the dead ranks that a bundle has replaced."""
     outliers_won: int = 0
-    """`outliers_won` counts gradients of batches with a positive reward that were discarded as outliers."""
+    """`outliers_won` counts the gradients in `outliers` whose batch contains a positive reward."""
     batches_won: int = 0
-    """`batches_won` counts batches with a positive reward, if learners discard outliers."""
+    """`batches_won` counts the batches that contain a positive reward. `batches_won` stays 0 if learners do not discard
+    outliers."""
 
     def __add__(self, other: "Work") -> "Work":
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -50,23 +52,23 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An `Answer` is sent by the board to a cluster member that has reported its counts."""
+    """An `Answer` is the board's reply to a cluster member that has reported its counts."""
 
     env_steps: int
     """`env_steps` is the total number of env steps of the run."""
     stop: bool
-    """`stop` is true if the run ends now."""
+    """`stop` is true if the member must end, because the run ends."""
     silent_s: float
     """`silent_s` is the time in seconds since the driver last called the board."""
 
 
 @dataclass(slots=True)
 class MemberCount:
-    """A `MemberCount` has the total counts of all successive processes of one cluster member."""
+    """A `MemberCount` sums the counts of all successive processes of one cluster member."""
 
-    life: int = -1  # The member's current process has the number `life`.
-    before: Work = field(default_factory=Work)  # `before` has the counts of the member's earlier processes.
-    now: Work = field(default_factory=Work)  # `now` has the counts of the member's current process.
+    life: int = -1  # The number of the member's current process, counted from 0
+    before: Work = field(default_factory=Work)  # The counts of the member's earlier processes
+    now: Work = field(default_factory=Work)  # The counts of the member's current process
     recent: list[tuple[float, int]] = field(default_factory=list)
 
     @property
@@ -82,19 +84,19 @@ class MemberCount:
 
 
 class Board:
-    """Adds up the reports of all members for the driver. A member's report has its process's total counts, so a lost or
-    repeated report does no harm."""
+    """Adds up the counts of all members for the driver. Each report contains the total counts of a member's process, so
+    a lost or repeated report does no harm."""
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
-        """`members` has each member's counts so far. The online score averages over `window` episodes. If `stop` is
-        true, the cluster run ends."""
+        """`members` lists each member's counts so far. The online score is the mean over the last `window` episodes of
+        all members. If `stop` is true, the board requests every member to end."""
         self._members = list(members)
         self._each = share(window, max(1, len(self._members)))
         self._stop, self._heard = stop, time.monotonic()
 
     def report(self, member: int, life: int, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Record the counts that process number `life` of a member reports. `recent` has (score, length) of recent
-        episodes."""
+        """Record the counts `work` that process number `life` of a member reports. `recent` lists (score, length) of
+        the process's recent episodes."""
         m = self._members[member]
         if life > m.life:
             m.before = m.work
@@ -107,8 +109,8 @@ class Board:
         return Answer(env_steps, self._stop, time.monotonic() - self._heard)
 
     def read(self, stop: bool) -> list[MemberCount]:
-        """Return the counts of each cluster member. Each call also tells the members that the driver is alive. If
-        `stop` is true, the cluster's members end."""
+        """Return the counts of each cluster member. The driver calls `read` regularly; the members end if these calls
+        stop. If `stop` is true, the board requests every member to end."""
         self._heard, self._stop = time.monotonic(), stop or self._stop
         return self._members
 
@@ -117,7 +119,7 @@ class BoardKeeper:
     """`BoardKeeper` connects the driver to the board, and stores the counts that the driver last read."""
 
     def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
-        """`members` has the counts of each cluster member when the driver starts."""
+        """`members` lists the counts of each cluster member at the driver's start."""
         self._ray = ray
         self._name = name
         self._window = window
@@ -128,7 +130,7 @@ class BoardKeeper:
 
     def _start(self) -> Any:
         self._starts_until = time.monotonic() + START_S
-        # On the driver's machine, the board is not lost with another machine.
+        # The board runs on the driver's machine, so that the loss of another machine does not affect it.
         place = beside(self._ray)
         return start_named(
             self._ray, Board, self._name, self.members, self._window, self._stop, scheduling_strategy=place
@@ -166,12 +168,12 @@ class BoardKeeper:
 
 
 INTERVAL_S = 0.2  # A cluster member reports every 0.2 seconds.
-LOST_S = 30.0  # A member considers the driver lost after `LOST_S` seconds without an answer.
+LOST_S = 30.0  # A member considers the driver lost if the driver has not called the board for `LOST_S` seconds.
 LOOK_S = 0.1
 
 
 class DriverLost(RunError):
-    """`DriverLost` is raised in a member that has not heard from the driver for LOST_S seconds."""
+    """`DriverLost` is raised in a member if the driver has not called the board for LOST_S seconds."""
 
 
 class BoardLine:
@@ -185,7 +187,7 @@ class BoardLine:
         self._board: Any = None
         self._asked: Any = None  # `_asked` is the pending call of the board.
         self._sent_at, self._heard_at = 0.0, time.monotonic()
-        self.answer = Answer(0, False, 0.0)  # The board's last answer is stored.
+        self.answer = Answer(0, False, 0.0)  # The board's last answer
         self.answered = Work()  # The counts that the board has received
         self._reported = Work()
 
@@ -196,7 +198,7 @@ class BoardLine:
 
     @property
     def ended(self) -> bool:
-        """Return whether the member ends with the run, and not because it has lost the driver."""
+        """Return whether the member ends because the run ends, and not because the driver is lost."""
         return self.answer.stop or not self.lost
 
     def tell(self, work: Work, recent: list[tuple[float, int]]) -> None:

@@ -36,11 +36,11 @@ from accel_rl.system.errors import ConfigError, RunError
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1  # The driver polls every process every LOOK_S seconds.
-# The driver waits at most ANSWER_S seconds for an answer of one process.
-# Cluster members end if the driver does not call the board for 30 s.
+# The driver waits at most ANSWER_S seconds for the answer of one process.
+# The limit is short, because cluster members end if the driver does not call the board for 30 s.
 ANSWER_S = 10.0
-SAVE_S = 15.0  # If a member has not ended after `SAVE_S` seconds, a checkpoint is saved.
-END_S = 120.0  # Members have `END_S` seconds to finish a training cycle and write a checkpoint.
+SAVE_S = 15.0  # At the run's end, a checkpoint is saved if a member has not ended after `SAVE_S` seconds.
+END_S = 120.0  # Then members have `END_S` seconds to finish a training cycle and save a checkpoint.
 
 
 class Driver:
@@ -54,7 +54,7 @@ class Driver:
         state: dict[str, Any] | None = None,
         observers: Observers = NO_OBSERVERS,
     ):
-        """The run continues from the checkpoint's state `state`."""
+        """`state` is the state of the checkpoint from which the run continues, or None for a new run."""
         self.config = config
         self.run_folder = run
         g = config.gorila
@@ -88,7 +88,7 @@ class Driver:
         self.evaluation: Evaluation | None = None
         self.best = BestAgent(run)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # `_short_since` is the time since which too few bundles are running.
+        self._short_since: float | None = None  # The time since which too few bundles are running
         self._short_s = max(g.timeout_s, START_S)
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
@@ -108,7 +108,7 @@ class Driver:
 
     @property
     def updates(self) -> int:
-        """Return the number of updates of the parameters, counted by the first shard."""
+        """Return the number of parameter updates that the first shard has made."""
         return self.shards.status[0][0].updates
 
     def train(self) -> Result:
@@ -161,8 +161,8 @@ class Driver:
         self.reporter.progress(self.updates if g.updates else self.counters.env_steps, self.board.recent)
 
     def _require_members(self) -> None:
-        """Raise RunError if fewer than --gorila.min-bundles members run for --gorila.timeout-s seconds, or for START_S
-        when the run starts."""
+        """Raise RunError if fewer than --gorila.min-bundles members have been running for --gorila.timeout-s seconds.
+        At the start of the run, the limit is at least START_S."""
         g, now = self.config.gorila, time.monotonic()
         if self.members.running + sum(seat.ended for seat in self.members.seats) >= g.min_bundles:
             self._short_since, self._short_s = None, g.timeout_s
@@ -176,7 +176,8 @@ class Driver:
             )
 
     def _housekeeping(self) -> None:
-        """Take a snapshot of the shards, evaluate, report and save a checkpoint, each if it is due."""
+        """Take a snapshot of the shards, start an evaluation, write a row of metrics and save a checkpoint, each if it
+        is due."""
         counters, config = self.counters, self.config
         if self.updates // config.gorila.snapshot_updates > self._snapshot_at // config.gorila.snapshot_updates:
             self._snapshot()
@@ -212,7 +213,7 @@ class Driver:
             self._turn(ending=True)
 
     def _row(self, evaluated: Evaluated | None) -> None:
-        """Write a row with the metrics since the last row."""
+        """Write a row of metrics, and the result of an evaluation if `evaluated` is not None."""
         if evaluated is None and self.counters.logged_at == self.counters.env_steps:
             return
         evaluations = []
@@ -268,7 +269,8 @@ class Driver:
         self.callbacks("on_checkpoint", checkpoints.path(counters.env_steps))
 
     def _snapshot(self) -> list[Snapshot]:
-        """Return a snapshot of each shard, or the previous snapshot of a shard that does not answer."""
+        """Take a snapshot of each shard, and return the snapshots. For a shard that does not answer, the previous
+        snapshot is returned."""
         self._snapshot_at = self.updates
         return self.shards.save(ANSWER_S)
 
@@ -299,8 +301,7 @@ class Driver:
 
 
 STALE_SHARE = 0.05
-"""A warning is logged if more than the share `STALE_SHARE` of all gradient pushes are discarded because of their
-age."""
+"""A warning is logged if more than this share of all gradient pushes is discarded because the pushes are too old."""
 FEWEST_PUSHES = 1_000
 
 
@@ -316,9 +317,9 @@ class PushReport:
     def since_last(self, shards: Sequence[ShardCounts], work: Work) -> Row:
         """Return the run's total counts, and push rates and mean delay since the last row.
 
-        The metric `push_delay` is the mean number of pushes that a shard received from other learners between a
-        learner's pull and the learner's next push. `outlier_share_won` is the share of batches with a positive reward
-        that learners discarded as outliers.
+        The metric `push_delay` is the mean number of other pushes that a shard accepted between a learner's pull and
+        the push of the gradient at the pulled parameters. `outlier_share_won` is the share of batches with a positive
+        reward that learners discarded as outliers.
         """
         now = ShardCounts(*(sum(getattr(s, name) for s in shards) for name in ShardCounts.__slots__))
         time_now, last = time.monotonic(), self._last
@@ -343,8 +344,8 @@ class PushReport:
         return row
 
     def stale(self, limit: int) -> str:
-        """Return a warning, once, if more than STALE_SHARE of all pushes so far were too old, and otherwise "". The
-        argument `limit` is the maximum age of a push."""
+        """Return a warning if more than STALE_SHARE of all pushes so far were too old, and otherwise "". The warning is
+        returned only once. `limit` is the maximum age of a push, counted in other pushes."""
         pushes = self._last.accepted + self._last.stale
         if self._said or pushes < FEWEST_PUSHES or self._last.stale <= STALE_SHARE * pushes:
             return ""
@@ -356,8 +357,8 @@ class PushReport:
 
 
 def check(config: Resolved) -> None:
-    """Raise ConfigError, with a message of one line, for settings that are impossible on this machine, before any
-    process starts. The memory of other machines is not checked."""
+    """Raise ConfigError, with a message of one line, for settings that are impossible on this machine. `check` is
+    called before any process starts, and does not check the memory of other machines."""
     _check_fit(config)
     _check_network(config)
     check_ray()
@@ -381,8 +382,9 @@ def _check_fit(config: Resolved) -> None:
 
 
 def _check_network(config: Resolved) -> None:
-    """Raise ConfigError for a network with buffers, which would differ between members. For bundles of several ranks,
-    whose seeds differ, a network with frozen parameters also raises ConfigError."""
+    """Raise ConfigError for a network with buffers, whose values would differ between members. A network with frozen
+    parameters also raises ConfigError if the members would initialise these parameters differently: with --init, and
+    with bundles of several ranks."""
     with own_generator("cpu", seed=0):
         model = build_algorithm(config, config.spec, "cpu").agent.model
     parameters = dict(model.named_parameters())

@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 
 class GlobalReplay:
-    """`GlobalReplay` is a Ray actor with its own process. Every member that samples fills an equal part of the memory.
-    Batches are drawn uniformly from the transitions of all members."""
+    """`GlobalReplay` is a Ray actor with its own process. Each member that samples fills its own part of the replay;
+    all parts have the same capacity. Batches are drawn uniformly from the transitions of all members."""
 
     def __init__(self, setup: Setup, sources: int, life: int):
         """`sources` is the number of members that sample. `life` is the number of earlier processes of the global
@@ -51,7 +51,8 @@ class GlobalReplay:
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
         """Append a rollout from process number `life` of a member, and return the number of transitions in the replay.
-        If a member has a new process, the unfinished episodes of the previous process are dropped."""
+        When a member's process has been replaced, the part of the replay that its previous process filled is
+        discarded."""
         if member not in self._parts or self._parts[member][0] != life:
             seed = self._seed + 1 + len(self._parts)
             B = self.config.sampler.envs
@@ -106,9 +107,9 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # At most two rollouts wait to be stored, and at most two batches are drawn ahead.
+IN_FLIGHT = 2  # A member has at most this number of unstored rollouts, and of batches drawn in advance.
 LOOK_S = 0.05
-SIZE_S = 0.5  # A replay with too few transitions is polled every SIZE_S seconds.
+SIZE_S = 0.5  # A replay that does not have enough transitions yet is polled every SIZE_S seconds.
 
 
 class RemoteReplay(Replay):
@@ -119,7 +120,8 @@ class RemoteReplay(Replay):
     """
 
     def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
-        """Batches are drawn once the global replay has `start` transitions."""
+        """The client draws no batches before the global replay contains `start` transitions. Calls time out after
+        `timeout_s`."""
         self._ray = ray
         self._name = name
         self._member = member
@@ -129,7 +131,7 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # `_drawn` has pairs (batch size, pending call).
+        self._drawn: deque[tuple[int, Any]] = deque()  # Queue of (batch size, pending call)
         self._last: dict[int, ReplayBatch] = {}  # Maps each batch size to the last batch.
         self._size, self._looked_at = 0, 0.0
 
@@ -146,8 +148,8 @@ class RemoteReplay(Replay):
         return self._actor
 
     def _answer(self, call: Any) -> Any:
-        """Wait for the global replay's answer, and return None if its process is lost. Raises RunError without an
-        answer."""
+        """Wait for the global replay's answer to a call, and return None if the global replay's process is lost. Raises
+        RunError if no answer arrives within the timeout."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(call, timeout=self._timeout_s)
@@ -162,7 +164,8 @@ class RemoteReplay(Replay):
             return None
 
     def append(self, rollout: Rollout) -> None:
-        """Send a rollout to the global replay, after waiting until fewer than IN_FLIGHT rollouts are unstored."""
+        """Wait until the global replay has stored all but IN_FLIGHT - 1 of the rollouts sent before, and send a
+        rollout."""
         while len(self._sent) >= IN_FLIGHT:
             self._size = self._answer(self._sent.popleft()) or 0
         message = to_message(rollout)
@@ -170,8 +173,8 @@ class RemoteReplay(Replay):
 
     def sample(self, N: int) -> ReplayBatch:
         """Return a batch of N transitions. If the global replay has been replaced, the last batch is returned again
-        until the replacement has enough transitions, because members that wait would not fill it. Raises RunError
-        without a batch for timeout_s."""
+        until the replacement has enough transitions: members that waited for a new batch would send no rollouts. Raises
+        RunError if no batch is available within timeout_s."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             while len(self._drawn) <= IN_FLIGHT:
@@ -189,7 +192,7 @@ class RemoteReplay(Replay):
             time.sleep(LOOK_S)
 
     def __len__(self) -> int:
-        """Return the number of transitions in the global replay, or 0 before it has `start` transitions."""
+        """Return the number of transitions in the global replay, or 0 if there are fewer than `start`."""
         if self._size < self._start and time.monotonic() - self._looked_at > SIZE_S:
             self._looked_at = time.monotonic()
             self._size = self._answer(self._replay().size.remote()) or 0
@@ -224,8 +227,8 @@ class RemoteReplay(Replay):
 
 
 class ReplayKeeper:
-    """A `ReplayKeeper` starts and replaces the Ray actor of the global replay for the driver. The replacement starts
-    empty, and learners wait until it has enough transitions."""
+    """A `ReplayKeeper` starts and replaces the Ray actor of the global replay for the driver. A replacement starts
+    empty, and learners wait until the replacement has enough transitions."""
 
     def __init__(self, ray: Any, setup: Setup, sources: int):
         """`sources` is the number of members that sample."""
@@ -234,9 +237,7 @@ class ReplayKeeper:
         self._sources = sources
         self.replaced = 0
         self._deaths = Deaths()
-        self._starts_at: float | None = (
-            None  # The replacement of a dead global-replay process starts at the time `_starts_at`.
-        )
+        self._starts_at: float | None = None  # The time at which a dead global-replay process is replaced
         self._start()
 
     def _start(self) -> None:

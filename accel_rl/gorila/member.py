@@ -41,7 +41,8 @@ from accel_rl.system.errors import ConfigError, RunError
 
 
 class Member:
-    """A `Member` is the Ray actor of a cluster member, and runs a `Trainer`, or several ranks by `BundleRanks`."""
+    """A `Member` is the Ray actor of a cluster member. A `Member` runs a `Trainer`, or `BundleRanks` if there are
+    several ranks."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
         """`life` is the number of the member's earlier processes."""
@@ -55,8 +56,8 @@ class Member:
         return Place.of_process(load_ray())
 
     def run(self, slot: int, slots: int) -> bool:
-        """Train until the run ends, and return whether it has ended. Without an answer of the driver for LOST_S
-        seconds, the member saves and ends. The function `member_config` explains `slot` and `slots`."""
+        """Train until the run ends, and return true. If the driver has not called the board for LOST_S seconds, the
+        member saves a checkpoint and returns false. The function `member_config` explains `slot` and `slots`."""
         warnings.simplefilter("ignore")  # Only the driver prints warnings about settings.
         ray, setup = load_ray(), self._setup
         line = BoardLine(ray, setup.board, self._index, self._life)
@@ -90,8 +91,8 @@ class Member:
         return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
-        """Load the member's newest checkpoint, or return None without a valid checkpoint. A member without a checkpoint
-        fills its replay again.
+        """Load the member's newest checkpoint, or return None if there is no valid checkpoint. Without a checkpoint,
+        the member fills its replay again.
 
         The checkpoint is renumbered to `env_steps`, the current number of env steps of the run.
         """
@@ -109,8 +110,9 @@ class Member:
 
 
 def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
-    """Renumber the newest checkpoint to `env_steps` if the checkpoint is later, and remove other later checkpoints. The
-    run may continue at `env_steps`, from a driver's checkpoint that is older than the member's."""
+    """If a member's newest checkpoint is later than `env_steps`, renumber it to `env_steps`, and remove the other
+    checkpoints later than `env_steps`. A member has later checkpoints than `env_steps` if the run continues from a
+    driver's checkpoint that is older than the member's."""
     later = [steps for steps in checkpoints.steps() if steps > env_steps]
     for i, steps in enumerate(reversed(later)):
         if i == 0 and not checkpoints.path(env_steps).exists():
@@ -121,7 +123,7 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 class ServerUpdates(SingleProcess):
     """`ServerUpdates` is the communicator of a cluster member, which does not share its batches with other members.
-    Schedules that count updates follow the updates of the parameter server."""
+    Schedules that count updates are based on the number of the parameter server's updates."""
 
     sync: ShardedSync | None = None
 
@@ -130,7 +132,8 @@ class ServerUpdates(SingleProcess):
 
 
 class MemberExchange(Exchange):
-    """A `MemberExchange` connects a member's learner to the parameter server, and to a global replay."""
+    """A `MemberExchange` connects a member's learner to the parameter server, and to the global replay if the run has
+    one."""
 
     communicator: ServerUpdates
     captures_updates = False
@@ -181,7 +184,8 @@ class MemberExchange(Exchange):
 
 
 class MemberClock(Clock):
-    """A `MemberClock` reports a member's counts to the board, whose answers contain the counts of all members."""
+    """A `MemberClock` reports a member's counts to the board, whose answers contain the total env steps of all
+    members."""
 
     def __init__(
         self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None = None
@@ -190,7 +194,7 @@ class MemberClock(Clock):
         self._exchange = exchange
         self._config = config
         self._line = line
-        self._env_steps = 0  # The member's process has taken `_env_steps` env steps.
+        self._env_steps = 0  # The number of env steps of this process
         # The counts of the member's earlier processes
         self._earlier = Work()
         if state is not None:
@@ -201,7 +205,7 @@ class MemberClock(Clock):
                 outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
             )  # fmt: skip
         self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
-        """The attribute `last` has the counts and the recent episodes of the member's last report."""
+        """`last` contains the counts, and (score, length) of the recent episodes, of the member's last report."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken
@@ -230,7 +234,8 @@ class MemberClock(Clock):
 
 
 class MemberBarrier(Barrier):
-    """A `MemberBarrier` makes no member wait, because cluster members save their checkpoints independently."""
+    """A `MemberBarrier` does not synchronise the members, because cluster members save their checkpoints
+    independently."""
 
     def __init__(self, clock: MemberClock, line: BoardLine):
         self._clock, self._line = clock, line
@@ -240,7 +245,8 @@ class MemberBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Return a context manager in which a member writes a checkpoint, after reporting its counts to the board."""
+        """Return a context manager in which a member writes a checkpoint. The member's counts are reported to the board
+        first."""
         if not self._line.lost:
             self._line.ask(*self._clock.last)
         yield
@@ -255,8 +261,8 @@ def member_context(
     role: Role = "bundle",
     replay: Callable[[Algorithm], RemoteReplay] | None = None,
 ) -> RankContext:
-    """Return the rank context of a member. The driver, and not a member, evaluates and displays progress. `rank` is the
-    number of the member, which determines its seeds. The class `MemberClock` explains `state`, and the class
+    """Return the rank context of a member. Members neither evaluate nor display progress; the driver does. `rank` is
+    the number of the member, which determines its seeds. The class `MemberClock` explains `state`, and the class
     `MemberExchange` explains `transport` and `replay`."""
     exchange = MemberExchange(rank, config, transport, replay)
     clock = MemberClock(exchange, config, line, state)
@@ -281,8 +287,8 @@ class BundleRanks:
     (`Uplink`), reports the ranks' counts to the board, and forwards the counts of other machines to the ranks."""
 
     def __init__(self, config: Resolved, run: RunFolder, transport: Transport, line: BoardLine, index: int):
-        """`config` and `run` are the settings and the folder of the bundle. `transport` is the connection to the
-        shards. `index` is the number of the bundle, which determines its seeds."""
+        """`config` contains the bundle's settings, and `run` is the bundle's folder. `transport` is the connection to
+        the shards. `index` is the number of the bundle, which determines its seeds."""
         torch.set_num_threads(1)
         config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
         self._config = config
@@ -305,7 +311,7 @@ class BundleRanks:
         self._look()
 
     def run(self) -> None:
-        """Run all ranks of the bundle to their end. If a rank fails, raise the rank's error."""
+        """Train with all ranks of the bundle until the run ends. If a rank fails, raise the rank's error."""
         with self._group as group:
             group.train(self._look)
             self._uplink.flush()

@@ -1,4 +1,5 @@
-"""The driver starts and replaces the members of a cluster run, each on a share of its machine, and the evaluator."""
+"""The driver starts and replaces the members and the evaluator of a cluster run, and divides the cores of each machine
+among its members."""
 
 import logging
 import time
@@ -26,24 +27,24 @@ from accel_rl.system.process import tune_torch
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 60.0  # The run fails after MOST failed starts of each member and `IDLE_S` seconds without progress.
-PLACING_S = 30.0  # Ray must start a placed member within `PLACING_S` seconds.
+IDLE_S = 60.0  # The run fails after, on average, MOST failed starts per member and `IDLE_S` seconds without progress.
+PLACING_S = 30.0  # Members begin to train when all members have started, or after `PLACING_S` seconds.
 
 
 @dataclass(slots=True)
 class Seat:
-    """A `Seat` is one member of a cluster run, with its successive processes."""
+    """A `Seat` is the driver's record of one member of a cluster run, and of the member's current process."""
 
     index: int
     role: Role
     life: int
     actor: Any = None
-    placing: Any = None  # The pending request to place the member's process on a node
+    placing: Any = None  # The pending Ray call that returns the `Place` of the member's process
     place: Place | None = None
     slot: int = 0
-    running: Any = None  # The pending Ray call in which the member trains
+    running: Any = None  # The pending Ray call `Member.run`, which lasts until training ends
     done_at_start: int = 0  # The member's env steps plus updates when its current process began
-    failed_starts: int = 0  # The number of consecutive processes without an env step or update
+    failed_starts: int = 0  # The number of consecutive processes that made neither an env step nor an update
     # The time at which a dead member's next process starts
     starts_at: float | None = None
     ended: bool = False
@@ -68,14 +69,14 @@ class Members:
         counts: Sequence[MemberCount],
         resources: dict[str, float],
     ):
-        """`counts` has the counts of each member's earlier processes. Ray reserves the `resources` for each cluster
-        member."""
+        """`counts` lists the counts of each member's earlier processes. `resources` are the CPUs and GPUs that Ray
+        reserves for each member."""
         self._ray = ray
         self._setup = setup
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        # `_done` counts the run's env steps and updates.
+        # `_done` is the number of env steps plus updates of the run.
         self._failed_starts, self._done = 0, 0
         self._done_at = time.monotonic()  # The time of the run's last progress
         self._slots: dict[str, int] = {}  # Maps each machine to its number of members.
@@ -100,12 +101,12 @@ class Members:
 
     @property
     def ended(self) -> bool:
-        """Return whether all cluster members have ended by themselves."""
+        """Return whether all cluster members have ended and are not replaced."""
         return all(seat.ended for seat in self.seats)
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
         """Start training in members that Ray has placed on a node, and replace dead members unless the run is `ending`.
-        Raises RunError, or the error of a member. `counts` has the counts of each member."""
+        `counts` lists the counts of each member. Raises RunError, or an error that a member raised."""
         for seat in self.seats:
             if ending and seat.running is None:
                 seat.ended, seat.starts_at = True, None
@@ -138,7 +139,7 @@ class Members:
             seat.placing, seat.place = None, answer
         elif answer or ending:
             seat.ended = True
-        else:  # The member's machine was cut off for a while, or the board was replaced slowly.
+        else:  # The member considered the driver lost, because the network or the board failed for a while.
             self._ray.kill(seat.actor)
             self._lost(seat, counts, ending, RunError("no answer of the driver"), "it has not heard from the driver")
 
@@ -204,12 +205,12 @@ class Nodes:
         return len(self._alive)
 
     def _now(self) -> dict[str, dict[str, float]]:
-        """Return {host and node: resources} of the nodes in the cluster."""
+        """Return the resources of each living node of the cluster. A key consists of the node's host and id."""
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         return {f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})": node["Resources"] for node in nodes}
 
     def look(self) -> None:
-        """Log the nodes that have joined or left the Ray cluster, with their hosts."""
+        """Log which nodes have joined or left the Ray cluster since the last call."""
         now = self._now()
         for node in self._alive.keys() - now:
             logger.warning(f"node {node} is gone: {len(now)} of the cluster's nodes are left")
@@ -229,8 +230,8 @@ class Nodes:
 
 
 def fitting_share(nodes: Sequence[float], members: int) -> float:
-    """Return the largest number of cores (or GPUs) that each of `members` members can have: a whole number, 1/k, or 0.
-    `nodes` has the number of cores (or GPUs) of each node."""
+    """Return the largest number of cores (or GPUs) per member with which all `members` members fit on the nodes: a
+    whole number, 1/k, or 0 if the nodes have none. `nodes` lists the number of cores (or GPUs) of each node."""
     if not sum(nodes):
         return 0.0
     for share in range(int(max(nodes)), 0, -1):
@@ -243,8 +244,8 @@ def fitting_share(nodes: Sequence[float], members: int) -> float:
 
 
 def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, what: str) -> float:
-    """Return the number of cores or GPUs for each member: `wanted`, or the largest possible if `wanted` is 0. Raises
-    ConfigError if the nodes have too few."""
+    """Return the number of cores or GPUs per member: `wanted`, or the largest possible number if `wanted` is 0. Raises
+    ConfigError if the nodes have too few cores or GPUs."""
     if not wanted:
         return fitting_share(nodes, members)
     fit = sum(int(n // wanted) if wanted >= 1 else int(int(n) / wanted) for n in nodes)
@@ -258,7 +259,7 @@ def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, wha
 
 
 class EvaluatorActor:
-    """An `EvaluatorActor` is the Ray actor of the evaluator."""
+    """An `EvaluatorActor` is the Ray actor that plays a cluster run's evaluations."""
 
     def __init__(self, setup: Setup):
         ray, self.config = load_ray(), replace(setup.enter(), device="cpu")
@@ -266,7 +267,7 @@ class EvaluatorActor:
         tune_torch(plan.placement.torch_threads)
         multiply_in("float32", plan.device)
         reader = Reader("evaluator", self.config.gorila)
-        # All processes initialize frozen parameters from the same seed.
+        # All processes of the run use this seed, so that frozen parameters are the same in all processes.
         seed = derived_seed(self.config.seed, Stream.MODEL)
         self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
@@ -284,7 +285,8 @@ class EvaluatorActor:
 
 
 class Evaluated(NamedTuple):
-    """`Evaluated` has an evaluation, the run's env steps at its request, and the evaluated parameters [P]."""
+    """An `Evaluated` contains an evaluation, the run's number of env steps when the evaluation was requested, and the
+    evaluated parameters [P]."""
 
     env_steps: int
     evaluation: Evaluation
@@ -292,8 +294,8 @@ class Evaluated(NamedTuple):
 
 
 class RemoteEvaluator:
-    """`RemoteEvaluator` lets the driver request one evaluation at a time from the evaluator's process. If the process
-    dies, a new process repeats the evaluation."""
+    """Through a `RemoteEvaluator`, the driver requests evaluations from the evaluator's process, one at a time. If the
+    process dies, a new process repeats the evaluation."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
         self._ray = ray
@@ -311,7 +313,7 @@ class RemoteEvaluator:
         return self._asked is not None
 
     def begin(self, env_steps: int, steps: int) -> None:
-        """Request an evaluation of `steps` env steps, when the run has made `env_steps` env steps."""
+        """Request an evaluation that plays `steps` env steps. `env_steps` is the run's current number of env steps."""
         assert not self.busy
         self._asked = env_steps, steps
         self._deaths.worked()
@@ -326,8 +328,8 @@ class RemoteEvaluator:
         self._call = self._actor.evaluate.remote(steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
 
     def look(self, wait_s: float = 0.0) -> Evaluated | None:
-        """Return the requested evaluation if it is complete, and otherwise None. Raises RunError if the evaluator's
-        process dies repeatedly."""
+        """Wait at most `wait_s`, and return the requested evaluation if it is complete, and otherwise None. Raises
+        RunError if the evaluator's process dies repeatedly."""
         if self._asked is None:
             return None
         if self._call is None:

@@ -27,12 +27,13 @@ SETTLE_S = 40.0  # Ray detects a lost node by its heartbeats within `SETTLE_S` s
 
 
 def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
-    """Train from the run's newest checkpoint, or from the beginning. Raises ConfigError, or a RunError that names the
-    failed rank.
+    """Train from the run's newest checkpoint, or from the beginning if there is none. Raises ConfigError, or a RunError
+    that names the failed rank.
 
-    `ray` is the module ray, connected to a cluster. `run` is an existing folder that all nodes share. `strategy` PACK
-    fills one node after another, and SPREAD distributes the ranks. Each rank has its own GPU if the cluster has enough
-    GPUs. If a rank is lost, all ranks end and restart from the checkpoint, up to --distributed.max-restarts times.
+    `ray` is the module ray, connected to a cluster. `run` is an existing folder on a file system that all nodes share.
+    With the `strategy` PACK, ranks fill one node after another; with SPREAD, they are distributed over all nodes. Each
+    rank has its own GPU if the cluster has enough GPUs. If a rank is lost, all ranks end and restart from the newest
+    checkpoint, up to --distributed.max-restarts times.
     """
     check(config)
     size = config.distributed.size
@@ -71,7 +72,8 @@ class RayStarter:
         self._actors: list[Any] = []
 
     def start(self, ranks: Iterable[int]) -> "list[RayRank]":
-        """Start all ranks. Raises RunError if the Ray cluster has no free resources in time."""
+        """Start all ranks. Raises RunError if the Ray cluster does not have enough free resources within PLACE_S
+        seconds."""
         assert list(ranks) == list(range(self._size))
         try:
             return self._start()
@@ -108,7 +110,8 @@ class RayStarter:
         return [RayRank(self._ray, r, self._actors[r], pid, places[r][1]) for r, pid in started]
 
     def _gpus(self) -> int:
-        """Return the number of GPUs per rank, 0 or 1. Raises ConfigError if the Ray cluster is too small."""
+        """Return the number of GPUs per rank, 0 or 1. Raises ConfigError if the Ray cluster has fewer CPUs or GPUs than
+        ranks."""
         has = self._ray.cluster_resources()
         if has.get("CPU", 0) < self._size:
             raise ConfigError(f"--ranks {self._size}: the Ray cluster has {has.get('CPU', 0):g} CPUs, a rank needs one")
@@ -118,7 +121,7 @@ class RayStarter:
         return int(self._config.device != "cpu" and has.get("GPU", 0) >= self._size)
 
     def _placed(self, gpus: int) -> list[tuple[str, str]]:
-        """Start an actor for each rank, and return the (id, address) of the actors' nodes. Ranks on the same node have
+        """Start an actor for each rank, and return (id, address) of each rank's node. Ranks on the same node have
         consecutive numbers."""
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -139,24 +142,24 @@ class RayStarter:
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """`RankState` has the exit code of a rank's process, and the process's output since the last poll."""
+    """A `RankState` contains the exit code of a rank's process, and the process's output since the last poll."""
 
-    code: int | None  # The exit code of a process that a signal ended is negative.
+    code: int | None  # The exit code, negative if a signal ended the process; None while it runs
     output: bytes
     ending: str  # One line of text about the end of the rank's process
     reply: dict[str, Any] = field(default_factory=dict)
 
 
 class RankActor:
-    """`RankActor` is a Ray actor that starts a process for one rank, because signals need a main thread and a
-    collective may hang. The rank's process ends with the actor."""
+    """`RankActor` is a Ray actor that starts a process for one rank. The rank does not run in the actor itself, because
+    signals need a main thread and a collective may hang. The rank's process ends with the actor."""
 
     def __init__(self, address: str):
         self._address = address
         self._socket: socket.socket | None = None
 
     def listen(self) -> tuple[str, int]:
-        """Open the port of the ranks' torch store only on the node's address, and return (address, port)."""
+        """Open the port of the ranks' torch store, which listens only on the node's address. Return (address, port)."""
         self._socket = socket.create_server((self._address, 0))
         return self._address, self._socket.getsockname()[1]
 
@@ -165,7 +168,7 @@ class RankActor:
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         listening = None if self._socket is None else self._socket.fileno()
-        # Ray sets one OpenMP thread per CPU of an actor, but a rank plans its own threads.
+        # Ray sets OMP_NUM_THREADS to the CPUs of an actor, but a rank chooses its own number of threads.
         variables = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         fds = () if listening is None else (listening,)
         try:
@@ -175,7 +178,7 @@ class RankActor:
         return self._rank.pid
 
     def poll(self) -> RankState:
-        """Return the state of the rank's process, without waiting."""
+        """Return the state of the rank's process without blocking."""
         code, output = self._rank.code(), b""
         self._rank.poll()
         with contextlib.suppress(BlockingIOError):
@@ -186,13 +189,14 @@ class RankActor:
         return RankState(code, output, self._rank.ending(), self._rank.reply())
 
     def stop(self) -> None:
-        """Ask the rank to save a checkpoint and end."""
+        """Request that the rank saves a checkpoint and ends."""
         if self._rank.code() is None:
             self._rank.stop()
 
 
 class RayRank:
-    """`RayRank` lets the driver control a rank on a Ray cluster. The rank's output is printed on stderr."""
+    """Through a `RayRank`, the driver controls a rank on a Ray cluster. The driver prints the rank's output on
+    stderr."""
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
         """`actor` is a `RankActor` whose rank has started."""

@@ -1,8 +1,9 @@
-"""A Ray session is started on this machine, or connects to a running Ray cluster.
+"""This module starts Ray on this machine, or connects to a running Ray cluster.
 
 If the driver of a local Ray session is killed, Ray's agents run for another minute, and Ray never removes its files. If
 Ray's process on the driver's machine (raylet) is lost, Ray ends the driver without a message. A watcher process
-therefore outlives the driver, reports its end, ends the processes of its session, and removes the session's files.
+therefore outlives the driver. The watcher reports an unexpected end of the driver, ends the processes of a local
+session, and removes the session's files.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 
 
 def check_ray() -> None:
-    """Raise ConfigError, with a message of one line, if Ray is not installed, without importing Ray."""
+    """Raise ConfigError, with a message of one line, if Ray is not installed. Ray is not imported."""
     if importlib.util.find_spec("ray") is None:
         raise ConfigError(f"Ray is not installed: {INSTALL}")
 
@@ -55,7 +56,7 @@ def _load_confined() -> Any:
         if sys.modules.get("ray") is not None:
             raise RunError("Ray was imported before its session was confined to this machine; start a new process")
         os.environ.update(_CONFINED)
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # A process cannot change Ray's token.
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # A process cannot change an earlier token.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # With Ray's default niceness of 15, Ray's workers would have a lower priority than all other programs.
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -63,17 +64,19 @@ def _load_confined() -> Any:
 
 
 def connected(address: str, cores: Sequence[int]) -> AbstractContextManager[Any]:
-    """Connect to the Ray cluster at an address, or with "" start Ray on some cores of this machine."""
+    """Connect to the Ray cluster at `address`. If `address` is "", start Ray on this machine with as many CPUs as
+    `cores`."""
     return cluster_ray(address) if address else local_ray(cpus=len(cores))
 
 
 @contextmanager
 def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[Any]:
-    """Return a context manager that starts Ray, yields the module ray, and then stops Ray and removes its files.
+    """Return a context manager that starts Ray, yields the module ray, and at its end stops Ray and removes Ray's
+    files.
 
-    All of Ray's ports listen on loopback, and every call needs a random token, which this process and Ray's own
-    processes have in their environment. `cpus` is the number of cores that Ray may assign. `object_store_bytes` is the
-    size of the memory through which processes exchange large arrays; calls stall while this memory is full.
+    All of Ray's ports listen on loopback. Every call needs a random token, which only the environment variables of this
+    process and of Ray's own processes contain. `cpus` is the number of cores that Ray may assign. `object_store_bytes`
+    is the size of the memory through which processes exchange large arrays; calls stall while this memory is full.
 
     If this process is killed, a watcher process kills Ray's remaining processes within seconds, and removes Ray's
     files.
@@ -109,7 +112,7 @@ def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
 
 AUTO = "auto"
 ALLOWED = f"{AUTO} (RAY_ADDRESS, or the cluster of this machine) or HOST:PORT"
-CONNECT_S = 10.0  # The Ray cluster's host must accept a connection within CONNECT_S seconds.
+CONNECT_S = 10.0  # The head node must accept a connection within CONNECT_S seconds.
 
 
 def check_address(address: str) -> None:
@@ -120,11 +123,12 @@ def check_address(address: str) -> None:
 
 @contextmanager
 def cluster_ray(address: str) -> Iterator[Any]:
-    """Return a context manager that connects to a running Ray cluster, yields the module ray, and then disconnects.
+    """Return a context manager that connects to a running Ray cluster, yields the module ray, and at its end
+    disconnects.
 
-    `address` is "auto", or "HOST:PORT" of the head node. When this process disconnects, its actors end; the Ray cluster
-    keeps running. If the Ray cluster requires a token for calls, Ray reads the token from RAY_AUTH_MODE and
-    RAY_AUTH_TOKEN.
+    `address` is "auto", or "HOST:PORT" of the head node. When this process disconnects, the actors that it has started
+    end; the Ray cluster keeps running. If the Ray cluster requires a token for calls, Ray reads the token from
+    RAY_AUTH_MODE and RAY_AUTH_TOKEN.
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -137,7 +141,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     with watched():
         try:
             ray.init(result, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-        except (RuntimeError, OSError) as e:  # Another version of Ray or Python also causes a failed connection.
+        except (RuntimeError, OSError) as e:  # The cluster may have another version of Ray or Python.
             ray.shutdown()
             raise _no(address, str(e)) from e
         try:
@@ -161,8 +165,8 @@ def _find(ray: Any, address: str) -> str:
 
 
 def _check_host(address: str, source: str) -> None:
-    """Raise ConfigError if no server listens at the Ray cluster's address. Ray itself would try to connect for
-    minutes."""
+    """Raise ConfigError if no server listens at the Ray cluster's address. Without this check, Ray would try to connect
+    for minutes."""
     host, _, port = source.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
@@ -195,13 +199,13 @@ def _without_stderr() -> Iterator[None]:
         os.close(null)
 
 
-START_S = 300.0  # On a machine under load, the process of a Ray actor starts within `START_S` seconds.
-FREE_S = 30.0  # The name of a dead Ray actor becomes free within `FREE_S` seconds.
+START_S = 300.0  # The process of a Ray actor must start within `START_S` seconds, which is enough on a busy machine.
+FREE_S = 30.0  # The name of a dead Ray actor can be used again within `FREE_S` seconds.
 
 
 def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> Any:
-    """Start a named Ray actor. Ray neither restarts the actor nor repeats its calls. Raises RunError if the actor's
-    name stays in use. `options` are Ray's options, such as num_cpus, whose default is 0 cores."""
+    """Start a named Ray actor. Ray neither restarts the actor nor repeats its calls. Raises RunError if another actor
+    has the name for more than FREE_S seconds. `options` are Ray's actor options; num_cpus is 0 by default."""
     actor = ray.remote(cls).options(
         name=name, namespace=NAMESPACE, max_restarts=0, max_task_retries=0, **{"num_cpus": 0, **options}
     )
@@ -216,25 +220,25 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
 
 
 def beside(ray: Any) -> Any:
-    """Return the scheduling strategy of an actor that runs on this process's node, if the node has room."""
+    """Return a Ray scheduling strategy that places an actor on this process's node if the node has free resources."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
 
 
 MARK = "ACCEL_RL_RAY_FOLDER"
-"""In all processes of a Ray session, the environment variable `MARK` contains the session's folder."""
+"""`MARK` is the environment variable that contains the session's folder in all processes of a Ray session."""
 DRIVER_LOG = "python-core-driver-"
 NODE_S = 60  # A node of a local cluster must join within NODE_S seconds.
-IN_ORDER = b"."  # A driver that ends in order writes `IN_ORDER` to its watcher.
-GRACE_S = 1.0  # After GRACE_S seconds, the session's remaining processes are killed.
+IN_ORDER = b"."  # A driver that ends normally writes `IN_ORDER` to its watcher.
+GRACE_S = 1.0  # At the end of a session, the processes that still run after GRACE_S seconds are killed.
 KILL_S = 20.0  # Killed processes must end within KILL_S seconds.
 
 
 @contextmanager
 def marked(folder: str) -> Iterator[None]:
-    """Return a context manager in which Ray's new processes belong to the session of a folder, and import this copy of
-    accel_rl."""
+    """Return a context manager that sets environment variables for the processes that Ray starts, so that they belong
+    to the session of `folder` and import this copy of accel_rl."""
     kept = {name: os.environ.get(name) for name in (MARK, "PYTHONPATH")}
     os.environ[MARK] = folder
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (child.linked(folder), kept["PYTHONPATH"])))
@@ -249,8 +253,9 @@ def marked(folder: str) -> Iterator[None]:
 
 @contextmanager
 def watched(folder: str = "") -> Iterator[None]:
-    """Return a context manager with a watcher process. The watcher reports the death of this process. After the `with`
-    block or the death, it ends the Ray session of `folder` and removes the folder, if this process has started Ray."""
+    """Return a context manager that runs a watcher process. The watcher reports if this process dies. With `folder`,
+    the folder of a Ray session that this process has started, the watcher ends the session and removes the folder after
+    the `with` block or this process's death."""
     read, write = os.pipe()
     try:
         process = subprocess.Popen(
@@ -292,8 +297,9 @@ def members(folder: str) -> set[psutil.Process]:
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
-    """Return whether a process belongs to a Ray session: the process has the session's environment variable, or is one
-    of Ray's own processes (which may overwrite their environment) and writes a log in the session's folder."""
+    """Return whether a process belongs to a Ray session. A process belongs to the session if its environment contains
+    the session's variable. Ray's own processes, which may overwrite their environment, belong to the session if they
+    write a log in the session's folder."""
     if process.environ().get(MARK) == folder:
         return True
     files = [os.path.basename(f.path) for f in process.open_files() if _is_written(f, folder)]
@@ -314,7 +320,7 @@ def _lives(process: psutil.Process) -> bool:
 def end_session(folder: str) -> None:
     """Wait briefly until a Ray session's processes end, kill the remaining processes, and remove the session's
     folder."""
-    # Child processes cannot be found after their parent has ended.
+    # The processes are listed first, because child processes cannot be found after their parent has ended.
     known = members(folder)
     deadline = time.monotonic() + GRACE_S
     while any(map(_lives, known)) and time.monotonic() < deadline:
@@ -331,11 +337,11 @@ def end_session(folder: str) -> None:
 
 
 def wait_for_end(parent: int, fd: int) -> bool:
-    """Wait until the parent process has written to the pipe `fd` or has died. Return whether it has written, because it
-    ends in order."""
+    """Wait until the parent process has written to the pipe `fd` or has died. Return true if the parent has written,
+    because it ends normally."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
-    # A child process of the parent may hold the pipe open.
+    # A pidfd detects the parent's death even if a child process of the parent holds the pipe open.
     if hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):
             poll.register(os.pidfd_open(parent), select.POLLIN)
@@ -348,7 +354,7 @@ def wait_for_end(parent: int, fd: int) -> bool:
 
 
 def main(parent: str, fd: str, folder: str) -> None:
-    # The watcher process must survive Ctrl-C and SIGTERM to end the session.
+    # The watcher process must survive Ctrl-C and SIGTERM, so that it can end the session.
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, signal.SIG_IGN)
     if not wait_for_end(int(parent), int(fd)):
@@ -371,7 +377,7 @@ class LocalCluster:
         self._nodes: list[Any] = [ray._private.worker.global_worker.node]
 
     def node_id(self, i: int) -> str:
-        """Return Ray's name of a node, for `NodeAffinitySchedulingStrategy`."""
+        """Return the id of node `i`, as `NodeAffinitySchedulingStrategy` expects it."""
         return str(self._nodes[i].node_id)
 
     def add_node(self) -> int:
@@ -399,7 +405,7 @@ class LocalCluster:
         return len(self._nodes) - 1
 
     def pids(self, i: int) -> list[int]:
-        """Return the process ids of a node, including its actors."""
+        """Return the process ids of node `i`: its raylet and all of the raylet's child processes, including actors."""
         result: list[int] = []
         for raylet in self._raylets(i):
             with suppress(psutil.Error):
@@ -411,7 +417,7 @@ class LocalCluster:
         return [info.process for info in self._nodes[i].all_processes.get("raylet", ())]
 
     def kill_node(self, i: int) -> None:
-        """Kill all processes of a node together, as if its machine had lost power. Node 0 cannot be killed."""
+        """Kill all processes of node `i`, as if its machine had lost power. Node 0 cannot be killed."""
         if i == 0:
             raise ValueError("node 0 is this process's own")
         for pid in self.pids(i):
@@ -422,8 +428,8 @@ class LocalCluster:
 
 @contextmanager
 def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
-    """Return a context manager that starts a cluster of several nodes on loopback, yields the cluster, and ends all
-    nodes afterwards. `cpus` and `object_store_bytes` (see `local_ray`) apply to each node."""
+    """Return a context manager that starts a cluster of several nodes on loopback, yields the cluster, and at its end
+    stops all nodes. `cpus` and `object_store_bytes` (see `local_ray`) apply to each node."""
     with session(cpus, object_store_bytes) as (ray, folder):
         cluster = LocalCluster(ray, folder, cpus, object_store_bytes)
         try:
@@ -431,7 +437,7 @@ def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 <<
                 cluster.add_node()
             yield cluster
         finally:
-            ray.shutdown()  # Ray is shut down first, because Ray would report each killed node as lost.
+            ray.shutdown()  # Ray is shut down first, because it would otherwise report each killed node as lost.
             for i in range(1, len(cluster._nodes)):
                 cluster.kill_node(i)
 

@@ -1,4 +1,4 @@
-"""This module has the settings and classes that all processes of a cluster run share."""
+"""This module contains the settings and classes that all processes of a cluster run use."""
 
 import os
 import sys
@@ -20,23 +20,23 @@ from accel_rl.system.placement import share_of_cores
 from accel_rl.system.process import before_torch
 
 Role = Literal["bundle", "actor", "learner"]
-"""The `Role` of a cluster member: a `bundle` samples and learns, an `actor` samples, and a `learner` learns."""
+"""The role of a cluster member: a `bundle` samples and learns, an `actor` only samples, and a `learner` only learns."""
 
 ENDLESS = 2**62
-"""`ENDLESS` is the number of env steps of a run that ends after a number of updates."""
+"""`ENDLESS` is the setting env_steps of a run that ends after a given number of updates instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """`Setup` has the settings of a cluster run, and the names by which its processes find each other."""
+    """A `Setup` contains the settings of a cluster run, and the names by which the run's processes find each other."""
 
     config: dict[str, Any]
-    """`config` has the settings of the run, from `Resolved.to_dict`."""
+    """`config` contains the settings of the run, from `Resolved.to_dict`."""
     folder: str
-    """The run folder, in which each member has a subfolder. Machines without a shared file system create the run folder
-    locally."""
+    """`folder` is the path of the run folder, in which each member has a subfolder. A machine that does not share the
+    driver's file system creates the folder locally."""
     name: str
-    """The names of all Ray actors of the run begin with `name`."""
+    """The names of all Ray actors of the run begin with this name."""
     sys_path: list[str] = field(default_factory=lambda: [p or os.getcwd() for p in sys.path])
 
     @property
@@ -52,7 +52,7 @@ class Setup:
         return f"{self.name}/replay"
 
     def enter(self) -> Resolved:
-        """Set up this process for a cluster run, and return the run's settings."""
+        """Set this process's memory options and import path for a cluster run, and return the run's settings."""
         before_torch()
         for path in self.sys_path:
             if path not in sys.path:
@@ -65,10 +65,10 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A `Place` names the Ray node and the machine on which a process runs."""
+    """A `Place` identifies the Ray node and the machine on which a process runs, and the process's id."""
 
     node: str
-    machine: str  # Several Ray nodes may run on one machine.
+    machine: str  # The machine's id, because several Ray nodes may run on one machine
     pid: int
 
     @classmethod
@@ -79,8 +79,8 @@ class Place:
 
 
 def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
-    """Return the settings of a cluster member, which uses share number `slot` of the `slots` shares of its machine's
-    cores, plays no evaluations, and has no sinks and no callbacks."""
+    """Return the settings of a cluster member. The cores of the member's machine are divided into `slots` equal shares,
+    of which the member uses number `slot`. A member plays no evaluations, and has neither sinks nor callbacks."""
     cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)
     return replace(
         config,
@@ -102,7 +102,7 @@ class Reader(Exchange):
     sync: ShardedSync
 
     def __init__(self, name: str, config: GorilaConfig, saves_shards: bool = False):
-        """`name` is the name by which the shards know this process. The class `ShardedSync` explains `saves_shards`."""
+        """`name` identifies this process to the shards. The class `ShardedSync` explains `saves_shards`."""
         self._name = name
         self._config = config
         self._saves_shards = saves_shards
@@ -114,25 +114,25 @@ class Reader(Exchange):
         return self.sync
 
 
-MOST = 3  # A process of the cluster run may fail to start at most 3 times in a row.
-OVER_S = 300.0  # Repeated deaths end the run after `OVER_S` seconds without progress.
-MAX_PAUSE_S = 30.0  # A dead process is replaced after at most 30 seconds.
+MOST = 3  # After this number of consecutive deaths, a process is restarted only after a pause.
+OVER_S = 300.0  # More than MOST consecutive deaths end the run after `OVER_S` seconds without progress.
+MAX_PAUSE_S = 30.0  # The longest pause before a dead process is replaced
 
 
 def pause_after(deaths: int) -> float:
-    """Return the seconds to wait before replacing a dead process, by the number of consecutive deaths."""
+    """Return the seconds to wait before a process is replaced after `deaths` consecutive deaths."""
     return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
 
 
 class Deaths:
-    """`Deaths` counts the consecutive deaths of a process and its replacements without progress in between."""
+    """`Deaths` counts how often a process and its replacements have died since one of them made progress."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.worked()
 
     def worked(self) -> None:
-        """Reset the number of consecutive deaths after a process has made progress."""
+        """Reset the number of consecutive deaths, because the process has made progress."""
         self.in_a_row, self._since = 0, self._clock()
 
     def died(self) -> float | None:

@@ -16,11 +16,11 @@ from accel_rl.optim.accumulated import Accumulated, Point, add_
 from accel_rl.optim.optimizer import Optimizer
 
 Answer = Literal["accepted", "stale", "duplicate", "not finite"]
-"""`Answer` is a shard's answer to a pushed gradient. Only after the answer `accepted` are the parameters updated.
+"""`Answer` is a shard's answer to a pushed gradient. The shard updates its parameters only if the answer is `accepted`.
 
-The answer `stale` means that the gradient was computed at old parameters, or before the shard was restored. The answer
-`duplicate` means that the shard has already received the same push or a later push of the learner. The answer `not
-finite` means that the gradient or the learning rate is not finite.
+The answer `stale` means that the gradient was computed at parameters that are too old, or before the shard was
+restored. The answer `duplicate` means that the shard has already received this push or a later push of the learner. The
+answer `not finite` means that the gradient or the learning rate is not finite.
 """
 
 
@@ -28,16 +28,18 @@ class Version(NamedTuple):
     """A `Version` identifies one state of a shard's parameters."""
 
     epoch: int
-    """The epoch identifies one start of a shard. Versions of different epochs cannot be compared."""
+    """`epoch` is a random number that identifies one start or restore of the shard. Versions of different epochs cannot
+    be compared."""
     updates: int
-    """The shard's parameters have been updated `updates` times."""
+    """`updates` counts the updates of the shard's parameters in all epochs."""
     pushes: int
-    """The shard has accepted `pushes` pushes since the epoch began. An accumulated push makes several updates."""
+    """`pushes` counts the pushes that the shard has accepted since the epoch began. An accumulated push makes several
+    updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A `Push` is a learner's gradient of one slice of the parameters, from which a shard makes one update."""
+    """A `Push` contains a learner's gradient of one slice of the parameters, with which the shard makes one update."""
 
     learner: str
     sequence: int
@@ -57,15 +59,15 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class AccumulatedPush:
-    """`AccumulatedPush` has the updates that the learners of one machine have made to one slice since the machine's
-    last push."""
+    """An `AccumulatedPush` contains the sum of the updates that the ranks of one machine have made to one slice of the
+    parameters since the machine's last push."""
 
-    learner: str  # `learner` is the name of the learner's machine.
+    learner: str  # The name of the machine, which acts as one learner
     sequence: int
     version: Version
-    """`version` is the version of the parameters from which the accumulated updates began."""
+    """`version` is the version of the parameters before the accumulated updates."""
     parts: list[Accumulated]
-    """`parts` has the updates of consecutive parts of the slice of parameters."""
+    """`parts` lists the accumulated updates of consecutive parts of the slice."""
 
     @property
     def size(self) -> int:
@@ -86,7 +88,7 @@ class Pulled:
 
 @dataclass(slots=True)
 class ShardCounts:
-    """`ShardCounts` has the number of pushes to a shard for each answer of the shard."""
+    """`ShardCounts` counts the pushes to a shard, separately for each answer of the shard."""
 
     accepted: int = 0
     stale: int = 0
@@ -94,12 +96,13 @@ class ShardCounts:
     refused: int = 0
     """`refused` counts pushes with a gradient that is not finite."""
     delay: int = 0
-    """`delay` is the sum of all accepted pushes' ages, in other pushes since a push's version."""
+    """`delay` is the sum of the ages of all accepted pushes. A push's age is the number of other pushes that the shard
+    has accepted since the push's version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A `Snapshot` has copies of all state of a shard."""
+    """A `Snapshot` is a copy of a shard's complete state."""
 
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]
@@ -119,8 +122,8 @@ _NAMES: dict[Answer | None, str] = {
 
 @dataclass(slots=True)
 class PushCounts:
-    """`PushCounts` has the number of a learner's pushes for each answer of the shards. One update of a learner consists
-    of a push to each shard."""
+    """`PushCounts` counts a learner's pushes, separately for each answer of the shards. One update of a learner
+    consists of one push to each shard."""
 
     accepted: int = 0
     stale: int = 0
@@ -132,12 +135,14 @@ class PushCounts:
     outliers: int = 0
     """`outliers` counts the gradients that the learner discarded because of the loss of their batch."""
     outliers_won: int = 0
-    """`outliers_won` counts gradients of batches with a positive reward that were discarded as outliers."""
+    """`outliers_won` counts the gradients in `outliers` whose batch contains a positive reward."""
     batches_won: int = 0
-    """`batches_won` counts batches with a positive reward, while the outlier guard is on."""
+    """`batches_won` counts the batches that contain a positive reward. `batches_won` stays 0 if the learner does not
+    discard outliers."""
 
     def note(self, answer: Answer | None) -> None:
-        """Count a push by the shard's answer, which is None if the shard did not answer."""
+        """Increment the count that belongs to the shard's answer to a push; None means that the shard did not
+        answer."""
         name = _NAMES[answer]
         setattr(self, name, getattr(self, name) + 1)
 
@@ -158,8 +163,8 @@ class Shard:
 
     def __init__(self, parameters: Tensor, optimizer: Optimizer, max_delay: int):
         """`parameters` [n] float32 are the initial values, which are copied. `optimizer` is an optimizer of n
-        parameters, on the same device as `parameters`. A push is stale if more than `max_delay` other pushes have
-        arrived since its version."""
+        parameters, on the same device as `parameters`. A push is stale if the shard has accepted more than `max_delay`
+        other pushes since the push's version."""
         self.optimizer, self.max_delay = optimizer, max_delay
         self._parameters = parameters.detach().clone()
         self._sequences: dict[str, int] = {}
@@ -176,8 +181,8 @@ class Shard:
         return self._sequences.get(learner, 0)
 
     def push(self, push: Push | AccumulatedPush) -> Answer:
-        """Make the updates of a push, unless the push is a duplicate, stale or not finite. Raises ValueError for a
-        gradient of the wrong size."""
+        """Apply the updates of a push to the parameters, unless the push is a duplicate, stale or not finite. Raises
+        ValueError for a push of the wrong size."""
         if push.size != len(self._parameters):
             raise ValueError(f"a push of {push.size} elements for {len(self._parameters)} parameters")
         if push.sequence <= self.join(push.learner):
@@ -202,7 +207,7 @@ class Shard:
         return "accepted"
 
     def _add(self, parts: list[Accumulated]) -> int:
-        """Make the updates of an accumulated push, and return the number of updates of its first part."""
+        """Apply an accumulated push to the parameters, and return the number of updates in its first part."""
         decay = cast(dict[str, float], self.optimizer.decay)  # type: ignore[attr-defined]
         complete = Point(self._parameters, self.optimizer.state_dict())
         begin = 0
@@ -224,7 +229,7 @@ class Shard:
         return Pulled(self.version, _host_copy(self._parameters), state)
 
     def status(self) -> tuple[Version, ShardCounts]:
-        """Return the current version of the parameters, and the numbers of pushes so far."""
+        """Return the current version of the parameters, and the counts of pushes so far."""
         return self.version, replace(self.counts)
 
     def snapshot(self) -> Snapshot:

@@ -19,8 +19,8 @@ LOCATE_S = 10.0
 
 
 class ShardActor:
-    """A `ShardActor` is a Ray actor that contains one shard, and executes calls from Ray and from sockets one after
-    another."""
+    """A `ShardActor` is a Ray actor that contains one shard. Calls that arrive through Ray and through sockets are
+    executed one after another."""
 
     def __init__(self, shard: Shard, threads: int):
         import ray
@@ -34,7 +34,7 @@ class ShardActor:
         return self._server.call(method, *arguments)
 
     def endpoint(self) -> Endpoint:
-        """Return the address and token with which sockets reach the shard."""
+        """Return the address of the shard's socket server, and the token that callers need."""
         return self._server.endpoint
 
     def pid(self) -> int:
@@ -55,7 +55,8 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
 
 
 class ActorCall:
-    """An `ActorCall` is a call from the driver to a shard through Ray, which reports a lost actor immediately."""
+    """An `ActorCall` is a call that the driver sends to a shard through Ray, because Ray reports a lost actor
+    immediately."""
 
     def __init__(self, ray: Any, name: str, ref: Any):
         self._ray = ray
@@ -67,7 +68,8 @@ class ActorCall:
         return bool(ready)
 
     def result(self, timeout_s: float) -> Any:
-        """Wait for the shard's answer. Raises ShardUnavailable for a lost shard, or an error that the shard raised."""
+        """Wait for the shard's answer. Raises ShardUnavailable if the shard is lost or does not answer in time. An
+        error that the shard raised is raised again."""
         exceptions = self._ray.exceptions
         try:
             return self._ray.get(self._ref, timeout=timeout_s)
@@ -80,16 +82,16 @@ class ActorCall:
 
 
 class RayShards:
-    """`RayShards` starts a Ray actor for each shard, stores the last snapshot of each shard, and restores a shard whose
-    process dies from its snapshot.
+    """`RayShards` starts a Ray actor for each shard, and stores the last snapshot of each shard. If a shard's process
+    dies, the shard is restored from its snapshot in a new actor.
 
-    Ray neither repeats calls to a shard nor restarts its actor, because a repeated push would be a second update, and a
-    restarted actor would have its initial parameters.
+    Ray neither repeats calls to a shard nor restarts the shard's actor: a repeated push would update the parameters
+    twice, and a restarted actor would begin with the initial parameters.
     """
 
     def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run", threads: int = 1):
-        """`shards` are copied to Ray actors, whose names begin with `run`. Each shard's actor uses `threads` threads of
-        torch."""
+        """`shards` are copied to Ray actors, whose names begin with `run`. torch uses `threads` threads in each
+        actor."""
         if any(shard.device.type != "cpu" for shard in shards):
             raise ValueError("shards in other processes have their parameters on the host")
         self._ray = ray
@@ -99,7 +101,7 @@ class RayShards:
         self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)
         self._starting = set[int]()  # The shards that have not answered since their processes were started
         self.status = [shard.status() for shard in shards]
-        """The attribute `status` has the last known (version, counts) of each shard."""
+        """The attribute `status` lists the last known (version, counts) of each shard."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
 
@@ -133,8 +135,8 @@ class RayShards:
         return list(self._snapshots)
 
     def look(self, timeout_s: float) -> list[int]:
-        """Poll the status of all shards without waiting. Replace each shard that is lost or has not answered for
-        timeout_s (START_S while its process starts), and return the replaced shards."""
+        """Poll the status of all shards without blocking. Replace each shard that is lost or has not answered for
+        timeout_s (at least START_S while its process starts), and return the indices of the replaced shards."""
         dead, now = [], time.monotonic()
         for i in range(len(self.names)):
             asked = self._asked[i]
@@ -155,7 +157,8 @@ class RayShards:
         return dead
 
     def refresh(self, timeout_s: float) -> None:
-        """Wait for a new status (version, counts) of each living shard."""
+        """Request a new status (version, counts) of each shard, and wait for the answers. A shard that does not answer
+        keeps its old status."""
         self._asked = [None] * len(self.names)  # Pending answers are older than the restored state.
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):

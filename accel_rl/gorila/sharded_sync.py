@@ -1,4 +1,4 @@
-"""Gradients are synchronized through the shards of a parameter server (Nair et al. 2015, sections 3.1, 4 and 4.2)."""
+"""Synchronizes gradients through the shards of a parameter server (Nair et al. 2015, sections 3.1, 4 and 4.2)."""
 
 import math
 import time
@@ -26,12 +26,12 @@ class _Pull(NamedTuple):
 
 
 class ShardedSync(GradientSync):
-    r"""`ShardedSync` pushes each shard's slice of the gradient to the shard, and pulls parameters. `connect` must be
-    called before the first update.
+    r"""`ShardedSync` pushes each slice of the gradient to the shard that stores this slice of the parameters, and pulls
+    the parameters of all shards. `connect` must be called before the first update.
 
-    An update computes the gradient at the last pulled parameters, clips the gradient by the norm of all slices, and
-    pushes the slices with the versions of their parameters. A gradient is not pushed if it is not finite or its loss is
-    an outlier.
+    An update computes the gradient at the last pulled parameters, clips the gradient by its norm over all slices, and
+    pushes each slice with the version of the parameters at which the slice was computed. A gradient is not pushed if it
+    is not finite or its loss is an outlier.
 
         in_flight 0:  backward | push | answers, new parameters | backward | push ...
         in_flight 1:  backward | push | backward | push | backward ...
@@ -51,10 +51,10 @@ class ShardedSync(GradientSync):
         rewards: Callable[[], Tensor | None] = lambda: None,
     ):
         """`build_optimizer(n)` builds a shard's optimizer of n parameters. `learner` is the name by which the shards
-        know the learner's pushes. With `saves_shards`, the learner's checkpoints contain the state of the shards. The
-        class `OutlierGuard` explains `usual_loss`. `rewards` returns the rewards [N] of the current batch, or None, for
-        counts of the discarded batches."""
-        # The parameter server's shards step the optimizer.
+        identify the learner. With `saves_shards`, the learner's checkpoints contain the state of the shards. The class
+        `OutlierGuard` explains `usual_loss`. `rewards` returns the rewards [N] of the current batch, or None. The
+        rewards are used only to count the discarded batches that contain a positive reward."""
+        # No optimizer is built here, because the shards of the parameter server step their own optimizers.
         self.flat = flat
         self.max_norm = max_norm
         self.config = config
@@ -63,8 +63,8 @@ class ShardedSync(GradientSync):
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
         self._versions: list[Version | None] = [None] * len(self.parts)
         self._sequence = 0  # The sequence number of the learner's last push
-        # Pulls are numbered, and `_taken` has the number of each shard's last pull that returned parameters.
-        # `_in_flight` has, for each unanswered update, a pair (push, pull) per shard.
+        # Pulls are numbered. `_taken` stores the number of each shard's last pull that returned parameters.
+        # `_in_flight` stores, for each unanswered update, a pair (push, pull) per shard.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
         # The loaded snapshots that the shards have not received yet
@@ -79,7 +79,7 @@ class ShardedSync(GradientSync):
     # -- shards ------------------------------------------------------------
 
     def build_shards(self) -> list[Shard]:
-        """Build the shards of the parameter server, from the loaded state if any."""
+        """Build the shards of the parameter server. If a state has been loaded, the shards are restored from it."""
         shards = [
             Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.delay_limit)
             for p in self.parts
@@ -90,7 +90,8 @@ class ShardedSync(GradientSync):
 
     def connect(self, transport: Transport, publish: bool) -> None:
         """Connect the learner to the shards, and pull all parameters. With `publish`, first restore the shards from the
-        loaded state, if any. Raises ValueError if the number of shards differs."""
+        loaded state, if any. Raises ValueError if `transport` has another number of shards than this learner has
+        slices."""
         if transport.shards != len(self.parts):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self.parts)} slices")
         self._calls = ShardCalls(transport, self.config.timeout_s)
@@ -107,7 +108,8 @@ class ShardedSync(GradientSync):
         self.refreshed += 1
 
     def pull(self) -> None:
-        """Pull the newest parameters if in_flight is 0, and otherwise use the parameters that have arrived."""
+        """If in_flight is 0, wait for the newest parameters. If in_flight is above 0, use the parameters that have
+        already arrived."""
         if self.config.in_flight:
             self._collect()
         else:
@@ -124,13 +126,14 @@ class ShardedSync(GradientSync):
 
     @property
     def server_updates(self) -> int:
-        """Return the number of updates of the parameter server, as of the last pull from the first shard."""
+        """Return the number of updates of the parameter server, which the first shard reported with its last pulled
+        parameters."""
         version = self._versions[0]
         return version.updates if version is not None else 0
 
     @property
     def bytes_moved(self) -> int:
-        """Return the bytes of pushed gradients and pulled parameters so far."""
+        """Return the number of bytes of gradients pushed and parameters pulled so far."""
         return self._bytes
 
     # -- updates ------------------------------------------------------------
@@ -155,7 +158,7 @@ class ShardedSync(GradientSync):
 
     def _push(self, learning_rate: float) -> None:
         began = time.monotonic()
-        # A copy of the gradient is sent, because the next gradient is written during the transfer.
+        # A copy of the gradient is sent, because the next gradient is written to the same memory during the transfer.
         gradient = self.flat.grad.detach().to("cpu", copy=True)
         self._sequence += 1
         sent = []
@@ -210,7 +213,8 @@ class ShardedSync(GradientSync):
         return self.state_of([self._calls.ask(shard, "snapshot") for shard in shards])
 
     def state_of(self, snapshots: list[Snapshot]) -> dict[str, Any]:
-        """Return the state of the learner and of the shards. `snapshots` has one snapshot per shard, or is empty."""
+        """Return the state of the learner and of the shards. `snapshots` contains one snapshot per shard, or is empty
+        if the state of the shards is not saved."""
         shards = from_snapshots(snapshots) if snapshots else {"parameters": self.flat.data}
         return {
             **shards,
@@ -221,8 +225,8 @@ class ShardedSync(GradientSync):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state into the learner. Only `connect` sends the loaded state to the shards. Raises ValueError if the
-        state has a different number of shards."""
+        """Load a state into the learner. The state of the shards is sent to them only by `connect`. Raises ValueError
+        if the state has another number of shards than this run."""
         self._snapshots = to_snapshots(state, self.parts) if self._saves_shards else None
         self.flat.data.copy_(state["parameters"])
         self._sequence = state["sequence"]
@@ -243,16 +247,18 @@ class OutlierGuard:
         |loss| > mean + max(k deviation, usual)
 
     Nair et al. state neither the number of deviations k ("several") nor the averaging window. In this project, the
-    first losses have equal weights. After 1 / SHARE losses, the weight of older losses decays exponentially. The mean
-    and the deviation include outliers, so that the guard adapts to a lasting change of the loss.
+    first 1 / SHARE losses have equal weights; afterwards, the weight of older losses decays exponentially. The mean and
+    the deviation include outliers, so that the guard adapts to a lasting change of the loss.
 
     The amount `usual`, which one surprising reward adds to a loss, is an addition of this project. Without `usual`, the
-    guard would discard rewards if rewards are rare. For example, in Pong (batches of 8, 20,000 updates) the guard
-    discarded 26 % of the batches with a won point, and 0.6 % of the batches with lost points only.
+    guard would discard the batches that contain a reward if rewards are rare. For example, in Pong (batches of 8,
+    20,000 updates) the guard discarded 26 % of the batches with a won point, and 0.6 % of the batches with lost points
+    only.
     """
 
     def __init__(self, deviations: float, usual: float = 0.0):
-        """An outlier exceeds the mean by `deviations` standard deviations; with 0 no loss is an outlier."""
+        """A loss is an outlier if it exceeds the mean by more than `deviations` standard deviations; with 0, no loss is
+        an outlier."""
         self.deviations, self.usual = deviations, usual
         self._seen = 0
         self._mean = 0.0

@@ -1,7 +1,7 @@
 """Learners call the shards of a parameter server through sockets. This module defines the format of messages, the
 server of a shard, and the transport of a learner.
 
-A message consists of JSON and then the bytes of its tensors, without pickle.
+A message consists of JSON, followed by the bytes of its tensors. Pickle is not used.
 
     8 bytes: length of the JSON | JSON of the message, with each tensor's type and shape | all tensors' bytes, in order
 """
@@ -39,7 +39,7 @@ _MESSAGES = (Version, Push, Accumulated, AccumulatedPush, Pulled, ShardCounts, S
 _TYPES: dict[str, Any] = {t.__name__: t for t in _MESSAGES}
 _LENGTH = struct.Struct("<Q")
 _JOINED = 1 << 16  # A message of at most 64 KiB is sent as one packet.
-_NONCE = 32  # The random challenge of a connection has 32 bytes.
+_NONCE = 32  # The number of random bytes that challenge the caller of a new connection
 
 
 def _plain(x: Any, tensors: list[Any]) -> Any:
@@ -75,7 +75,8 @@ def _built(x: Any, s: socket.socket) -> Any:
 
 
 def send(s: socket.socket, message: Any) -> None:
-    """Send a message of numbers, strings, lists, dicts, tensors and `parameter_server.messages`; raises OSError."""
+    """Send a message, which may contain numbers, strings, lists, dicts, tensors and the types in `_MESSAGES`. Raises
+    OSError."""
     tensors: list[Any] = []
     text = json.dumps(_plain(message, tensors)).encode()
     head = _LENGTH.pack(len(text)) + text
@@ -108,14 +109,15 @@ def _receive_into(s: socket.socket, block: memoryview) -> None:
 
 
 def challenge(s: socket.socket, token: str) -> bool:
-    """Return whether the other side of the connection knows the token, without sending the token."""
+    """Return whether the other side of the connection proves that it knows the token. The token itself is never
+    sent."""
     nonce = secrets.token_bytes(_NONCE)
     s.sendall(nonce)
     return hmac.compare_digest(_receive(s, _NONCE), _proof(token, nonce))
 
 
 def answer_challenge(s: socket.socket, token: str) -> None:
-    """Prove to the other side of the connection that the caller knows the token."""
+    """Prove to the other side of the connection that this process knows the token."""
     s.sendall(_proof(token, _receive(s, _NONCE)))
 
 
@@ -128,7 +130,7 @@ TOKEN_S = 10.0  # A new connection must prove within TOKEN_S seconds that it kno
 
 
 class Endpoint(NamedTuple):
-    """An `Endpoint` is the address of a shard's server, with the token that callers must know."""
+    """An `Endpoint` contains the address of a shard's server, and the token that callers must know."""
 
     host: str
     port: int
@@ -140,7 +142,7 @@ class ShardServer:
     """A `ShardServer` executes the calls to a shard one after another."""
 
     def __init__(self, shard: Shard, address: str):
-        """The server listens only on the network interface with the address `address`."""
+        """The server listens on a free port of the network address `address`."""
         self._shard, self._lock = shard, threading.Lock()
         self._socket = socket.create_server((address, 0), backlog=128)
         self.endpoint = Endpoint(address, self._socket.getsockname()[1], secrets.token_hex(32))
@@ -151,7 +153,7 @@ class ShardServer:
             return getattr(self._shard, method)(*arguments)
 
     def close(self) -> None:
-        """Refuse new connections."""
+        """Close the listening socket, so that new connections are refused. Open connections stay open."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -174,7 +176,7 @@ class ShardServer:
                 send(connection, self._answered(method, arguments))
 
     def _answered(self, method: Any, arguments: list[Any]) -> list[Any]:
-        """Return ["answer", the method's result], or [name of the error, text of the error]."""
+        """Call a method of the shard. Return ["answer", result], or [type of the error, text of the error]."""
         try:
             if method not in METHODS:
                 raise ValueError(f"a shard has no method {method!r}")
@@ -184,17 +186,18 @@ class ShardServer:
 
 
 Locate = Callable[[str], Endpoint | None]
-"""`Locate` is a function that returns the endpoint of a shard by its name, or None while the shard does not run."""
+"""`Locate` is a function that returns the endpoint of the shard with a given name, or None while this shard is not
+running."""
 CONNECT_S = 10.0
-SILENT_S = 20  # A host is considered lost after `SILENT_S` seconds without data.
+SILENT_S = 20  # TCP considers a host lost if it has acknowledged nothing for `SILENT_S` seconds.
 
 
 class SocketTransport:
-    """A `SocketTransport` has one socket connection and one thread per shard, which sends calls to the shard and waits
-    for the answers.
+    """A `SocketTransport` opens one socket connection and starts one thread per shard. The thread sends calls to the
+    shard and waits for the answers.
 
-    If the connection to a shard is lost, the current call fails, and the next call connects again to the shard's new
-    address.
+    If the connection to a shard is lost, the current call fails. The next call locates the shard again and opens a new
+    connection.
     """
 
     def __init__(self, names: Sequence[str], locate: Locate):
@@ -208,13 +211,13 @@ class SocketTransport:
         return self._shards[shard].call(method, arguments)
 
     def close(self) -> None:
-        """Close the connections after the pending calls."""
+        """Close each connection once its pending calls have been answered."""
         for shard in self._shards:
             shard.calls.put(None)
 
 
 class SocketCall:
-    """A `SocketCall` is a call to a shard that a background thread sends."""
+    """A `SocketCall` is the `Future` of a call that a background thread sends to a shard."""
 
     def __init__(self, name: str):
         self._name, self._over = name, threading.Event()
@@ -242,7 +245,7 @@ class _Request(NamedTuple):
 
 
 class _Caller:
-    """A `_Caller` is the connection to one shard, with its own thread."""
+    """A `_Caller` owns the connection to one shard, and the thread that uses the connection."""
 
     def __init__(self, name: str, locate: Locate):
         self.name, self._locate = name, locate
@@ -266,7 +269,7 @@ class _Caller:
                 self._disconnect()
                 request.call.end(error=ShardUnavailable(f"{self.name} is gone: {e}"))
             except Exception as e:
-                self._disconnect()  # After a failed call, the connection is in an unknown state.
+                self._disconnect()  # The connection is closed, because its state is unknown after a failed call.
                 request.call.end(error=e)
             else:
                 if kind == "answer":

@@ -1,5 +1,5 @@
-"""A transport carries the calls of learners to the shards of a parameter server. This module defines the interface, a
-transport to shards in the same process, and calls that are repeated if lost."""
+"""A transport carries the calls of learners to the shards of a parameter server. This module defines the interface of
+transports, a transport to shards in the same process, and a class that repeats lost calls."""
 
 import time
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ Method = Literal["join", "push", "pull", "status", "snapshot", "restore"]
 
 
 class ShardUnavailable(RunError):
-    """`ShardUnavailable` is raised if a shard did not answer a call in time, or has ended. A shard may have executed a
-    call that it did not answer."""
+    """`ShardUnavailable` is raised if a shard did not answer a call in time, or has ended. The shard may have executed
+    the call nevertheless."""
 
 
 class Future(Protocol):
-    """A `Future` is the answer to a call of a shard, which may be pending."""
+    """A `Future` represents a shard's answer to a call, which may not have arrived yet."""
 
     def done(self) -> bool:
-        """Return whether the shard's answer has arrived or its call has failed."""
+        """Return whether the shard's answer has arrived or the call has failed."""
 
     def result(self, timeout_s: float) -> Any:
         """Wait for the shard's answer, and return the answer. Raises ShardUnavailable, with the shard's name, if no
@@ -29,8 +29,8 @@ class Future(Protocol):
 
 
 class Transport(Protocol):
-    """A transport carries calls from learners to shards. Calls from one process to one shard are executed in order, and
-    a transport never repeats a call."""
+    """A transport carries calls from learners to shards. The calls of one process to one shard are executed in the
+    order in which they are made. A transport never repeats a call."""
 
     @property
     def shards(self) -> int:
@@ -55,8 +55,8 @@ class Answered:
 
 
 class InProcess:
-    """`InProcess` is a transport to shards in the learner's process. A call is executed immediately, and `call` raises
-    the errors of the shard."""
+    """`InProcess` is a transport to shards in the learner's own process. `call` executes the shard's method
+    immediately, and raises the errors that the method raises."""
 
     def __init__(self, shards: Sequence[Shard]):
         self._shards = list(shards)
@@ -77,7 +77,7 @@ class ShardCalls:
 
     def __init__(self, transport: Transport, timeout_s: float):
         self.transport, self._timeout_s = transport, timeout_s
-        # The time of each silent shard's first lost call
+        # The time of the first lost call to each shard that has not answered since, and None for other shards
         self._silent_since: list[float | None] = [None] * transport.shards
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:

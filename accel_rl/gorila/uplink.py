@@ -1,8 +1,8 @@
-"""The uplink makes one machine's central parameters act as one learner of a parameter server.
+"""Through the uplink, all asynchronous ranks of one machine act as one learner of a parameter server.
 
 Asynchronous ranks of a machine update the machine's central parameters in locked chunks (Stooke & Abbeel 2018, section
-4.3). Each machine accumulates its ranks' updates and pushes them together to the parameter server's shards (as in
-Stooke & Abbeel 2018, appendix A). The shards contain the optimizer's state.
+4.3). Each machine accumulates its ranks' updates (as in Stooke & Abbeel 2018, appendix A), and pushes the sum of the
+updates to the shards of the parameter server. The shards also store the optimizer's state.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from accel_rl.system.errors import ConfigError
 
 
 class _Piece(NamedTuple):
-    """A `_Piece` is a range of parameters within one chunk and one shard."""
+    """A `_Piece` is a range of parameters that belongs to one chunk of the central parameters and to one shard."""
 
     chunk: int
     shard: int
@@ -35,7 +35,7 @@ class _State:
     """`_State` is a copy of all parameters and of the optimizer's state."""
 
     def __init__(self, size: int, names: list[str], pieces: int):
-        # The vectors [P] are the parameters and the optimizer's state.
+        # The vectors [P] contain the parameters and the tensors of the optimizer's state.
         self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}
         self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # The scalars of the optimizer's state
 
@@ -44,7 +44,7 @@ class _State:
         return Point(state.pop("parameters"), {**state, **self.numbers[i]})
 
     def set(self, i: int, piece: _Piece, point: Point) -> None:
-        """Copy parameters and optimizer state, `point`, into piece number i."""
+        """Copy the parameters and the optimizer's state of `point` into piece number i."""
         for name, x in {"parameters": point.parameters, **point.optimizer}.items():
             if isinstance(x, Tensor):
                 self.vectors[name][piece.span].copy_(x)
@@ -53,7 +53,8 @@ class _State:
 
 
 class Uplink:
-    """An `Uplink` pushes the updates of a machine's central parameters to the shards, and pulls other updates.
+    """An `Uplink` pushes the updates of a machine's central parameters to the shards, and pulls the updates of other
+    machines.
 
         central parameters   o--- updates of the ranks ---o--- more of them ---o--- ...
                              |                            |                    ^
@@ -66,8 +67,8 @@ class Uplink:
     """
 
     def __init__(self, central: Central, optimizer: Optimizer, config: ParameterServerConfig, learner: str):
-        """`optimizer` is one of the ranks' optimizers, of any size. `learner` is the name by which the shards know this
-        machine. Raises ConfigError if the optimizer's updates cannot be accumulated."""
+        """`optimizer` is one of the ranks' optimizers, of any size. `learner` is the name by which the shards identify
+        this machine. Raises ConfigError if the optimizer's updates cannot be accumulated."""
         decay = getattr(optimizer, "decay", None)
         if decay is None:
             raise ConfigError(
@@ -82,9 +83,9 @@ class Uplink:
         self._slices = chunks(size, config.shards)
         self._pieces = list(_pieces(central.parts, self._slices))
         self._base, self._taken, self._pulled = (_State(size, list(decay), len(self._pieces)) for _ in range(3))
-        self._base_updates = [0] * len(central.parts)  # The number of updates in the base of each chunk
+        self._base_updates = [0] * len(central.parts)  # The number of updates that the base of each chunk contains
         self._taken_updates = [0] * len(central.parts)
-        self._versions: list[Version] = []  # The version of the base of each shard
+        self._versions: list[Version] = []  # The version of each shard from which the base was pulled
         self._sequence = 0  # The sequence number of the last push
         self._sent: list[tuple[Future, Future]] | None = None  # Each shard's pending (push, pull), or None
         self.counts = PushCounts()
@@ -92,7 +93,7 @@ class Uplink:
 
     def connect(self, transport: Transport) -> None:
         """Connect the machine to the shards, and copy the shards' parameters and optimizer state to the central
-        parameters. Raises ValueError if the number of shards differs."""
+        parameters. Raises ValueError if `transport` has another number of shards than the settings."""
         if transport.shards != len(self._slices):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self._slices)} slices")
         self._calls = ShardCalls(transport, self._config.timeout_s)
@@ -107,13 +108,13 @@ class Uplink:
 
     @property
     def updates(self) -> int:
-        """Return the number of updates of the parameters: the updates in the shards, and the machine's updates that are
-        not pushed yet."""
+        """Return the number of updates of the central parameters: the shards' updates at the last pull, plus the
+        updates of this machine that the shards do not contain yet."""
         return self._versions[0].updates + self._central.updates(0) - self._base_updates[0]
 
     def look(self) -> None:
-        """Process the shards' answers to the last push if they have arrived, and then push if the machine has made
-        enough updates. Raises RunError if a lost shard is not replaced in time."""
+        """Process the shards' answers to the last push if they have arrived. Then push if no push is unanswered and the
+        machine has made enough updates. Raises RunError if a lost shard is not replaced in time."""
         if self._sent is not None and all(push.done() and pull.done() for push, pull in self._sent):
             self._take_answers()
         if self._sent is None and self._new_updates() >= self._config.push_updates:
@@ -149,13 +150,14 @@ class Uplink:
             self.bytes_moved += self._bytes_of(push.size)
 
     def _take_answers(self) -> None:
-        """Wait for the shards' answers, and replace the central parameters by those of the shards."""
+        """Wait for the shards' answers, and set the central parameters to the shards' parameters plus the updates that
+        the ranks have made since the push."""
         sent, self._sent = self._sent or [], None
         pulled, keeps = [], []
         for shard, (push, pull) in enumerate(sent):
             answer = self._calls.answer(shard, push)
             self.counts.note(answer)
-            keeps.append(answer != "not finite")  # Updates that are not finite are dropped for ever.
+            keeps.append(answer != "not finite")  # The later updates of non-finite parameters are also discarded.
             pulled.append(self._calls.answer(shard, pull) or self._calls.ask(shard, "pull", None, True))
         self._note_pulled(pulled)
         for k in range(len(self._central.parts)):
@@ -173,8 +175,9 @@ class Uplink:
         self.bytes_moved += self._bytes_of(self._slices[-1].stop)
 
     def _publish(self, k: int, keeps: list[bool]) -> None:
-        """Write the shards' state to chunk k of the central parameters, plus the ranks' updates since the last push for
-        the shards in `keeps`. The caller must hold the chunk's lock."""
+        """Write the parameters and optimizer state of the shards to chunk k of the central parameters. For each shard
+        whose entry in `keeps` is true, the ranks' updates since the last push are added. The caller must hold the
+        chunk's lock."""
         updates = self._central.updates(k) - self._taken_updates[k]
         spare, numbers = self._central.spare(k), dict[str, float]()
         for i, piece in self._pieces_of(k):
@@ -194,7 +197,7 @@ class Uplink:
         return 4 * parameters * (1 + len(self._decay))
 
     def _rebase(self) -> None:
-        """The next push contains the updates since the shards' current state."""
+        """Make the state that was pulled last the base of the next push."""
         self._base, self._pulled = self._pulled, self._base
         self._base_updates = list(self._taken_updates)
 

@@ -1,4 +1,4 @@
-"""This module returns the published numbers and settings of each paper, and published scores in 49 games."""
+"""This module reads the published numbers and settings of each paper, and the published scores in 49 games."""
 
 import json
 from functools import cache
@@ -17,14 +17,16 @@ def published_by(paper: str) -> dict[str, Any]:
 
 
 def wanted(paper: str, *names: str) -> dict[str, Any]:
-    """Merge the settings of a paper's rows, columns or tables, each {setting: value, or list of equivalent values}."""
+    """Return the settings that a paper's runs have in all of the given rows, columns or tables, as {setting: value}. A
+    value may be a list of equivalent values."""
     result = published_by(paper)["settings"]
     return {setting: value for name in names for setting, value in result[name].items()}
 
 
 def published(game: str) -> dict[str, float]:
-    """Return the raw scores {"random", "human", "dqn", "gorila", "daley"} from null-op starts, or {} outside the 49
-    games. The scores are from Nair et al. 2015, table 4, except daley, which is from Daley & Amato 2021, table 4."""
+    """Return a game's published raw scores from null-op starts, under the keys random, human, dqn, gorila and daley.
+    For a game outside the 49 games, return {}. The scores are from Nair et al. 2015, table 4, except daley, which is
+    from Daley & Amato 2021, table 4."""
     if game not in scores():
         return {}
     row = published_by("daley")["table_4"]["games"][game]

@@ -1,4 +1,4 @@
-"""This module has the settings of the experience replay."""
+"""This module defines the settings of the experience replay."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """`ReplayConfig` has the settings of a Q-learning algorithm's experience replay. The replay stores each frame once,
-    organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
+    """`ReplayConfig` contains the settings of a Q-learning algorithm's experience replay. The replay stores each frame
+    once, organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
 
     size: Count = 1_000_000
     """Capacity of the replay in transitions, over all environments (Mnih et al. 2015: 1 M)."""
@@ -60,12 +60,13 @@ class ReplayConfig:
         return learner if self.device == "auto" else hardware.available_device(self.device, "--replay.device")
 
     def bytes_each(self, spec: EnvSpec) -> float:
-        """Return the bytes that one transition takes."""
+        """Return the number of bytes that one transition needs."""
         sums = 4 * (1 + 2 / 31) if self.prioritized else 0.0
         return bytes_per_transition(spec) + sums
 
     def check_memory(self, spec: EnvSpec, learner: str) -> None:
-        """Raise ConfigError, with the missing bytes, if the replay does not fit into free memory."""
+        """Raise ConfigError if the replay does not fit into the free memory. The message states how much memory is
+        missing."""
         device = self.where(learner)
         need, free = self.size * self.bytes_each(spec), 0.95 * hardware.free_memory(device)
         if need > free:
@@ -77,7 +78,7 @@ class ReplayConfig:
             )
 
     def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:
-        """Allocate the replay. Raises ConfigError if the memory is too small."""
+        """Allocate the replay. Raises ConfigError if there is not enough memory."""
         self.check_memory(spec, learner)
         try:
             ring = FrameRing(spec, B, self.size, returns, self.where(learner))

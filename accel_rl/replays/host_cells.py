@@ -1,4 +1,5 @@
-"""The host has a copy of the state of each transition in the replay, so that the host never waits for a GPU."""
+"""The host stores a copy of the state of each transition in the replay, so that it never has to synchronize with a
+GPU."""
 
 import torch
 from torch import Tensor
@@ -7,8 +8,8 @@ from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID
 
 
 class HostCells:
-    """`HostCells` has the flags, ages and final-frame slots of the ring's cells, which form L rows of B cells. If the
-    ring is in host memory, `flags`, `age` and `final` are the ring's own arrays.
+    """`HostCells` stores the flags, ages and final-frame slots of the ring's cells, which form L rows of B cells. If
+    the ring is in host memory, `flags`, `age` and `final` are the ring's own arrays.
 
     `flags` and `age` are [L * B] uint8, and `final` is [L * B] int32. `refused` [L] int64 is the number of cells in
     each row that cannot be drawn because one of their n steps is missing.
@@ -25,7 +26,8 @@ class HostCells:
         self.refused = torch.zeros(L, dtype=torch.int64)
 
     def mark(self, low: int, high: int) -> None:
-        """Mark the cells of rows [low, high) that can be drawn. The n steps after the rows must have been appended."""
+        """Mark which cells of rows [low, high) can be drawn. The n steps after these rows must already be in the
+        ring."""
         row = torch.arange(low, high)
         cells = row[:, None] * self.B + torch.arange(self.B)
         good = torch.ones_like(cells, dtype=torch.bool)
@@ -34,7 +36,7 @@ class HostCells:
         for k in range(self.n):
             position, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
             flags = self.flags[position]
-            # An episode that begins although none has ended follows the replacement of a worker process.
+            # If an episode begins although none has ended, a worker process was replaced, and the step is missing.
             complete = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
             good &= ~goes_on | complete
             goes_on &= (flags & (TERMINATED | ENDED)) == 0
@@ -47,8 +49,8 @@ class HostCells:
         return sum(int(self.refused[part].sum()) for part in self._parts(low, high))
 
     def drawable_before(self, low: int, high: int) -> Tensor:
-        """Return the number of cells that can be drawn in rows [low, low + i), as [L + 1] int64; the number is constant
-        from `high` on."""
+        """Return [L + 1] int64, whose entry i is the number of cells that can be drawn in rows [low, low + i). The
+        entries are constant from row `high` on."""
         before = torch.zeros(self.L + 1, dtype=torch.int64)
         drawable = self.B - torch.cat([self.refused[part] for part in self._parts(low, high)])
         before[1 : high - low + 1] = drawable.cumsum(0)

@@ -18,7 +18,8 @@ GPU_FANOUT = 1024
 
 
 class SumTree:
-    """A `SumTree` has n weights >= 0, which are initially 0. Weights are float32, and sums are float64."""
+    """A `SumTree` stores n weights >= 0, which are initially 0, and their partial sums. Weights are float32, and sums
+    are float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
         """Each entry of a level is the sum of `fanout` entries of the level below. With 0, the fan-out is the fastest
@@ -35,7 +36,7 @@ class SumTree:
                 break
         self._compiled = host_tree(self.levels, self.fanout)
         from_last = torch.arange(self.fanout, 0, -1, device=device)
-        self._if_above, self._if_below = self.fanout + from_last, -from_last  # `find` descends to the largest number.
+        self._if_above, self._if_below = self.fanout + from_last, -from_last  # `find` takes the argmax of these.
 
     @property
     def total(self) -> Tensor:
@@ -44,7 +45,7 @@ class SumTree:
 
     @property
     def compiled(self) -> Any:
-        """Return the tree's compiled kernels, or None if torch operations compute."""
+        """Return the tree's compiled kernels, or None if torch operations are used instead."""
         return None if native.is_left_out() else self._compiled
 
     def __getitem__(self, i: Tensor | slice) -> Tensor:
@@ -59,7 +60,7 @@ class SumTree:
             level[i] = _sum(below.view(-1, self.fanout).index_select(0, i))
 
     def set_range(self, low: int, weight: Tensor) -> None:
-        """Set the weights [k], k > 0, of the indices low, low + 1 ..."""
+        """Set the weights of the k > 0 indices low, low + 1 ... to `weight` [k]."""
         high = low + len(weight)
         self.levels[0][low:high] = weight
         for below, level in zip(self.levels, self.levels[1:], strict=False):
@@ -123,8 +124,8 @@ class Prioritized:
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
-        # CUDA graphs read `highest` and `_exponent`, which are therefore changed in place.
-        self.highest = torch.ones((), device=ring.device)  # New transitions have the largest priority^alpha so far.
+        # `highest` and `_exponent` are changed in place, because CUDA graphs read them.
+        self.highest = torch.ones((), device=ring.device)  # Largest priority^alpha so far, used for new transitions
         self._exponent = torch.zeros((), dtype=torch.float64, device=ring.device)
         self.beta = beta
         self.generator = torch.Generator(ring.device).manual_seed(seed)
@@ -145,7 +146,7 @@ class Prioritized:
         return None
 
     def appended(self, before: tuple[int, int]) -> None:
-        """Set the priorities of the appended rows. The pair `before` has the eligible rows [low, high) before the
+        """Set the priorities of the appended rows. `before` is the range [low, high) of eligible rows before the
         append."""
         self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
@@ -196,7 +197,7 @@ class Prioritized:
         self.tree.set(position, torch.where(sampleable & finite.any(), weight, self.tree[position]))
 
     def anneal(self, progress: float) -> None:
-        """Set the exponent beta, where `progress` is the completed fraction of the run."""
+        """Set the exponent beta. `progress` is the completed fraction of the run."""
         self.beta = self._betas[0] + (self._betas[1] - self._betas[0]) * progress
 
     def state_dict(self) -> dict[str, Any]:

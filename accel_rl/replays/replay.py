@@ -14,9 +14,9 @@ from accel_rl.kernels.ring_arrays import SAMPLEABLE
 from accel_rl.replays.ring import NONE, FrameRing, ReplayBatch
 from accel_rl.system.devices import Device
 
-SEGMENT_BYTES = 32 * 2**20  # Every checkpoint writes the rows after the last complete segment again.
+SEGMENT_BYTES = 32 * 2**20  # The rows after the last complete segment are written with every checkpoint.
 _CELLS = ("frames", "age", "action", "reward", "flags")
-_KNOWN_TO_HOST = ("age", "flags")  # The ring copies the arrays of `HostCells` to a GPU.
+_KNOWN_TO_HOST = ("age", "flags")  # These arrays are restored in `HostCells`, from which the ring copies them to a GPU.
 
 
 class History:
@@ -26,7 +26,7 @@ class History:
     def __init__(self, ring: FrameRing):
         self.ring = ring
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
-        # `_full_segments` lists (low, high, complete segment of the rows [low, high)).
+        # Lists (low, high, segment) of each complete segment, which contains the rows [low, high).
         self._full_segments: list[tuple[int, int, Segment]] = []
 
     def state_dict(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class History:
         position = (row[:, None] * ring.B + torch.arange(ring.B)).flatten()
         on_device = position.to(ring.device)
         tensors = {name: getattr(ring, name).index_select(0, on_device).cpu() for name in _CELLS}
-        # The bit SAMPLEABLE depends on later steps and is recomputed.
+        # The bit SAMPLEABLE is not saved, because it depends on later steps and is recomputed.
         tensors["flags"] &= ~SAMPLEABLE & 0xFF
         final = ring.host.final[position]
         tensors["ended"] = ended = (final >= 0).nonzero().squeeze(-1)
@@ -66,7 +66,7 @@ class History:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the replay's ring from a checkpoint. Raises ConfigError for a damaged segment, and ValueError if the
-        ring's shape differs."""
+        saved ring has another shape than this ring."""
         ring, B = self.ring, self.ring.B
         ring.cursor = state["cursor"]
         ring.host.final.fill_(NONE)
@@ -94,7 +94,7 @@ class History:
 
 
 class Selection(Protocol):
-    """A `Selection` draws the transitions of a batch: `Uniform` or `Prioritized`."""
+    """A `Selection` selects the transitions of a batch. The implementations are `Uniform` and `Prioritized`."""
 
     communicator: Communicator
     generator: torch.Generator
@@ -111,13 +111,14 @@ class Selection(Protocol):
 
 
 class Replay:
-    """A `Replay` can `append` rollouts, `sample` batches, and `update` the priorities with a batch's errors.
+    """A `Replay` stores rollouts (`append`), draws batches (`sample`), and sets priorities from the errors of a batch
+    (`update`).
 
-    Several replays may share a ring, to which only one of the replays writes.
+    Several replays may use the same ring, but only one of them writes to it.
 
-    If the ring and the batches are on the same GPU, no method waits for the GPU. `sample` and `update` can then be
-    captured as a CUDA graph for a fixed number of transitions: register `generator` with the graph, and capture again
-    whenever `key` changes.
+    If the ring and the batches are on the same GPU, no method synchronizes with the GPU. `sample` and `update` can then
+    be captured as a CUDA graph for a fixed number of transitions. The random generator `generator` must be registered
+    with the graph, and a new graph must be captured whenever `key` changes.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Replay:
         """`device` is the device of the batches, by default the ring's device."""
         self.ring, self.selection = ring, selection
         ring_device = ring.frames.device
-        # The device's name has its index, such as cuda:0.
+        # The device of an allocated tensor includes the index, such as cuda:0.
         self.device = ring_device if device is None else torch.empty(0, device=device).device
         self._is_moving = self.device != ring_device
         self._history = History(ring) if owner else None
@@ -140,8 +141,8 @@ class Replay:
 
     @property
     def key(self) -> Hashable:
-        """Return a key for captured draws, which become invalid when the key changes (rarely, and only at an
-        `append`)."""
+        """Return a key. Captured draws become invalid when the key changes, which happens rarely, and only at an
+        `append`."""
         return self.ring.key, self.selection.key
 
     @property
@@ -150,19 +151,19 @@ class Replay:
         return self.selection.generator
 
     def join(self, communicator: Communicator) -> None:
-        """Make this replay one part of a replay that is divided among all ranks."""
+        """Make this replay this rank's part of a replay that is divided among all ranks."""
         self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
-        """Append a rollout to the ring. If the ring belongs to another replay, the appended rows are only
-        registered."""
+        """Append a rollout to the ring. If another replay writes to the ring, only register the rows that it has
+        appended."""
         if self._history is not None:
             self.ring.append(rollout)
         self.selection.appended(self._seen)
         self._seen = self.ring.eligible
 
     def sample(self, N: int) -> ReplayBatch:
-        """Draw N transitions, or raise ValueError if the replay has too few."""
+        """Draw N transitions. Raises ValueError if the replay contains no complete transition."""
         if not len(self.ring):
             raise ValueError("the replay holds no whole transition yet")
         batch = self.ring.batch(*self.selection.draw(N))
@@ -171,16 +172,16 @@ class Replay:
     def draw_seed(self) -> Tensor:
         """Draw a seed [] int64 for the learner's other random numbers, on the device of the batches."""
         seed = torch.randint(2**62, (), generator=self.generator, device=self.ring.device)
-        # The seed of a replay in the CPU's memory becomes a kernel's argument, so that no copy waits for the GPU.
+        # A host replay passes the seed to the GPU as a kernel's argument, which needs no synchronization.
         return torch.full((), int(seed), device=self.device) if self._is_moving else seed
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """Set the priorities of a batch's cells from the batch's errors [N]."""
+        """Set the priorities of the batch's transitions from their errors [N]."""
         if self.selection.has_priorities:
             self.selection.update(batch.cell, error.to(self.ring.device))
 
     def anneal(self, progress: float) -> None:
-        """Advance the replay's schedules, where `progress` is the completed fraction of the run."""
+        """Advance the replay's schedules. `progress` is the completed fraction of the run."""
         self.selection.anneal(progress)
 
     def __len__(self) -> int:
@@ -197,11 +198,11 @@ class Replay:
         self.selection.load_state_dict(state["selection"])
 
     def _moved(self, batch: ReplayBatch) -> ReplayBatch:
-        """Copy a batch to the replay's device."""
+        """Copy a batch from the ring's device to the device of the batches."""
         fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__ if name != "cell"}
         if Device(self.ring.device).queues_work:
             queued = Device(self.device).queues_work
             moved = {name: x.to(self.device, non_blocking=queued) for name, x in fields.items()}
         else:
             moved = {name: self._staging.put(x) for name, x in fields.items()}
-        return ReplayBatch(**moved, cell=batch.cell)  # The cells are needed on the ring's device.
+        return ReplayBatch(**moved, cell=batch.cell)  # `cell` stays on the ring's device.

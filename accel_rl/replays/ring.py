@@ -1,4 +1,4 @@
-"""The frame ring stores the last L steps of B simulators, with each frame stored once.
+"""The frame ring stores the last L steps of B simulators. Each frame is stored only once.
 
     row     ... |  t-3   t-2   t-1    t   t+1  | ...          stack of 4 at t: rows t-3 .. t, as far as age[t] reaches
     oldest |<-S-1->|<--------- eligible --------->|<- n ->| cursor: the next row to write; it replaces the oldest
@@ -32,16 +32,16 @@ NONE = -1
 
 @dataclass(slots=True)
 class ReplayBatch:
-    """A `ReplayBatch` has N transitions over n steps, in the notation of rlax. A transition starts at obs_tm1 with
-    action a_tm1, has the return r_t, and ends at obs_t.
+    """A `ReplayBatch` contains N transitions over n steps, in the notation of rlax. A transition begins at obs_tm1 with
+    the action a_tm1, yields the n-step return r_t, and ends at obs_t.
 
     `obs_tm1` and `obs_t` are [N, S, *frame_shape] ([N, *frame_shape] without a stack), with the dtype of the replay.
-    `a_tm1` [N] int64 are the actions.
-    `r_t` [N] is the return r_1 + gamma r_2 + ..., a sum of at most n rewards up to the end of the episode.
-    `discount_t` [N] is gamma^n, or gamma^k if a time limit cut the episode after k steps (obs_t is then the episode's
-    last observation). `discount_t` is 0 if the episode ended, or a life whose loss counts as an end.
-    `weight` [N] is the sample's importance weight in the loss, which is 1 if all samples are equally likely.
-    `cell` [N] int64, on the replay's device, is the index t * B + b of the transition among all transitions of the run.
+    `a_tm1` [N] int64 are the actions. `r_t` [N] is the return r_1 + gamma r_2 + ..., a sum of at most n rewards up to
+    the end of the episode. `discount_t` [N] is gamma^n, or gamma^k if a time limit cut the episode after k steps (obs_t
+    is then the episode's last observation). `discount_t` is 0 if the episode terminated, or if a life was lost and this
+    ends the return. `weight` [N] is the sample's importance weight in the loss, which is 1 if all samples are equally
+    likely. `cell` [N] int64, on the replay's device, is the index t * B + b of the transition among all transitions of
+    the run.
     """
 
     obs_tm1: Tensor
@@ -54,8 +54,8 @@ class ReplayBatch:
 
 
 class FinalFrames:
-    """`FinalFrames` is a pool of the last frames of episodes, in numbered slots, which grows if all slots are in
-    use."""
+    """`FinalFrames` is a pool that stores the last frames of episodes in numbered slots. The pool grows if all slots
+    are in use."""
 
     def __init__(self, spec: EnvSpec, slots: int, staging: Staging):
         """`staging` copies frames to the device that stores the pool."""
@@ -100,33 +100,34 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # Without huge pages, the tensor has ordinary pages.
+        with contextlib.suppress(OSError):  # If there are no huge pages, ordinary pages are used.
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()
 
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """`NStep` has the settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step.
-    Rewards are clipped to +- `reward_clip`, or not clipped if `reward_clip` is 0."""
+    """`NStep` contains the settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per
+    step. Rewards are clipped to +- `reward_clip`, or not clipped if `reward_clip` is 0."""
 
     n: int = 1
     gamma: float = 0.99
     reward_clip: float = 1.0
 
 
-STEPS_PER_FINAL = 200  # The ring reserves final frames for episodes with a mean length of 200 steps.
+STEPS_PER_FINAL = 200  # The ring reserves memory for the final frames of episodes with a mean length of 200 steps.
 
 
 class FrameRing:
     """A `FrameRing` is a ring buffer of the transitions of B simulators (Stooke & Abbeel 2018, section 5.3).
 
     A cell of the ring stores the newest frame of the observation before the step, the frame's age, the action, the
-    unclipped reward and the step's flags. A cell takes one frame and 11 bytes, or 12 bytes with more than 256 actions.
-    All memory of a `FrameRing` is allocated when the ring is created.
+    unclipped reward and the step's flags. A cell needs one frame and 11 bytes, or 12 bytes if there are more than 256
+    actions. All memory of a `FrameRing` is allocated when the ring is created.
 
-    The host never waits for a GPU's ring, because the host has a copy of the cells' state, `host`. Draws can be
-    captured as a CUDA graph, because all values are in tensors at fixed addresses, except those in `key`.
+    The host never synchronizes with a ring on a GPU, because it has a copy of the cells' state, `host`. Draws can be
+    captured as a CUDA graph, because all values on which they depend are in tensors at fixed addresses, except those in
+    `key`.
     """
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
@@ -149,10 +150,10 @@ class FrameRing:
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
-        self.refused = 0  # The number of cells with a missing step
-        self.inside = 0, 0  # The cells [first, end) with complete stacks and transitions, or a missing step
+        self.refused = 0  # The number of eligible cells that cannot be drawn, because a step is missing
+        self.inside = 0, 0  # The range [first, end) of the eligible cells
         self._count = 0
-        # Captured draws read int64 tensors [] on the ring's device.
+        # int64 tensors [] on the ring's device, which captured draws read
         self.first, self.eligible_cells, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
         )
@@ -167,7 +168,7 @@ class FrameRing:
 
     @property
     def eligible(self) -> tuple[int, int]:
-        """Return the rows [low, high) of the ring with complete stacks and transitions."""
+        """Return the range [low, high) of the ring's rows whose stacks and transitions are complete."""
         low = self.oldest + self.spec.stack - 1
         return low, max(low, self.cursor - self.returns.n)
 
@@ -177,7 +178,7 @@ class FrameRing:
 
     @property
     def key(self) -> Hashable:
-        """Return a key for captured batches, which become invalid when the key changes."""
+        """Return a key. Captured batches become invalid when the key changes."""
         return len(self.finals.frames)
 
     def position_of(self, cell: Tensor) -> Tensor:
@@ -185,28 +186,28 @@ class FrameRing:
         return cell % (self.L * self.B)
 
     def cell_at(self, position: Tensor) -> Tensor:
-        """Return the cells that are now stored at positions `position` [...] of the ring's memory."""
+        """Return the numbers of the cells that are currently stored at positions [...] of the ring's memory."""
         return self.newest - (self.newest - position) % (self.L * self.B)
 
     @property
     def compiled(self) -> Any:
-        """Return the ring's compiled kernels, or None if torch operations draw and gather."""
+        """Return the ring's compiled kernels, or None if torch operations are used instead."""
         return None if native.is_left_out() else self._compiled
 
     def sampleable(self, cell: Tensor) -> Tensor:
-        """Return whether cells [...] can be drawn, as [...] bool. A cell can be drawn if it is not overwritten and has
-        all its n steps."""
+        """Return whether cells [...] can be drawn, as [...] bool. A cell can be drawn if it has not been overwritten,
+        and none of its n steps is missing."""
         inside = (cell >= self.first) & (cell < self.first + self.eligible_cells)
         return inside & ((self.flags[self.position_of(cell)] & SAMPLEABLE) > 0)
 
     def nth(self, k: Tensor) -> Tensor:
-        """Return the k-th cells that can be drawn, where k [N] int64 is in [0, len)."""
+        """Return the numbers [N] of the k-th cells that can be drawn, for k [N] int64 in [0, len)."""
         if not self.refused:
             return self.first + k
         row = torch.searchsorted(self.before, k, right=True) - 1
         start = self.first + row * self.B
         flags = self.flags[self.position_of(start[:, None] + torch.arange(self.B, device=self.device))]
-        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # The number of each drawable cell in its row, from 1
+        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # Numbers the drawable cells of each row, from 1.
         return start + (number <= (k - self.before[row])[:, None]).sum(1)
 
     @property
@@ -217,13 +218,13 @@ class FrameRing:
     # -- writing ------------------------------------------------------------
 
     def append(self, rollout: Rollout) -> None:
-        """Copy a rollout of T steps into the ring, in one block, or in two blocks at the ring's end."""
+        """Copy a rollout of T steps into the ring, as one block, or as two blocks if the end of the ring is reached."""
         S = self.spec.stack
         T = rollout.T
         host = self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
-        known = rollout.on_host  # The arrays of `known` are in host memory.
+        known = rollout.on_host  # The rollout's copy in host memory
         source = rollout if Device(self.device).queues_work else known
         terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
         flags = terminated * TERMINATED + ended * ENDED + valid * VALID
@@ -241,7 +242,7 @@ class FrameRing:
         self.show(self.cursor - self.returns.n - T)
 
     def show(self, low: int) -> None:
-        """Mark the cells from row `low` on that can be drawn, and copy the rows' state from the host to a GPU."""
+        """Mark which cells from row `low` on can be drawn, and copy the state of these rows from the host to a GPU."""
         low = max(low, self.oldest)
         self.host.mark(low, max(low, self.cursor - self.returns.n))
         if Device(self.device).queues_work:
@@ -260,7 +261,8 @@ class FrameRing:
             self._staging.copy(self.before, self.host.drawable_before(low, high))
 
     def _keep_finals(self, frames: Tensor, where: Tensor) -> Tensor:
-        """Store final frames [T, B, *frame_shape] where [T, B] an episode ended, and return their slots on the host."""
+        """Store those of the final frames [T, B, *frame_shape] for which `where` [T, B] is true, because an episode
+        ended. Return their slots [T, B] on the host, or NONE."""
         final = torch.full(where.shape, NONE, dtype=torch.int32)
         ends = torch.nonzero(where)
         if len(ends):
@@ -276,8 +278,8 @@ class FrameRing:
             cells.copy_(values, non_blocking=Device(self.device).queues_work)
 
     def _parts(self, low: int, high: int) -> list[tuple[slice, slice]]:
-        """For each block of the rows [low, high), return (positions of the block's cells in memory, the block's rows
-        counted from low)."""
+        """Divide rows [low, high) into one or two blocks that are contiguous in memory. For each block, return (slice
+        of the cells' positions in memory, slice of the rows counted from `low`)."""
         begin = low % self.L
         first = min(high - low, self.L - begin)
         parts = [(begin, slice(0, first))] + ([(0, slice(first, high - low))] if first < high - low else [])
@@ -286,8 +288,8 @@ class FrameRing:
     # -- reading ------------------------------------------------------------
 
     def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
-        """Build the batch of transitions that begin at cells [N]; all cells must be sampleable. `weight` [N] are the
-        importance weights, by default 1."""
+        """Return the batch of transitions that begin at cells `cell` [N], which must be sampleable. `weight` [N] are
+        the importance weights, by default 1."""
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         if (compiled := self.compiled) is not None:
             obs_tm1, obs_t, r_t, discount_t, a_tm1 = compiled.gather(self.finals.frames, cell, torch.get_num_threads())
@@ -302,7 +304,7 @@ class FrameRing:
 
 
 def bytes_per_transition(spec: EnvSpec) -> float:
-    """Return the bytes that a ring takes per transition, including reserved final frames and excluding the
+    """Return the number of bytes that a ring needs per transition, including the reserved final frames and excluding
     priorities."""
     frame = math.prod(spec.frame_shape) * getattr(torch, spec.frame_dtype).itemsize
     return frame * (1 + 1 / STEPS_PER_FINAL) + 1 + (1 if spec.n_actions <= 256 else 2) + 4 + 1 + 4

@@ -13,8 +13,8 @@ from accel_rl.system.devices import Device
 
 
 class Uniform:
-    """`Uniform` draws transitions of the replay uniformly. Within a batch, cells are drawn with replacement (Mnih et
-    al. 2015) or without."""
+    """`Uniform` draws transitions of the replay uniformly. The transitions of a batch are drawn with replacement (Mnih
+    et al. 2015) or without."""
 
     has_priorities = False
 
@@ -26,8 +26,8 @@ class Uniform:
 
     @property
     def key(self) -> Hashable:
-        """Return a key for captured draws, which become invalid when the key changes."""
-        # A replay with fewer than N cells gives a smaller batch.
+        """Return a key. Captured draws become invalid when the key changes."""
+        # Without replacement, a replay with fewer than N cells yields a smaller batch.
         few = not self.replacement and len(self.ring) < self._largest
         return self.ring.refused > 0, len(self.ring) if few else None
 
@@ -35,8 +35,8 @@ class Uniform:
         """Do nothing, because uniform draws need no bookkeeping."""
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """Draw N cells, and return (cells [N] int64, weight [N]). If the replay has only n < N cells and draws without
-        replacement, the batch has the shape [n] with all n cells."""
+        """Draw N cells, and return (cells [N] int64, weights [N]). Without replacement, a replay with only n < N cells
+        returns all n cells."""
         self._largest = max(N, self._largest)
         ring = self.ring
         if self.replacement and (compiled := ring.compiled) is not None:
@@ -63,7 +63,8 @@ class Uniform:
         return self.ring.nth((self._uniform(N) * self.ring.drawable).long())
 
     def _top(self, N: int) -> Tensor:
-        """Draw without replacement on a GPU: the cells with the largest random keys are drawn."""
+        """Draw without replacement on a GPU: give each cell a random key, and return the cells with the largest
+        keys."""
         ring = self.ring
         k = torch.arange(ring.L * ring.B, device=ring.device)
         keys = torch.rand(len(k), dtype=torch.float64, generator=self.generator, device=ring.device)

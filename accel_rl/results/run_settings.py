@@ -1,6 +1,6 @@
-"""A report compares the complete settings of a run with the settings of a published number.
+"""This module compares the complete settings of a run with the settings of the runs behind a published number.
 
-A report may compare a published number with a run of different settings, but the report always lists the differences.
+A report may show a published number next to a run with other settings, but it always lists the differences.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Q_LEARNING = {"dqn": "DQN", "c51": "Categorical-DQN", "rainbow": "Rainbow"}
 FAMILIES = tuple(f for pair in POLICY_GRADIENTS.values() for f in pair) + tuple(
     prefix + name for name in Q_LEARNING.values() for prefix in ("", "Async-")
 )
-"""`FAMILIES` lists the families of algorithms in the order of the papers' figures, from top to bottom."""
+"""`FAMILIES` lists the families of algorithms in their order in the papers' figures, from top to bottom."""
 
 
 def ranks(settings: Settings) -> int:
@@ -88,7 +88,7 @@ def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
 
 
 def complete(settings: Settings) -> dict[str, Any]:
-    """Return a run's settings with all defaults, the rules of its Atari protocol, and three derived numbers.
+    """Return a run's settings, completed by all defaults, the rules of its Atari protocol, and derived settings.
 
     The derived number `learners` counts the gradients that are computed in parallel. The derived number `actors` counts
     the processes or ranks that sample. The derived number `rollout` counts the samples in one optimisation phase of a
@@ -109,13 +109,14 @@ def complete(settings: Settings) -> dict[str, Any]:
 
 @cache
 def _defaults(algorithm: str) -> dict[str, Any]:
-    """Return the default settings of an algorithm of this package, or {} for other algorithms, whose modules are not
-    imported."""
+    """Return the default settings of one of this package's algorithms. For other algorithms, return {}, because their
+    modules are not imported."""
     return dict(flat(default_config(algorithm).to_dict())) if algorithm in ALGORITHMS else {}
 
 
 def _rules(settings: Settings) -> dict[str, Any]:
-    """Return {env.RULE: value} of the resolved Atari protocol, or {} for other environments or an unknown protocol."""
+    """Return the rules of the resolved Atari protocol as {"env.RULE": value}, or {} for other environments and unknown
+    protocols."""
     if settings.get("env.id"):
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Tables have the same text in HTML and CSV."""
+"""This module defines tables, whose text is the same in HTML and in CSV files."""
 
 import csv
 import math
@@ -12,7 +12,7 @@ from accel_rl.results.trained_run import Run
 
 @dataclass(frozen=True)
 class Table:
-    """A table. `name` is the name of the table's CSV file."""
+    """A `Table` of texts. `name` is the name of its CSV file, without the suffix."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 Pair = tuple[str, str]
-"""A `Pair` of cells has the run's number and the paper's number."""
+"""A `Pair` contains the texts of two cells: the number measured in this project's runs, and the paper's number."""
 
 
 def paper_table(
@@ -55,22 +55,22 @@ MARK = "*"
 """The mark `MARK` means that a number was measured with settings other than the paper's."""
 
 Differences = Callable[[Settings], list[str]]
-"""`Differences` is a function that returns the settings in which a run differs from the settings of its published
+"""`Differences` is a function that returns the settings in which a run differs from the runs behind its published
 number."""
 
 
 @dataclass(frozen=True)
 class Alike:
-    """`Alike` has the runs for one published number. Either all runs have the settings of the published number, or no
-    run has. `mark` is "" or MARK."""
+    """`Alike` contains the runs that are compared with one published number. `mark` is "" if all of them have the
+    settings of the published number, and MARK if none has them."""
 
     runs: Sequence[Run]
     mark: str
 
 
 def alike(runs: Sequence[Run], differences: Differences) -> Alike:
-    """Return the runs with the settings of the published number. If no run has the settings, return all runs, with the
-    mark MARK."""
+    """Return the runs that have the settings of the published number. If no run has these settings, return all runs,
+    with the mark MARK."""
     same = [r for r in runs if not differences(r.settings)]
     return Alike(same, "") if same else Alike(runs, MARK)
 

@@ -12,7 +12,7 @@ import numpy as np
 from accel_rl.metrics.plot import Column, counted_once, read_columns, repeated
 from accel_rl.results import run_settings
 
-FULL_LENGTH = 50_000_000  # The papers' times are for `FULL_LENGTH` env steps.
+FULL_LENGTH = 50_000_000  # The number of env steps for which papers report times
 
 
 def no_column() -> Column:
@@ -24,9 +24,10 @@ class Run:
     """A `Run` is one run of a report. `setting` is the label of all runs with the same settings in any game and with
     any seed. `experiment` is the experiment of the run's sweep.
 
-    A column of a run has the values of a metric against env steps. `online` is the mean training score. `evaluations`
-    and `deviations` are the mean score and the standard deviation over an evaluation's episodes, and `episodes` is
-    their number. `clock` is the time in minutes since the run's start, and `speeds` are the env steps/s of each row.
+    A column consists of two arrays: env steps, and the values of a metric at these env steps. `online` is the mean
+    training score. `evaluations` and `deviations` are the mean and the standard deviation of the scores in each
+    evaluation, and `episodes` is the number of its episodes. `clock` is the time in minutes since the run's start, and
+    `speeds` are the env steps/s of each row.
     """
 
     name: str
@@ -51,14 +52,14 @@ class Run:
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     repeated: str = ""
-    """`repeated` names other runs with the same settings, game and seed, or is ""."""
+    """`repeated` names other runs with the same settings, game and seed, or is "" if there are none."""
     unfinished: str = ""
-    """`unfinished` is a note about data that the run lacks, or ""."""
+    """`unfinished` is a note about data that are missing because the run is unfinished, or ""."""
 
     def score(self, which: str) -> float:
-        """Return a score of the run, or NaN if the run has no such score. The score `final` is that of the last
-        evaluation that is not `short`, `best` is that of the best evaluation that is not `short`, and `online` is the
-        last training score. A run without evaluations has training scores instead."""
+        """Return a score of the run, or NaN if there is none. `which` is "final" (the last evaluation that is not
+        `short`), "best" (the best evaluation that is not `short`) or "online" (the last training score). For a run
+        without evaluations, training scores are used instead."""
         if which == "online" or not self.evaluated:
             values = self.online[1]
             return math.nan if not values.size else float(values.max() if which == "best" else values[-1])
@@ -71,7 +72,8 @@ class Run:
 
     @property
     def short(self) -> np.ndarray:
-        """Return whether each evaluation [n] is short, with less than half of the minimum number of episodes.
+        """Return [n] bool: whether each evaluation is short, which means fewer than half of the minimum number of
+        episodes.
 
         The evaluation at the end of a run may be short if it follows the previous evaluation by few env steps. The
         minimum number of episodes is the number of parallel environments, or the number in the settings. If all
@@ -95,28 +97,28 @@ class Run:
 
     @property
     def steps_per_s(self) -> float:
-        """Return the env steps/s of the whole run, evaluations included, or NaN before the first row."""
+        """Return the env steps/s of the whole run, including the time of evaluations, or NaN before the first row."""
         return self.env_steps / self.wall_s if self.env_steps and self.wall_s > 0 else math.nan
 
     @property
     def hours(self) -> float:
-        """Return the hours for FULL_LENGTH env steps at the run's speed, or NaN before the first row."""
+        """Return the hours that FULL_LENGTH env steps take at the run's speed, or NaN before the first row."""
         return FULL_LENGTH / self.steps_per_s / 3600
 
     def hours_past(self, start: float) -> float:
-        """Return the hours for FULL_LENGTH env steps at the speed after the first `start` env steps. For example,
-        `start` is the number of random steps that fill a replay. Returns NaN if the run has no later row."""
+        """Return the hours that FULL_LENGTH env steps take at the run's speed after its first `start` env steps, for
+        example after the random steps that fill a replay. Returns NaN if the run has no later row."""
         if not self.clock[0].size or self.env_steps <= start:
             return math.nan
         steps, minutes = (np.concatenate([[0.0], x]) for x in self.clock)
         return float((minutes[-1] - np.interp(start, steps, minutes)) / 60 * FULL_LENGTH / (steps[-1] - start))
 
     def minutes(self, env_steps: np.ndarray) -> np.ndarray:
-        """Return the minutes since the run's start at the given env steps, or NaN without a clock."""
+        """Return the minutes from the run's start until the given env steps, or NaN if the run has no clock."""
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
 
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
-        """Return other columns of metrics.csv against env steps, or {} if they do not exist."""
+        """Return the columns `names` of metrics.csv as {name: column}."""
         return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
 
 
@@ -125,8 +127,8 @@ BySetting = Mapping[str, Mapping[str, Sequence[Run]]]
 
 
 def distinct(runs: Sequence[Run]) -> list[Run]:
-    """Return one run per setting, game and seed: the longest run. The attribute `repeated` of a returned run names the
-    other runs."""
+    """Return only the longest run for each setting, game and seed. The attribute `repeated` of a returned run names the
+    others."""
     once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
     for i, others in once.items():
         names = [str(runs[j].path or runs[j].name) for j in (i, *others)]
@@ -135,8 +137,8 @@ def distinct(runs: Sequence[Run]) -> list[Run]:
 
 
 def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
-    """Group runs as {setting: {game: runs in order of seeds}}. Families are in the papers' order, and numbers in names
-    are ordered by value, A2C-16env before A2C-128env."""
+    """Group runs as {setting: {game: runs}}, with runs in the order of seeds. Settings are ordered by family, in the
+    papers' order, and by the numbers in their names: A2C-16env precedes A2C-128env."""
     result: dict[str, dict[str, list[Run]]] = {}
     for run in sorted(runs, key=_order):
         result.setdefault(run.setting, {}).setdefault(run.game, []).append(run)

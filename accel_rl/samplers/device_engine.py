@@ -1,6 +1,6 @@
-"""The device engine emulates games on the learner's device, and frames and rewards are not copied to the host.
+"""The device engine emulates games on the learner's device. On a GPU, frames are not copied to the host.
 
-On a CPU the device engine runs the host build of the same kernels, for tests and for machines without a GPU.
+On a CPU, the device engine runs the same kernels compiled for the host, for tests and for machines without a GPU.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,11 @@ from accel_rl.system.errors import ConfigError
 
 
 class DeviceEngine:
-    """`DeviceEngine` steps the environments of `DeviceEnvs`. With counter randomness, all engines give the same
-    rollouts.
+    """`DeviceEngine` steps the environments of `DeviceEnvs`. The environments use counter randomness (--env.randomness
+    counter), with which all engines produce the same rollouts.
 
-    On a GPU, the host queues a step of the environments after the inference of its actions, without waiting.
+    On a GPU, the host queues the inference of actions, and then the environments' step with these actions, without
+    waiting for the GPU.
     """
 
     def __init__(self, setup: EngineSetup, game: DeviceGame):
@@ -52,7 +53,7 @@ class DeviceEngine:
         self._joined = False
 
     def _seeds(self) -> list[list[int]]:
-        """Return the seed of each environment, by group."""
+        """Return the seeds of the environments, as one list per group."""
         first = self.setup.first_index
         return [[env_seed(self._seed, first + b) for b in range(group.start, group.stop)] for group in self._groups]
 
@@ -161,8 +162,8 @@ def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
 
 
 def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
-    """Make the tables of an Atari game with counter randomness. With `cached`, the tables include a few start states of
-    the game. Raises ConfigError."""
+    """Build the data that `device` needs to emulate an Atari game with counter randomness. With `cached`, episodes
+    begin from a few stored start states of the game. Raises ConfigError."""
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None
     rules = env.rules
@@ -180,8 +181,8 @@ def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: 
 
 
 def check(config: Any) -> None:
-    """Raise ConfigError for settings that the device engine does not support. `config` has the resolved settings of a
-    run."""
+    """Raise ConfigError for settings that the device engine does not support. `config` contains the resolved settings
+    of a run."""
     env = config.env
     s = config.sampler
     engine = "--sampler.engine device"

@@ -1,4 +1,5 @@
-"""Defines the interface of engines, which step a sampler's environments, and an engine's constructor arguments."""
+"""Defines the interface of engines, which step a sampler's environments, and the arguments from which an engine is
+built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from accel_rl.samplers.workers.stepper import BUFFERS
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
-    """`EngineSetup` describes the environments of a sampler, from which an engine is built. With `--sampler.engine
-    module:Class`, a user's engine is built as `Class(setup)`."""
+    """An `EngineSetup` describes the environments that an engine steps. With `--sampler.engine module:Class`, a user's
+    engine is built as `Class(setup)`."""
 
     env: ResolvedEnv
     spec: EnvSpec
@@ -23,9 +24,9 @@ class EngineSetup:
     """A rollout has T agent steps of each environment."""
     seed: int
     training: bool = True
-    """Whether the environments are for training, and not for evaluations."""
+    """`training` is true for training environments, and false for evaluation environments."""
     reset: str = "immediate"
-    """The setting `SamplerConfig.reset` explains `reset`."""
+    """`reset` is explained by the setting `SamplerConfig.reset`."""
     decorrelation_steps: int = 0
     """Each environment first plays at most `decorrelation_steps` uniformly random actions."""
     first_index: int = 0
@@ -37,8 +38,8 @@ class EngineSetup:
 
 
 class WorkersReplaced(Exception):
-    """`Engine.get_state` raises `WorkersReplaced` if environments of dead workers were replaced. The sampler then
-    includes the new environments by `Engine.join`, and calls `get_state` again."""
+    """`Engine.get_state` raises `WorkersReplaced` if workers died and their replacements have not joined yet. The
+    sampler then calls `Engine.join` to include the new workers' environments, and calls `get_state` again."""
 
 
 class Engine(Protocol):
@@ -53,28 +54,29 @@ class Engine(Protocol):
         environments' states."""
 
     def join(self) -> list[int]:
-        """Include worker processes that became ready, and return their numbers."""
+        """Include the worker processes that became ready since the last call, and return their indices."""
 
     def absent(self) -> list[slice]:
-        """Return the environments that a dead worker process left unstepped for a whole rollout."""
+        """Return the slices of environments that the current rollout does not step, because their worker process died
+        and its replacement has not joined yet."""
 
     def check(self) -> None:
         """Detect worker processes that died, without waiting."""
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Request n steps of a group of environments, from `step_index` on. The request goes to the given worker
-        processes, by default all of the group's workers. The class `GroupStepper` explains step indices."""
+        """Request n steps of a group of environments, beginning with `step_index`. The request is sent to the given
+        worker processes, by default to all workers of the group. The class `GroupStepper` explains step indices."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until a group of environments has finished all but the last `ahead` requested steps; return the
-        group."""
+        """Wait until one of the groups of environments has finished its requested steps, except for the last `ahead`
+        steps. Return this group."""
 
     def is_ready(self, group: int) -> bool:
         """Return whether a group of environments has finished its requested steps."""
 
     def late_resets(self) -> int:
-        """Return the number of episodes that began with an immediate reset, because the reserve of --sampler.reset swap
-        was not ready."""
+        """Return the number of episodes that began with an immediate reset, because with --sampler.reset swap the
+        reserve environment was not ready."""
 
     def get_state(self) -> list[bytes]:
         """Return one state per environment, in the order of the environments. Raises WorkersReplaced."""

@@ -1,4 +1,4 @@
-"""Accumulates the scores of whole episodes over rollouts."""
+"""Computes the scores of episodes, which may extend over several rollouts."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from accel_rl.system.hardware import say_once
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """An `Episode` has the score of a finished episode, its length in agent steps, and the index of its environment.
-    The score is the sum of unclipped rewards, or the score that a wrapper of the environment recorded."""
+    """An `Episode` stores the score of a finished episode, the episode's length in agent steps, and the index `b` of
+    its environment. The score is the sum of unclipped rewards, or the score that a wrapper of the environment
+    recorded."""
 
     score: float
     length: int
@@ -25,8 +26,8 @@ class EpisodeTracker:
     """Stores the score and length of each environment's unfinished episode, and the last `window` finished episodes (by
     default 100).
 
-    With `partial_starts`, each environment's first episode is not counted, because decorrelated starts omit its
-    beginning.
+    With `partial_starts`, each environment's first episode is not counted, because it began with random actions that
+    are in no rollout.
     """
 
     def __init__(self, B: int, window: int = 100, partial_starts: bool = False):
@@ -39,7 +40,8 @@ class EpisodeTracker:
         self.count = 0
 
     def add(self, rollout: RolloutArrays) -> list[Episode]:
-        """Add a rollout's rewards, and return the ended episodes, ordered by step and environment."""
+        """Add a rollout's rewards to the scores, and return the episodes that ended in the rollout, ordered by step and
+        environment."""
         finished, begin = [], 0
         reward, ended = np.where(rollout.valid, rollout.reward, 0.0), rollout.ended & rollout.valid
         for t in np.flatnonzero(ended.any(1)).tolist():
@@ -68,12 +70,13 @@ class EpisodeTracker:
         self.length += valid[steps].sum(0)
 
     def means(self) -> dict[str, float]:
-        """Return the mean over recent episodes of each number that environments report, by name."""
+        """Return the mean over the recent episodes of each number that the environments report, as {name: mean}."""
         names = dict.fromkeys(name for numbers in self.numbers for name in numbers)
         return {name: float(np.mean([n[name] for n in self.numbers if name in n])) for name in names}
 
     def forget(self, b: slice) -> None:
-        """Discard the unfinished episodes of environments `b`, which are reset."""
+        """Discard the scores and lengths of the unfinished episodes of environments `b`, because these environments
+        were reset."""
         self.score[b] = 0.0
         self.length[b] = 0
         self.partial[b] = self._partial_starts

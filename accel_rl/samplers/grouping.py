@@ -12,8 +12,8 @@ class Grouping:
     """A `Grouping` divides B environments into `groups` x `workers` equal slices. The assignment of seeds to
     environments does not depend on the number of workers.
 
-    With `dedicated_workers`, every group has its own worker processes, the same number for each group. Without
-    `dedicated_workers`, every worker process steps a part of each group.
+    With `dedicated_workers`, each worker process steps environments of only one group, and all groups have the same
+    number of workers. Without `dedicated_workers`, each worker process steps a part of every group.
     """
 
     B: int
@@ -37,16 +37,16 @@ class Grouping:
 
     @property
     def n(self) -> int:
-        """Return the number of environments per worker and group."""
+        """Return the number of environments that one worker steps in one group."""
         return self.B // (self.workers * (1 if self.dedicated_workers else self.groups))
 
     @property
     def alternates(self) -> bool:
-        """Return whether inference alternates between several groups of environments."""
+        """Return whether the action server alternates between several groups of environments."""
         return self.groups > 1 and not self.dedicated_workers
 
     def groups_of(self, worker: int) -> range:
-        """Return the groups of environments that a worker process steps in part."""
+        """Return the groups to which a worker's environments belong."""
         if not self.dedicated_workers:
             return range(self.groups)
         group = worker * self.groups // self.workers
@@ -68,17 +68,17 @@ class Grouping:
 
 
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
-    """Return the largest number of worker processes, at most one per core, that divides B environments in `groups`
-    groups evenly. If no number of worker processes divides the environments, return 0 with `dedicated_workers`, and
-    otherwise 1."""
+    """Return the largest number of worker processes, at most one per core, among which B environments in `groups`
+    groups can be divided evenly. If no number of workers divides the environments evenly, return 0 with
+    `dedicated_workers`, and otherwise 1."""
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)
 
 
 def env_seed(seed: int, index: int, generation: int = 0) -> int:
-    """Return the seed of environment `index` (counted over all ranks). If a worker process dies, its replacement's
-    environments have the next `generation`, and therefore new seeds."""
+    """Return the seed of environment number `index`, counted over all ranks. When a worker process dies, `generation`
+    is increased for the environments of its replacement, which therefore get new seeds."""
     return int(np.random.SeedSequence(seed, spawn_key=(index, generation)).generate_state(1, np.uint32)[0] >> 1)
 
 

@@ -1,4 +1,5 @@
-"""The serial reference engine steps the environments in the main process, one group after another."""
+"""This engine, the reference for the other engines, steps the environments in the main process, one group after
+another."""
 
 from collections.abc import Sequence
 

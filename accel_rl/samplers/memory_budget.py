@@ -1,7 +1,7 @@
-"""This module computes upper bounds on the memory of simulators before any process starts.
+"""This module computes upper bounds on the memory that environments need, before any process starts.
 
-With ale-py 0.12.1 on Linux (pong, breakout), an environment has 0.66 to 0.78 MB of private memory, and a worker process
-without environments has 26 MB. The bounds on memory include a margin for other games and allocators.
+With ale-py 0.12.1 on Linux (pong, breakout), an environment uses 0.66 to 0.78 MB of private memory, and a worker
+process without environments uses 26 MB. The bounds on memory include a margin for other games and allocators.
 """
 
 import math
@@ -20,8 +20,8 @@ DEVICE_EMULATOR_BYTES = 2**14  # An environment on a GPU needs 16 KiB.
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """A `MemoryBudget` has upper bounds, in bytes, on the private memory of an environment and of a worker process, and
-    on an environment's shared memory."""
+    """A `MemoryBudget` contains upper bounds in bytes: `emulator` on the private memory of an environment, `shared` on
+    an environment's part of the shared rollouts, and `worker` on the private memory of a worker process."""
 
     emulator: int
     shared: int

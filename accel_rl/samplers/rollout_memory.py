@@ -1,4 +1,4 @@
-"""A sampler fills rollouts in host memory, or on a GPU if games are emulated on the GPU."""
+"""A sampler writes rollouts to host memory, or to GPU memory if games are emulated on the GPU."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,43 +14,47 @@ from accel_rl.system.devices import Device, runtime
 
 
 class RolloutMemory(Protocol):
-    """`RolloutMemory` has the buffers of a sampler, each for one rollout [T, B]."""
+    """A `RolloutMemory` contains the buffers of a sampler, each of which stores one rollout [T, B]."""
 
     rollouts: list[Rollout]
     resident: bool
-    """Whether the rollouts are on the GPU on which the environments run."""
+    """`resident` is true if the rollouts are in the memory of the GPU on which the environments run."""
 
     def clear(self) -> None:
-        """Fill all rollouts with values that tests detect if a cell is read before it was written."""
+        """Fill all rollouts with sentinel values, by which tests detect reads of cells that have not been written."""
 
     def arrays(self, buffer: int) -> RolloutArrays:
-        """Return the cells of a finished rollout as numpy arrays, except for frames on a GPU."""
+        """Return the arrays of a finished rollout as numpy arrays. Frames on a GPU are None."""
 
     def skip(self, idle: np.ndarray | None) -> None:
         """From the next rollout on, skip the environments in the mask `idle` [B]. If `idle` is None, no environment is
         skipped."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
-        """Replace the actions of idle environments at step t, so that idle environments are not stepped."""
+        """Replace the actions of idle environments at step t by a sentinel, so that these environments are not
+        stepped."""
 
     def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:
-        """Copy the last frames of environments `b` to the start of the next rollout."""
+        """Copy the last frames and ages of environments `b` from `buffer` to the start of the rollout in the buffer
+        `following`."""
 
     def first(self, buffer: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return copies of a rollout's first frames [S, B, *frame_shape] and first steps since reset [B]."""
+        """Return copies of the frames [S, B, *frame_shape] and of the ages [B] (steps since the reset) at a rollout's
+        start."""
 
     def set_first(self, buffer: int, frames: Any, age: Any) -> None:
         """Restore the first frames and ages of a rollout, as `first` returned them."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
-        """Return a context manager in which groups of environments run on separate CUDA streams, if enabled."""
+        """Return a context manager in which, if `enabled`, each group of environments runs on its own CUDA stream."""
 
     def turn(self, group: int) -> AbstractContextManager[Any]:
-        """Return a context manager in which a group's actions are computed and its environments are stepped."""
+        """Return a context manager in which a group's actions are computed and its environments are stepped, on the
+        group's CUDA stream if it has one."""
 
 
 class HostMemory:
-    """`HostMemory` has rollouts in host memory, whose arrays an engine writes."""
+    """`HostMemory` contains rollouts in host memory, into which an engine writes."""
 
     resident = False
 
@@ -95,8 +99,8 @@ class HostMemory:
 
 
 class ResidentMemory:
-    """`ResidentMemory` has the rollouts of a sampler in a GPU's memory. One group's frames are drawn while another
-    group is stepped.
+    """`ResidentMemory` contains a sampler's rollouts in GPU memory. While one group's frames are drawn, another group
+    is stepped.
 
     stream of group A   | act | step | draw | act | step | draw | ...
     stream of group B         | act | step | draw | act | step | ...

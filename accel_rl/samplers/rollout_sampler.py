@@ -13,25 +13,25 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 class RolloutSampler(Protocol):
     """A sampler collects rollouts of T steps of B environments. The classes `Sampler` and `NoSampler` (for a rank that
-    does not sample) have the interface `RolloutSampler`."""
+    does not sample) implement this interface."""
 
     spec: EnvSpec
     T: int
     B: int
     buffers: int
-    """A sampler's memory has room for `buffers` rollouts, so a rollout is valid until `buffers` - 1 further rollouts
-    are collected."""
+    """A sampler stores `buffers` rollouts, so a rollout is valid until `buffers` - 1 further rollouts have been
+    collected."""
     episodes: EpisodeTracker
     finished: list[Episode]
-    """`finished` lists the episodes that ended in the last rollout."""
+    """`finished` lists the episodes that ended in the rollout collected last."""
     idle: np.ndarray | None
-    """The mask `idle` [B] marks environments that an evaluation does not step."""
+    """`idle` [B] is true for environments that are not stepped, because an evaluation has enough of their episodes."""
 
     dropped: int
     """`dropped` counts the parts of rollouts that are invalid because a worker process died."""
 
     def start(self) -> None:
-        """Begin the first episodes, unless `collect` has begun them."""
+        """Begin the first episodes, unless they have already begun."""
 
     def collect(self, agent: Agent) -> Rollout:
         """Play T steps in each environment, and return the rollout."""
@@ -47,6 +47,6 @@ class RolloutSampler(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
     def reseed(self, seed: int) -> None:
-        """Restart the sampler from another seed, as if it were new."""
+        """Restart the sampler from another seed. The rollouts are then those of a new sampler with this seed."""
 
     def close(self) -> None: ...

@@ -1,4 +1,5 @@
-"""A sampler plays T steps of B environments, in groups between which inference alternates."""
+"""A sampler plays T steps of B environments. The environments are divided into groups, and inference alternates between
+the groups."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -38,8 +39,8 @@ class Phase(Enum):
 
 
 class Sampler:
-    """The method `collect(agent)` returns a Rollout [T, B]. The sampler has n buffers, so a rollout is valid until n -
-    1 further rollouts have been collected.
+    """`Sampler` collects rollouts [T, B] with an agent. The sampler stores n rollouts, one in each of the engine's n
+    buffers, so a rollout is valid until n - 1 further rollouts have been collected.
 
     The rollouts depend only on the seed, B, the groups and the agent, and not on the engine, the number of workers or
     their speed.
@@ -63,8 +64,8 @@ class Sampler:
         memory: RolloutMemory | None = None,
     ):
         """With `threads`, one thread per group of environments computes actions, which requires dedicated worker
-        processes for each group. `acceleration` selects the implementation of inference. `memory` has the rollouts, by
-        default in host memory."""
+        processes for each group. `acceleration` selects the implementation of inference. `memory` stores the rollouts;
+        by default they are in host memory."""
         self.engine = engine
         self.spec = spec
         self.grouping = engine.grouping
@@ -78,10 +79,10 @@ class Sampler:
         self._player = acceleration.player(self.server.device) if self.memory.resident else None
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
         self.episodes = self._new_tracker()
-        self.finished: list[Episode] = []  # `finished` lists the episodes that ended in the last rollout.
-        self.idle: np.ndarray | None = None  # The mask [B] is true for environments that an evaluation does not step.
+        self.finished: list[Episode] = []  # The episodes that ended in the last rollout
+        self.idle: np.ndarray | None = None  # A mask [B], true for environments that an evaluation does not step
         self._has_warned = False
-        self.dropped = 0  # `dropped` counts the parts of rollouts that are invalid because a worker process died.
+        self.dropped = 0  # The number of parts of rollouts that are invalid because a worker process died
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
@@ -91,7 +92,7 @@ class Sampler:
         self._is_started = self._awaits_initial = False
 
     def start(self) -> None:
-        """Start the engine with new episodes, unless `collect` has started the engine."""
+        """Start the engine and begin new episodes, unless the engine has already been started."""
         if not self._is_started:
             self.engine.start()
             self._is_started = True
@@ -99,8 +100,8 @@ class Sampler:
     # -- rollouts ------------------------------------------------------------
 
     def collect(self, agent: Agent) -> Rollout:
-        """Play T steps in each environment, and return the rollout. The steps of a worker process that died are marked
-        as invalid."""
+        """Play T steps in each environment, and return the rollout. If a worker process has died, the steps of its
+        environments are marked as invalid."""
         self._require_idle()
         self._open()
         try:
@@ -127,11 +128,10 @@ class Sampler:
                     continue
                 self._open()
                 self._begin(agent, self._buffer)
-            # `is_same_kind` is true if the actions of the next rollout are computed in the same way as those of the
-            # last rollout.
+            # Whether the current and the next rollout both draw actions in advance, or both compute actions in threads
             is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
-            # If a worker process died, its replacement may join between two rollouts, so environments pause.
+            # If a worker process died, environments pause between rollouts, because a replacement can join only then.
             if goes_on and not self.engine.absent():
                 self._begin(agent, self._next_buffer, ahead=True)
             rollout = self._finish()
@@ -173,7 +173,7 @@ class Sampler:
         self._threads.begin(self.T, serve)
 
     def _infer_here(self, agent: Agent, buffer: int) -> None:
-        """Play a rollout, and compute its actions in the calling thread."""
+        """Play a rollout whose actions are computed in the calling thread."""
         self.phase = Phase.RUNNING
         self.memory.skip(self.idle)
         self.server.begin(agent, buffer, self._draw())
@@ -189,15 +189,15 @@ class Sampler:
         self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
 
     def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
-        """Play a rollout step by step. With `side_by_side`, each group of environments has its own CUDA stream."""
+        """Play a rollout step by step. With `side_by_side`, each group of environments runs on its own CUDA stream."""
         with self.memory.side_by_side(side_by_side):
             for t, g in self._turns():
                 with self.memory.turn(g):
                     self._serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
 
     def _prefetch(self, buffer: int, t: int, g: int) -> bool:
-        """While a GPU computes group g's actions at step t, start to copy the next group's frames to the GPU. Return
-        whether the next group is not ready yet."""
+        """While a GPU computes group g's actions at step t, start to copy the next group's frames to the GPU if this
+        group is ready. Return true if the next group is not ready yet, and `_prefetch` should be called again."""
         t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
         if not self.grouping.alternates or not 0 < t < self.T:
             return False
@@ -215,8 +215,8 @@ class Sampler:
         self.engine.release(g, buffer * self.T + t)
 
     def _turns(self) -> Iterator[tuple[int, int]]:
-        """Yield (t, group) when a group's observations of step t are ready. Groups of environments come in a fixed
-        order, or in order of arrival."""
+        """Yield (t, group) as soon as a group's observations of step t are ready. With dedicated workers, groups are
+        yielded in the order in which they become ready, and otherwise in a fixed order."""
         if not self.grouping.dedicated_workers:
             for t in range(self.T):
                 for g in range(self.grouping.groups):
@@ -232,7 +232,7 @@ class Sampler:
                 playing.append(g)  # The served group of environments moves to the end of the queue.
 
     def _finish(self) -> Rollout:
-        """Wait for the last step of the current buffer's rollout, and return the rollout."""
+        """Wait until the last step of the rollout in the current buffer is done, and return the rollout."""
         is_ahead, in_threads = self.phase is Phase.AHEAD, self._buffer in self._in_threads
         self.phase = Phase.IDLE
         if in_threads:
@@ -260,7 +260,8 @@ class Sampler:
     # -- pauses ------------------------------------------------------------
 
     def _open(self) -> None:
-        """Wait for a rollout's first observations, which may follow resets or new worker processes."""
+        """Wait until a rollout's first observations are in its buffer. Worker processes that have joined write new
+        first observations."""
         self.start()
         joined = self.engine.join()
         for g in range(self.grouping.groups):
@@ -273,21 +274,23 @@ class Sampler:
         self._awaits_initial = False
 
     def _reset_in_pause(self) -> None:
-        """While the learner optimises, reset environments whose episode ended, or their reserve environments."""
+        """Request the resets that run while the learner optimises, of environments whose episode has ended or of their
+        reserve environments."""
         if self._resets_in_pause:
             for g in range(self.grouping.groups):
                 self.engine.release(g, initial(self._buffer))
             self._awaits_initial = True
 
     def _drop(self, arrays: RolloutArrays, b: slice) -> None:
-        """Mark the steps of a lost worker's environments `b` as invalid, and replace NaN and actions of -1."""
+        """Mark the steps of environments `b`, whose worker process was lost, as invalid. Set the rewards and actions of
+        these environments to 0, because they may be sentinels."""
         arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)
         self.dropped += 1
 
     def _warn_of_nan(self, arrays: RolloutArrays) -> None:
-        """Log once if an environment's reward or observation is not finite."""
+        """Log a warning, once per sampler, if a reward or an observation is not finite."""
         if self._has_warned or self.spec.is_atari:
             return
         wrong = {"reward": ~np.isfinite(arrays.reward) & arrays.valid}
@@ -322,8 +325,8 @@ class Sampler:
     # -- state ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sampler's state between rollouts: the environments, the last observations' frames, random
-        generators and scores of unfinished episodes."""
+        """Return the sampler's state between two rollouts: the states of the environments, the frames of the last
+        observations, the random generator's state, and the episodes' scores."""
         self._require_idle()
         self._open()
         envs = self._environment_states()
@@ -347,7 +350,8 @@ class Sampler:
                 self._open()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a sampler's state. The continuation is bitwise identical if the environments can be restored exactly."""
+        """Load a sampler's state. Later rollouts are bitwise identical to those of the saved sampler if the
+        environments can be restored exactly."""
         self.engine.start(restore=True)
         self.engine.set_state(state["envs"])
         self._is_started = True

@@ -1,8 +1,8 @@
 """This module lists the classes of agents and network modules whose inference may be captured and replayed without
 Python.
 
-A replay repeats only kernel calls, so a registered agent or module must not count, log or draw random numbers during a
-step. A subclass that overrides `act` or `forward` is captured only if it is registered itself.
+A replay repeats only kernel calls, so a registered agent or module must not count, log or draw random numbers in its
+`act` or `forward`. A subclass that overrides `act` or `forward` is captured only if it is registered itself.
 """
 
 import logging
@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 
 
 class Same:
-    """A `Same` is a key that compares objects by identity, and holds a reference to its object."""
+    """A `Same` is a key that compares objects by identity. A `Same` keeps a reference to its object, so that the
+    identity is not reused."""
 
     def __init__(self, value: object):
         self.value = value
@@ -45,7 +46,7 @@ _MODULES: set[type[nn.Module]] = {
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, NormedReLU,
 }  # fmt: skip
-# Maps each agent class to a function that returns further values on which `act` depends.
+# Maps each agent class to a function that returns other values on which `act` depends.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     CategoricalPolicyAgent: lambda agent: agent.greedy,
     RecurrentPolicyAgent: lambda agent: agent.greedy,
@@ -56,21 +57,21 @@ _AGENTS: dict[type, Callable[[Any], Hashable]] = {
 
 
 def register_module(cls: type[nn.Module]) -> type[nn.Module]:
-    """Register a module class (decorator). The module's forward pass must only call kernels, and depend only on input
-    and parameters."""
+    """Register a module class (a decorator). The class's forward pass must only call kernels, and depend only on its
+    input and parameters."""
     _MODULES.add(cls)
     return cls
 
 
 def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda agent: None) -> type:
-    """Allow an agent class to be captured. `depends_on` returns the values on which the agent's `act` depends, other
-    than observations, uniform numbers and parameters."""
+    """Register an agent class, so that its inference may be captured. `depends_on` returns the values on which the
+    agent's `act` depends, other than observations, uniform random numbers and parameters."""
     _AGENTS[cls] = depends_on
     return cls
 
 
 def acting(agent: Agent) -> Any:
-    """Return the agent whose `act` selects actions: `agent`, or the agent inside a wrapper that only replaces
+    """Return the agent whose `act` selects actions: `agent` itself, or the agent that `agent` wraps to replace its
     parameters."""
     return getattr(agent, "wrapped", agent)
 
@@ -95,8 +96,8 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
-    """Return `cls` if it is registered, or else the registered class from which `cls` inherits all of `methods`, or
-    None."""
+    """Return `cls` if it is registered. Otherwise return the registered base class from which `cls` inherits all of
+    `methods`, or None."""
     base = next((c for c in cls.__mro__ if c in classes), None)
     if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
         return None
@@ -104,7 +105,8 @@ def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -
 
 
 def hook_of(model: nn.Module) -> str | None:
-    """Return a description of the network's first hook, which a replay would not call, or None without hooks."""
+    """Return a description of the network's first hook, which a replay would not call, or None if the network has no
+    hooks."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
     for name, m in model.named_modules():
@@ -116,7 +118,7 @@ def hook_of(model: nn.Module) -> str | None:
 class Eligibility:
     """An `Eligibility` decides whether an agent's inference may be captured, and which captures can be reused.
 
-    The attribute `key` identifies the state on which captured inference depends, and is None if the agent may not be
+    The attribute `key` identifies everything on which captured inference depends, and is None if the agent may not be
     captured.
     """
 
@@ -129,8 +131,8 @@ class Eligibility:
         self._addresses: tuple[int, ...] = ()
 
     def use(self, agent: Agent, settings: Hashable) -> bool:
-        """Set the agent that selects actions, and return whether earlier captures became invalid. `settings` are
-        further values on which captures depend."""
+        """Set the agent that selects actions, and return whether earlier captures became invalid. `settings` are other
+        values on which captures depend."""
         why = self._never or refusal(agent)
         if why:
             self.refuse(why)
@@ -146,7 +148,7 @@ class Eligibility:
         return is_other
 
     def fail(self, why: str) -> None:
-        """Log that the current agent could not be captured, which is not tried again."""
+        """Log that the capture of the current agent failed, and do not try the capture again."""
         self.key, self._failed = None, self.key
         self.refuse(why)
 

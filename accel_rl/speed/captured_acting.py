@@ -1,4 +1,4 @@
-"""`CapturedActing` lets samplers replay captured inference."""
+"""With `CapturedActing`, samplers replay captured inference instead of calling the agent at every step."""
 
 from collections.abc import Hashable, Sequence
 
@@ -16,19 +16,20 @@ from accel_rl.system.hardware import say_once
 
 class CapturedRollouts:
     """`CapturedRollouts` plays rollouts on a GPU. The first rollouts in each buffer run from Python, and later rollouts
-    replay a CUDA graph. The reason why an agent is not captured is logged once."""
+    replay a CUDA graph. If an agent is not captured, the reason is logged once."""
 
     def __init__(self, device: torch.device, enabled: bool):
         self._graphs = CudaGraphs(device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._enabled = enabled
-        # The keys are (whether all actions are drawn before the rollout, buffer).
+        # Maps (whether all actions are drawn before the rollout, buffer) to the captured rollout.
         self._replays: dict[tuple[bool, int], Replay] = {}
         self._played: dict[tuple[bool, int], int] = {}  # Counts the rollouts that were launched from Python.
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Play a rollout into the buffer. `agent` is None if all actions are drawn before the rollout. `settings` are
-        further values on which the rollout depends. Groups of environments run in parallel only inside a CUDA graph."""
+        """Play a rollout, and write it into the buffer. `agent` is None if all actions are drawn before the rollout.
+        `settings` are other values on which the rollout depends. Groups of environments run in parallel only inside a
+        CUDA graph."""
         key = agent is None, buffer
         if not self._may_capture(agent, settings):
             play(False)
@@ -43,7 +44,7 @@ class CapturedRollouts:
         if key in self._replays:
             self._replays[key]()
         else:
-            play(False)  # After a failed capture, the rollout runs from Python.
+            play(False)  # The capture has failed, so the rollout runs from Python.
 
     def _may_capture(self, agent: Agent | None, settings: Hashable) -> bool:
         if agent is None:
@@ -69,8 +70,8 @@ class CapturedRollouts:
 
 
 class CapturedActing(Acceleration):
-    """If an agent allows it, its inference is captured: as a list of kernel calls on a CPU, and as CUDA graphs on a
-    GPU."""
+    """`CapturedActing` selects captured inference for agents that may be captured: a list of kernel calls on a CPU, and
+    CUDA graphs on a GPU."""
 
     def __init__(self, enabled: bool = True):
         """`enabled` is False if the run has --sampler.no-capture."""

@@ -1,4 +1,5 @@
-"""On a CPU, the kernel calls of inference are captured once, and replayed at every step without Python."""
+"""On a CPU, the kernel calls of an inference step are captured once, and replayed at every later step without
+Python."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,8 +23,8 @@ _ALLOCATIONS = ("empty", "new_empty", "empty_strided", "empty_like")
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A `CallRecord` is a recorded kernel call: the kernel's name, and its arguments in the order of the C++ signature,
-    with tensors as addresses."""
+    """A `CallRecord` is a recorded kernel call: the kernel's name, and its arguments in the order of the C++ signature.
+    Tensors are recorded as addresses."""
 
     kernel: str
     arguments: tuple[int, ...]
@@ -78,8 +79,8 @@ class CallRecorder(TorchDispatchMode):
 
 
 class _StepMemory(NamedTuple):
-    """A `_StepMemory` is the part of a rollout that step t reads or writes: `bytes` bytes from the address begin + t *
-    step."""
+    """A `_StepMemory` is the memory of an array of the rollout that step t reads or writes: `bytes` bytes from the
+    address begin + t * step."""
 
     begin: int
     step: int
@@ -87,7 +88,7 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """Return the memory of environments `b` in x [T, B, ...]. Each step reads `rows` rows of x."""
+        """Return the memory of environments `b` in an array x [T, B, ...] of which each step reads `rows` rows."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
@@ -97,17 +98,17 @@ class _Capture(NamedTuple):
     """A `_Capture` is the captured inference of a group of environments."""
 
     recorder: CallRecorder
-    graph: Any  # `graph` is a CallGraph of kernels/src/call_graph.h.
-    recorded: dict[str, torch.dtype]  # Maps the name of each recorded value of the agent to its dtype.
+    graph: Any  # A CallGraph (kernels/src/call_graph.h)
+    recorded: dict[str, torch.dtype]  # Maps the name of each value that the agent records to its dtype.
 
 
 class CapturedInference(Inference):
     """`CapturedInference` captures, for each group of environments, the kernel calls from the group's frames to its
     actions.
 
-    The second step of a group is captured, and later steps replay the capture at the addresses of their step, with
-    bitwise equal results. Agents and modules that are not registered (`capturable`), and networks with operations other
-    than kernels, are not captured, and the reason is logged once.
+    The second step of a group is captured. Later steps replay the captured calls with the addresses of their own step,
+    and their results are bitwise equal. Agents and modules that are not registered (`capturable`), and networks with
+    operations other than kernels, are not captured, and the reason is logged once.
     """
 
     def __init__(
@@ -123,19 +124,19 @@ class CapturedInference(Inference):
         self._captures: dict[int, _Capture] = {}
         self._uncapturable: set[int] = set()  # The groups whose inference cannot be captured
         self._served: set[int] = set()  # The groups that have acted since the key changed
-        # Maps buffers to (rollout's number, rollout, uniform numbers).
+        # Maps each buffer to (number of the rollout, rollout, uniform random numbers).
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
-        self._placed: dict[int, int] = {}  # Maps each group to the rollout whose addresses its capture has.
+        self._placed: dict[int, int] = {}  # Maps each group to the rollout at whose addresses it is placed.
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """Start a rollout, whose actions are determined by the random numbers `uniform` [T, B]."""
+        """Start a rollout. The random numbers `uniform` [T, B] determine which actions are selected."""
         self._count += 1
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent whose inference is captured. `settings` are further values on which the agent's actions depend.
-        An agent with recurrent states, `state`, is not captured."""
+        """Set the agent whose inference is captured. `settings` are other values on which the agent's actions depend.
+        An agent with a recurrent `state` is not captured."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -158,8 +159,8 @@ class CapturedInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Return a context manager in which the agent selects a group's actions at step t, and its kernel calls may be
-        captured."""
+        """Return a context manager in which the agent is called for a group's actions at step t, and which may capture
+        the kernel calls."""
         module = native.compiled()
         if self._eligibility.key is None or module is None or group in self._uncapturable or group not in self._served:
             self._served.add(group)
@@ -185,9 +186,9 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # The rollout is the first in its buffer.
+            if name not in r.recorded:  # The buffer's first rollout
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
-        # The kernel selects environments by an index.
+        # The kernel reads the frames of all environments, and selects some by an index.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
         memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
         memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]

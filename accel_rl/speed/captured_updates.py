@@ -1,4 +1,4 @@
-"""Each update on a GPU is one CUDA graph, which is replayed without Python.
+"""On a GPU, each update is captured as one CUDA graph, and replayed without Python.
 
     batches() in Python    draw 1 | copy | draw 2 | copy | ...      a batch is copied to memory that stays
     graph                         | update 1     | update 2 ...     loss, backward, norm, optimizer step, after_update
@@ -28,7 +28,7 @@ _NUMBERS = (bool, int, float, str, type(None))
 
 
 class Reads:
-    """`Reads` has the attributes of an algorithm that an update has read, with the values that were read."""
+    """`Reads` stores which attributes of an algorithm an update has read, and their values."""
 
     def __init__(self, algo: Algorithm):
         self._algo = algo
@@ -36,7 +36,7 @@ class Reads:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Return a context manager that records every attribute of the algorithm that is read."""
+        """Return a context manager that records which attributes of the algorithm are read, and their values."""
         algo = self._algo
         cls = type(self._algo)
         values = self._values
@@ -69,7 +69,8 @@ class Reads:
 
 
 def numbers_of(algo: Algorithm) -> dict[str, Any]:
-    """Return the plain numbers among the attributes of the agent and of its network's modules, by name."""
+    """Return {name: value} of the attributes of the agent, and of its network's modules, that are plain Python
+    values."""
     model: nn.Module = algo.agent.model
     owners: list[tuple[str, object]] = [(type(algo.agent).__name__, algo.agent)]
     owners += [(f"{type(m).__name__} {name}".strip(), m) for name, m in model.named_modules()]
@@ -82,9 +83,9 @@ def numbers_of(algo: Algorithm) -> dict[str, Any]:
 
 
 def kind_of(batch: Any, device: str) -> Hashable | None:
-    """Return a key that identifies the kind of a batch: types, shapes, dtypes, numbers, and which parts are None. One
-    captured update can read all batches of a kind. Returns None if a part of the batch is on another device or cannot
-    be copied. `device` is the type of the tensors' device."""
+    """Return a key that identifies the kind of a batch: the types, shapes and dtypes of its parts, its numbers, and
+    which parts are None. The same captured update can be replayed for all batches of a kind. Returns None if a tensor
+    of the batch is not on a device of type `device`, or if a part cannot be copied."""
     if isinstance(batch, Tensor):
         same = batch.device.type == device
         return (tuple(batch.shape), tuple(batch.stride()), batch.dtype) if same else None
@@ -98,7 +99,7 @@ def kind_of(batch: Any, device: str) -> Hashable | None:
 
 
 class StaticBatch:
-    """A `StaticBatch` is a copy of a batch at a fixed address. A replayed update reads `batch`, whose tensors `load`
+    """A `StaticBatch` is a copy of a batch at fixed addresses. A replayed update reads its tensors, which `load`
     overwrites."""
 
     def __init__(self, batch: Any):
@@ -110,7 +111,7 @@ class StaticBatch:
         return self._tensors[-1]
 
     def load(self, batch: Any) -> None:
-        """Copy a batch of the same kind to the fixed address."""
+        """Copy a batch of the same kind to the fixed addresses."""
         tensors: list[Tensor] = []
         _mapped(batch, lambda x: tensors.append(x) or x)  # type: ignore[func-returns-value]
         for static, x in zip(self._tensors, tensors, strict=True):
@@ -128,8 +129,8 @@ def _parts(batch: Any) -> dict[Any, Any] | None:
 
 
 def _mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a batch whose tensors are replaced by a function of them. The constructors of the batch's dataclasses are
-    not called."""
+    """Return a copy of a batch in which each tensor x is replaced by change(x). The constructors of the batch's
+    dataclasses are not called."""
     if isinstance(batch, Tensor):
         return change(batch)
     parts = _parts(batch)
@@ -149,7 +150,7 @@ def _mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
 logger = logging.getLogger(__name__)
 
 Update = Callable[[Any], Mapping[str, Tensor | float]]
-"""`Update` is a function batch -> metrics that makes one update."""
+"""`Update` is a function that makes one update from a batch, and returns the metrics."""
 MOST = 16
 """At most `MOST` kinds of batches have CUDA graphs; updates with other batches run from Python."""
 
@@ -157,7 +158,7 @@ MOST = 16
 class _Graph(NamedTuple):
     replay: Replay
     names: tuple[str, ...]
-    sums: Tensor  # The graph writes the update's metrics into `sums`.
+    sums: Tensor  # The tensor into which the graph writes the update's metrics
     batch: StaticBatch | None
     reads: Reads
 
@@ -166,13 +167,13 @@ class CapturedUpdates:
     """`CapturedUpdates` makes the updates of a learning phase. The first updates with each kind of batch run from
     Python, and later updates replay a CUDA graph.
 
-    The results of replayed updates are bitwise equal to those of the same updates from Python. Each kind of batch
-    (shapes, dtypes, which parts are None) has one graph. An update that waits for the GPU, or reads Python values that
-    change, is not captured, and the reason is logged once.
+    The results of replayed updates are bitwise equal to those of the same updates from Python. There is one graph for
+    each kind of batch (shapes, dtypes, which parts are None). An update that synchronizes with the GPU, or reads Python
+    values that change, is not captured, and the reason is logged once.
 
-    NCCL requires that either all ranks capture a collective or none, and that the ranks launch matching graphs
-    together. The ranks therefore exchange the numbers of their kinds of batches before each update, and each
-    combination has one graph.
+    NCCL requires that either all ranks capture a collective operation or none, and that the ranks launch matching
+    graphs together. The ranks therefore exchange the numbers of their kinds of batches before each update, and there is
+    one graph for each combination of these numbers.
     """
 
     def __init__(self, algo: Algorithm, update: Update, never: str = ""):
@@ -182,15 +183,16 @@ class CapturedUpdates:
         self._graphs = CudaGraphs(algo.device)
         self._numbers: dict[Hashable, int] = {}  # Maps each kind of batch to its number, from 1
         self._captures: dict[tuple[int, ...], _Graph] = {}  # Maps each `_key` to the captured CUDA graph.
-        self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to the number of updates before its capture.
+        self._warm_ups: dict[tuple[int, ...], int] = {}  # Maps each `_key` to its number of updates so far.
         self._logged: set[str] = set()
         self._never = never or hook_of(algo.agent.model) or ""
         self.enabled = not self._never
 
     def phase(self) -> Iterator[UpdateMetrics]:
-        """Make the updates of a learning phase without waiting for the GPU, and yield the metrics of each update."""
+        """Make the updates of a learning phase without synchronizing with the GPU, and yield the metrics of each
+        update."""
         algo = self._algo
-        if self._never:  # The reason is logged here, because events.log is written only while the run trains.
+        if self._never:  # Logged here, because events.log is written only during training.
             self._refuse(self._never)
         if self.enabled and isinstance(algo, ReplayAlgorithm) and _draws_on_the_gpu(algo):
             for _ in algo.phase():
@@ -214,7 +216,7 @@ class CapturedUpdates:
         if graph.batch is not None:
             graph.batch.load(batch)
         graph.replay()
-        # The sums of metrics are cloned, because the next replay overwrites them.
+        # The metrics are cloned, because the next replay overwrites them.
         return UpdateMetrics(graph.names, graph.sums.clone(), 1)
 
     def _is_warm(self, key: tuple[int, ...]) -> bool:
@@ -222,8 +224,8 @@ class CapturedUpdates:
         return self._warm_ups[key] > WARM_UP
 
     def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
-        """Return the kinds of batches of all ranks in the next update, as numbers, or None if the update runs from
-        Python. With `is_limited`, there can be at most MOST kinds."""
+        """Return the number of each rank's kind of batch in the next update, or None if the update must run from
+        Python. With `is_limited`, at most MOST kinds are captured."""
         if not self.enabled:  # The value of `enabled` is the same on all ranks.
             return None
         if kind is None:
@@ -258,7 +260,7 @@ class CapturedUpdates:
             why = " ".join(str(e).split())[:300]
         if self._algo.communicator.all_reduce_min(int(not why)):
             return True
-        reads.restore()  # The first updates with a kind of batch run from Python.
+        reads.restore()  # The update runs again, from Python.
         self._disable(why or "another rank could not capture them")
         say_once(self._line(why or "another rank could not capture them"))
         return False
@@ -276,7 +278,8 @@ class CapturedUpdates:
         return _Graph(replay, captured[0].names, captured[0].sums, static, reads)
 
     def _checked(self, batch: Any) -> UpdateMetrics:
-        """Make one update from Python, and detect whether it changes Python numbers of the agent or its network."""
+        """Make one update from Python. If the update changes plain Python values of the agent or of its network,
+        disable captures."""
         before = numbers_of(self._algo)
         metrics = self._from_python(batch)
         after = numbers_of(self._algo)
@@ -313,13 +316,13 @@ class CapturedUpdates:
 
 
 def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
-    """Return whether a graph may include drawing the batches, because the algorithm draws them from a replay on the
+    """Return whether drawing the batches can be part of a graph, because the algorithm draws them from a replay on the
     learner's GPU."""
     return type(algo).batches is ReplayAlgorithm.batches and algo.replay.is_capturable
 
 
 class ScheduledTensors(Schedules):
-    """`ScheduledTensors` has schedules whose values are scalar tensors [] on a device. `progress`, `env_steps` and
+    """`ScheduledTensors` stores the values of schedules as scalar tensors [] on a device. `progress`, `env_steps` and
     `counted` are Python numbers."""
 
     def __init__(self, device: torch.device) -> None:
@@ -327,7 +330,7 @@ class ScheduledTensors(Schedules):
         self._device = device
 
     def set(self, values: Mapping[str, float]) -> None:
-        """Copy the values of the schedules to the device, without waiting for the device."""
+        """Copy the values of the schedules to the device, without synchronizing with the device."""
         for name, value in values.items():
             if name in vars(self):
                 vars(self)[name].fill_(value)

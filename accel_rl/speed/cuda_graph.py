@@ -22,7 +22,7 @@ themselves."""
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """Disable garbage collection, because freeing an object during a capture could wait for the GPU and break the
-    capture. A collection before the capture is not needed, and takes a fifth of a second."""
+    capture. No collection is made before the capture, because it is not needed and takes a fifth of a second."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -33,12 +33,13 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 _one_at_a_time = threading.Lock()  # Starting a capture would break another thread's capture.
-_failed: list[Any] = []  # The graphs of failed captures, which torch continues to use.
+_failed: list[Any] = []  # The graphs of failed captures are kept, because torch continues to use them.
 
 
 class CudaGraphs:
-    """`CudaGraphs` captures operations of one GPU as CUDA graphs. All graphs share the memory of intermediate results,
-    so graphs must be replayed one after another, and write results to memory that existed before the capture."""
+    """`CudaGraphs` captures operations of one GPU as CUDA graphs. All graphs share the memory for intermediate results.
+    Graphs must therefore be replayed one after another, and write their results to memory that was allocated before the
+    capture."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._runtime = device, runtime(device)
@@ -46,8 +47,8 @@ class CudaGraphs:
 
     @contextlib.contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Return a context manager in which operations run on the capture's CUDA stream, in order with the current
-        stream."""
+        """Return a context manager in which operations run on the CUDA stream of later captures, in order with the
+        operations of the current stream."""
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
         with self._runtime.stream(self._stream):
@@ -57,8 +58,8 @@ class CudaGraphs:
     def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
         """Capture the GPU operations of the function `work`, and return a function that replays them. The function
         `work` is called once, and its operations are recorded but not executed. `generators` are the random generators
-        that `work` uses in addition to the device's default generator. Raises RuntimeError if `work` waits for the GPU
-        or reads from the host."""
+        that `work` uses in addition to the device's default generator. Raises RuntimeError if `work` synchronizes with
+        the GPU or copies from the host."""
         graph = self._runtime.CUDAGraph()
         registered = list(generators)
         for generator in registered:
@@ -76,7 +77,7 @@ class CudaGraphs:
                 work()
         except RuntimeError as e:
             self._restore(graph, current, registered)
-            # The error of `work` is the context of the error with which torch ends the capture.
+            # torch raises another error when the capture ends; its context is the error of `work`.
             raise e.__context__ if isinstance(e.__context__, RuntimeError) else e from None
         current.wait_stream(self._stream)
 
@@ -92,10 +93,10 @@ class CudaGraphs:
         the capture's stream current and the pool recording, and torch 2.11 leaves the generators in a state in which
         every further draw fails. Raises RunError if a generator cannot be restored."""
         self._runtime.set_stream(current)
-        with contextlib.suppress(RuntimeError):  # A capture that could not begin has not used the pool.
+        with contextlib.suppress(RuntimeError):  # If the capture could not begin, the pool is not in use.
             self._runtime.memory._cuda_endAllocateToPool(self._device.index or 0, self._pool)
             self._runtime.memory._cuda_releasePool(self._device.index or 0, self._pool)
-        # For page-locked memory torch cannot end the recording, and asks the failed graph at each later allocation.
+        # torch cannot end the recording of page-locked memory, and calls the failed graph at each later allocation.
         _failed.append(failed)
         self._pool = self._runtime.graph_pool_handle()
         default = self._runtime.default_generators[self._device.index or 0]

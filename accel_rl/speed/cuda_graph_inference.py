@@ -1,4 +1,5 @@
-"""On a GPU, the inference of a group of environments is one CUDA graph, with one launch per step."""
+"""On a GPU, an inference step of a group of environments is captured as one CUDA graph, which needs one launch per
+step."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,8 +31,8 @@ class CudaGraphInference(Inference):
     actions.
 
     After a group's first steps, a step is captured as a CUDA graph, and later steps in all buffers replay the graph.
-    The graph reads from GPU memory into which row, of which buffer, the step is written. The reason why an agent is not
-    captured is logged once.
+    The graph reads from GPU memory into which row, of which buffer, the step is written. If an agent is not captured,
+    the reason is logged once.
     """
 
     def __init__(
@@ -53,8 +54,8 @@ class CudaGraphInference(Inference):
         self._served: dict[int, int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent whose inference is captured. `settings` are further values on which the agent's actions depend.
-        `state` [B, Z] are recurrent states."""
+        """Set the agent whose inference is captured. `settings` are other values on which the agent's actions depend.
+        `state` [B, Z] is the agent's recurrent state, or None."""
         if self._eligibility.use(agent, (settings, None if state is None else state.data_ptr())):
             self._captures.clear()
             self._served.clear()
@@ -74,8 +75,8 @@ class CudaGraphInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Return a context manager in which the agent selects a group's actions at step t, on the stream of a later
-        capture."""
+        """Return a context manager in which the agent is called for a group's actions at step t, on the CUDA stream of
+        later captures."""
         if self._eligibility.key is None:
             yield
             return

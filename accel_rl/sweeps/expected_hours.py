@@ -1,4 +1,5 @@
-"""The plan of a sweep has the hours of its runs, from the env steps/s of earlier runs."""
+"""The plan of a sweep includes the expected hours of its runs, which are computed from the env steps/s of earlier
+runs."""
 
 import json
 import math
@@ -12,11 +13,12 @@ from accel_rl.sweeps.sweep_folder import read_progress
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
-DEPTH = 3  # A folder of sweeps has runs in up to three levels of subfolders.
+DEPTH = 3  # Runs are searched in the folder itself and in two levels of subfolders.
 
 
 def measured_rates(folder: Path) -> dict[str, float]:
-    """Return the median env steps/s, {algorithm: rate}, of the runs in a folder, at each run's last row."""
+    """Return, for each algorithm, the median env steps/s of its runs in a folder, as {algorithm: rate}. The env steps/s
+    of a run are those of its last row of metrics."""
     rates_of: dict[str, list[float]] = {}
     for depth in range(DEPTH):
         for file in folder.glob("*/" * depth + "config.json"):
@@ -31,7 +33,7 @@ def measured_rates(folder: Path) -> dict[str, float]:
 
 
 def given_rates(words: Iterable[str]) -> dict[str, float]:
-    """Return {algorithm: env steps/s} of words such as ppo=2000. Raises ConfigError."""
+    """Parse words such as ppo=2000 into {algorithm: env steps/s}. Raises ConfigError."""
     result = {}
     for algorithm, text in pairs("--rate", tuple(words)).items():
         try:
@@ -44,8 +46,8 @@ def given_rates(words: Iterable[str]) -> dict[str, float]:
 
 
 def describe(configs: Iterable[TrainConfig], rates: Mapping[str, float], at_once: int) -> list[str]:
-    """Return a line with the hours of the runs, of which `at_once` train at the same time, and a line about algorithms
-    without a rate. Runs on a cluster are left out."""
+    """Return a line with the hours that the runs need if `at_once` runs train at the same time, and a line that lists
+    the algorithms without a rate. Runs on a cluster are ignored."""
     hours, unknown = dict[str, float](), dict[str, int]()
     for config in configs:
         name = config.algorithm

@@ -1,5 +1,5 @@
-"""A sweep's feeder starts the waiting runs in free slots (sets of cores and GPUs), and restarts failed runs from their
-checkpoints."""
+"""A sweep's feeder starts the waiting runs as slots (sets of cores and GPUs) become free, and restarts failed runs from
+their checkpoints."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ class Running:
 
 
 class Feeder:
-    """A `Feeder` assigns the waiting runs of a sweep to slots (sets of cores and GPUs).
+    """A `Feeder` assigns slots (sets of cores and GPUs) to the waiting runs of a sweep.
 
     `runs` maps the name of each run to its length in env steps. Runs that request the most GPUs and cores start first.
     `lock` is the file descriptor of the sweep folder's lock, which every run's process inherits.
@@ -58,7 +58,7 @@ class Feeder:
 
     @property
     def has_room(self) -> bool:
-        """Return whether the sweep has a free slot for a run of any size."""
+        """Return whether no run is waiting and at least one slot is free."""
         used = {p for running in self.running.values() for p in running.slot.held}
         slots = [slot for same in self.layout.slots.values() for slot in same]
         return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
@@ -69,7 +69,7 @@ class Feeder:
         self.waiting.append(name)
 
     def end(self, name: str, status: str) -> None:
-        """Stop a run before its end, after a checkpoint, and set the run's status to `status`."""
+        """Stop a run early. The run saves a checkpoint first, and its status becomes `status`."""
         if name not in self._ending:
             self._ending[name] = status, time.monotonic() + PATIENCE_S
             _ask_to_stop(self.running[name].process)
@@ -91,14 +91,14 @@ class Feeder:
     def _start(self, slot: Slot, name: str) -> None:
         variables = {
             **os.environ,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # A sweep numbers GPUs by PCI bus.
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # A sweep numbers GPUs in the order of the PCI bus.
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
         command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
-            # Ctrl-C reaches only the sweep, which then stops its runs.
+            # Runs have their own sessions, so that Ctrl-C interrupts only the sweep, which then stops its runs.
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -152,7 +152,7 @@ class Feeder:
         return f"exit code {code}: {said}"
 
     def stop(self) -> None:
-        """Stop all runs, each of which saves a checkpoint. A second Ctrl-C kills the runs immediately."""
+        """Stop all runs; each run saves a checkpoint. Ctrl-C kills the remaining runs immediately."""
         for running in self.running.values():
             _ask_to_stop(running.process)
         deadline = time.monotonic() + PATIENCE_S
@@ -180,7 +180,7 @@ class Feeder:
 
 
 def _ask_to_stop(process: "subprocess.Popen[bytes]") -> None:
-    """Request that a run saves a checkpoint and stops. On a busy machine, a run with --idle would need minutes to save
-    a checkpoint."""
+    """Request that a run saves a checkpoint and stops. The priority of the run is raised first, because on a busy
+    machine a run with --idle would need minutes to save a checkpoint."""
     set_session_nice(process.pid, 0)
     process.terminate()

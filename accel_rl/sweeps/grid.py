@@ -1,4 +1,5 @@
-"""A grid of training runs has all combinations of its levels. The settings within one level change together.
+"""A grid contains a training run for each combination of values from its levels. The settings within one level change
+together.
 
     def sizes() -> Grid:
         return grid(
@@ -8,9 +9,9 @@
             seeds=(0, 1),
         )
 
-The example grid has 2 x 2 x 2 = 8 runs. The keys of a level are settings of `TrainConfig`, as on the command line. If
-the grid's first argument is a function that returns a `TrainConfig`, a key may also name a parameter of the function.
-The decorator `@levels(...)` gives an experiment the levels of its sweep.
+The grid in this example contains 2 x 2 x 2 = 8 runs. The keys of a level are settings of `TrainConfig`, as on the
+command line. If the grid's first argument is a function that returns a `TrainConfig`, a key may also name a parameter
+of the function. The decorator `@levels(...)` defines the levels with which an experiment is run as a sweep.
 """
 
 import inspect
@@ -32,16 +33,16 @@ from accel_rl.system.errors import ConfigError, nearest
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
-PLAIN = ("game", "algorithm")  # Folder names contain only the values of `game` and `algorithm`, not their names.
+PLAIN = ("game", "algorithm")  # Folder names contain the values of these settings without their names.
 
 
 @dataclass(frozen=True)
 class Level:
-    """A level of a grid has the values of one setting, or of several settings that change together. `names` are the
-    labels of the level's positions in folder names.
+    """A `Level` of a grid lists the values of one setting, or of several settings that change together. `names` are
+    labels that replace the values in folder names.
 
-    `gpus` and `cores` are the numbers of GPUs and cores that the runs at each position request. A synchronous run
-    without `distributed.ranks` has one rank per assigned GPU.
+    `gpus` and `cores` list the numbers of GPUs and cores that runs with each of the level's values request. A
+    synchronous run without `distributed.ranks` has one rank per assigned GPU.
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -50,7 +51,7 @@ class Level:
     cores: Sequence[int] = ()
 
     def positions(self) -> list["Position"]:
-        """Return the positions of the level in order, or raise ConfigError."""
+        """Return the level's positions in order. Raises ConfigError for an invalid level."""
         lengths = {key: len(values) for key, values in self.values.items()}
         if not lengths or not all(lengths.values()):
             empty = next((key for key, n in lengths.items() if not n), "{}")
@@ -77,8 +78,8 @@ class Level:
 
 @dataclass(frozen=True)
 class Position:
-    """A `Position` of a level has the values of the level's settings, a label for folder names, and the requested GPUs
-    and cores."""
+    """A `Position` is one choice from a level: a value for each of the level's settings, labels for folder names, and
+    the number of requested GPUs and cores."""
 
     values: Mapping[str, Any]
     labels: Mapping[str, str]
@@ -103,8 +104,9 @@ def named(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Member:
-    """A `Member` is one run of a grid. `labels` maps each level to the run's value, and is unique in the grid. `gpus`
-    and `cores` are the requested numbers; with 0, the run's configuration determines the number."""
+    """A `Member` is one run of a grid. `labels` maps the name of each level to the run's value, and is unique in the
+    grid. `gpus` and `cores` are the numbers that the run requests; with 0, the run's configuration determines the
+    number."""
 
     config: TrainConfig
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -125,7 +127,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Grid:
-    """A `Grid` is a set of training runs with unique names. The sum of two grids has the runs of both grids."""
+    """A `Grid` is a set of training runs with unique names. The sum of two grids contains the runs of both grids."""
 
     members: tuple[Member, ...]
 
@@ -140,8 +142,8 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """Return the grid's runs whose levels have one of the chosen values. Raises ConfigError for an unknown level or
-        value."""
+        """Return a grid of the runs that have one of the chosen values at each level in `chosen`. Raises ConfigError
+        for an unknown level or value."""
         members = list(self.members)
         for key, values in chosen.items():
             labels = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
@@ -161,7 +163,7 @@ class Grid:
 def grid(
     base: TrainConfig | Make, *crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] | None = None
 ) -> Grid:
-    """Return the grid of all combinations of the levels and the seeds, or raise ConfigError."""
+    """Return the grid of all combinations of the levels and the seeds. Raises ConfigError."""
     stages = [x if isinstance(x, Level) else Level(x) for x in crossed]
     if seeds is not None:
         stages.append(Level({"seed": tuple(seeds)}))
@@ -204,7 +206,8 @@ def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], T
 
 
 def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] = (0, 1)) -> Callable[[M], M]:
-    """Return a decorator that attaches the levels of a sweep to a function that returns a TrainConfig."""
+    """Return a decorator for a function that returns a TrainConfig. The decorator stores the levels and seeds of the
+    function's sweep."""
 
     def mark(make: M) -> M:
         make.levels, make.seeds = crossed, seeds  # type: ignore[attr-defined]
@@ -214,9 +217,10 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
-    """Return the grid of the function `module:function`: the grid that it returns, the grid of its `@levels`, or one
-    run. The parameter `seeds`, if given, replaces the seeds in the function's decorator `@levels`. A function that
-    returns a grid receives the seeds as its parameter `seeds`."""
+    """Return the grid of the experiment `name`, a function `module:function`. If the function is decorated with
+    `@levels`, the grid consists of these levels. Otherwise the function returns a grid, or the configuration of a
+    single run. `seeds`, if not empty, replaces the seeds in `@levels`; a function that returns a grid receives the
+    seeds as its parameter `seeds`."""
     make = find(name, "experiment")
     if not callable(make) or isinstance(make, type):
         raise ConfigError(f"{name!r} is no function that returns a grid, such as stooke:a2c_scaling")
@@ -253,7 +257,7 @@ def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     return grid.changed(change)
 
 
-# Short evaluations take longer than their steps suggest, because the last episodes are completed.
+# An evaluation of fewer steps takes longer than this number suggests, because its last episodes are completed.
 FEW_STEPS = 100
 MOST_EVALUATIONS = 10
 # A scaled run has at least 20 periods (concurrent mode) or target-network intervals (Gorila cluster).
@@ -261,8 +265,8 @@ PERIODS = 20
 
 
 def full_name(config: TrainConfig, key: str) -> str:
-    """Return a setting's full name, such as env.game for game. Raises a ConfigError with similar names for an unknown
-    setting."""
+    """Return a setting's full name, such as env.game for game. If the setting is unknown, raise a ConfigError that
+    suggests similar names."""
     try:
         return flags.full_name(config, key)
     except ConfigError as e:
@@ -288,15 +292,15 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 
 
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
-    """Return an experiment's settings with `scale` times the length, for a test on a small machine.
+    """Return a run's settings with the length multiplied by `scale`, for a test on a small machine.
 
     The length of the run, the interval and length of evaluations, the capacity of a replay and the decay of epsilon
     are scaled. Networks, batch sizes, learning rates and target-network intervals are not scaled. Four limits apply:
     - A run on a Gorila cluster has at least PERIODS target-network intervals, and all its bundles and shards.
     - A concurrent run has at least PERIODS periods, because a run of a single period would not learn.
-    - A replay has room for at least two batches and a rollout.
-    - Evaluations of fewer than FEW_STEPS steps, or of a number of episodes, happen at most MOST_EVALUATIONS times,
-      because evaluations play complete episodes and would take longer than the training between them.
+    - A replay has a capacity of at least two batches and a rollout.
+    - Evaluations of fewer than FEW_STEPS steps, or of a given number of episodes, are played at most MOST_EVALUATIONS
+      times, because evaluations play complete episodes and would take longer than the training between them.
     """
     evaluation, env_steps = config.evaluation, max(1, round(config.env_steps * scale))
 
@@ -314,7 +318,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         algo = replace(algo, target_interval=min(algo.target_interval, period))
         config = replace(config, algo=algo)  # In a concurrent run, the period determines the horizon.
     if isinstance(algo, DQNConfig):
-        ranks = config.distributed.size  # The ranks of a run divide the replay.
+        ranks = config.distributed.size  # The replay is divided among the ranks of a run.
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
@@ -356,7 +360,7 @@ def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:
     grid = overridden(grid, pairs("--override", override))
     for member in grid.members:
         try:
-            # The sweep assigns cores, so warnings about cores do not apply.
+            # Warnings about cores are suppressed, because the sweep assigns the cores.
             with warnings.catch_warnings(action="ignore"):
                 RankPlan.resolve(resolve(member.config), device="cpu")
         except ConfigError as e:

@@ -1,6 +1,6 @@
 """A sweep can run in the machine's idle time (--idle), and its processes can be paused.
 
-`accel-rl sweep EXPERIMENT --idle` runs only while no other program wants the cores. `accel-rl sweep --pause FOLDER`
+`accel-rl sweep EXPERIMENT --idle` runs only while no other program needs the cores. `accel-rl sweep --pause FOLDER`
 stops every process of the sweep (SIGSTOP), whose memory stays allocated. `accel-rl sweep --unpause FOLDER` continues a
 paused sweep.
 """
@@ -29,14 +29,16 @@ PAUSED = "paused.json"
 
 
 def patient(config: TrainConfig) -> TrainConfig:
-    """Return a run's settings with long timeouts, because its processes may get no CPU time for minutes."""
+    """Return a run's settings with timeouts of at least TIMEOUT_S, because the run's processes may get no CPU time for
+    minutes."""
     sampler = replace(config.sampler, timeout_s=max(config.sampler.timeout_s, TIMEOUT_S))
     distributed = replace(config.distributed, timeout_s=max(config.distributed.timeout_s, TIMEOUT_S))
     return replace(config, sampler=sampler, distributed=distributed)
 
 
 def use_idle_time() -> None:
-    """Put this process and its future children into the idle scheduling class, or else set the nice value 19."""
+    """Put this process and its future child processes into the idle scheduling class. If the system has no such class,
+    set the nice value 19."""
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         return
@@ -93,7 +95,7 @@ def release(folder: SweepFolder) -> None:
 
 
 def _paused(path: Path) -> Sequence[psutil.Process]:
-    """Return the sweep's paused processes that still exist, of which the sweep's own process is the first."""
+    """Return the sweep's paused processes that still exist. The sweep's own process is the first."""
     try:
         entries = json.loads((path / PAUSED).read_text())
     except (OSError, ValueError):

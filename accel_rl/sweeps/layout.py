@@ -17,11 +17,11 @@ from accel_rl.system.placement import Slot, chosen_gpus, describe_slots, describ
 
 @dataclass(frozen=True)
 class Needs:
-    """`Needs` has the numbers of GPUs and cores that a training run requests. A run that requests more than the machine
-    has gets the whole machine. `cores` applies only to runs without GPUs.
+    """`Needs` are the numbers of GPUs and cores that a training run requests. A run that requests more than the machine
+    has is assigned the whole machine. `cores` applies only to runs without GPUs.
 
-    If each GPU has a rank, the number of GPUs must divide `shared`, the number of environments; otherwise `shared` is
-    0.
+    If the run has one rank per assigned GPU, the number of GPUs must divide `shared`, the number of environments,
+    evenly. For other runs, `shared` is 0.
     """
 
     gpus: int
@@ -29,7 +29,7 @@ class Needs:
     shared: int = field(default=0, compare=False)
 
     def gpus_of(self, available: int) -> int:
-        """Return the largest number of GPUs that the run can use, of the `there` GPUs of a machine."""
+        """Return the largest number of GPUs, out of `available` GPUs, that the run can use."""
         n = min(self.gpus, available)
         while n and self.shared % n:
             n -= 1
@@ -38,7 +38,7 @@ class Needs:
 
 @dataclass(frozen=True, order=True)
 class Size:
-    """A slot of a `Size` has `gpus` GPUs with a share of their NUMA nodes' cores, or only `cores` cores."""
+    """A `Size` is the size of a slot: `gpus` GPUs with their share of the NUMA nodes' cores, or only `cores` cores."""
 
     gpus: int
     cores: int = 0
@@ -51,9 +51,10 @@ def needs_of(config: TrainConfig) -> Needs:
     """Return the GPUs and cores that a run requests: one GPU per rank, and one core per worker of --sampler.workers or
     otherwise per rank.
 
-    A Gorila run that starts Ray on this machine requests --gorila.bundle-cpus cores per member (0: one core). Unless
-    --device is cpu, a Gorila run also requests --gorila.bundle-gpus GPUs per member (0: one GPU). If a Gorila run uses
-    a running Ray cluster (--address), only the run's driver process is on this machine, on one core.
+    A Gorila run that starts Ray on this machine requests --gorila.bundle-cpus cores per member (one core if the setting
+    is 0). Unless --device is cpu, a Gorila run also requests --gorila.bundle-gpus GPUs per member (one GPU if the
+    setting is 0). A Gorila run on a running Ray cluster (--address) requests one core, because only its driver process
+    is on this machine.
     """
     if config.cluster == "gorila":
         g = config.gorila
@@ -75,7 +76,8 @@ def named_members(config: TrainConfig) -> str:
 
 @dataclass(frozen=True)
 class Placing:
-    """`Placing` has the options that place a sweep's runs on the machine, stored in the sweep's folder for --resume."""
+    """`Placing` contains the options that place a sweep's runs on the machine. The options are stored in the sweep's
+    folder for --resume."""
 
     gpus: str = "all"
     """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With `none`, the slots consist of cores only."""
@@ -106,7 +108,8 @@ def placing(o: Placing) -> dict[str, Any]:
 
 
 def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
-    """Return the size of a run's slot on a machine with `gpus` GPUs and `cores` cores."""
+    """Return the size of the slot for a run with the requests `needs`, on a machine with `gpus` GPUs and `cores`
+    cores."""
     for flag, value in (("--gpus-per-run", o.gpus_per_run), ("--cores-per-run", o.cores_per_run)):
         if value is not None and value < 1:
             raise ConfigError(f"{flag} {value}: must be at least 1")
@@ -118,9 +121,9 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
     """Return the configuration of a run on n GPUs, which the run's processes see as GPUs 0 to n - 1.
 
-    Each GPU has one rank, unless the configuration names GPUs, or requests more ranks than GPUs, which then share the
-    GPUs. Raises ConfigError if the batch or the environments cannot be divided among the ranks. In a Gorila run, Ray
-    assigns the GPUs to the members.
+    The run has one rank per GPU, unless the configuration names the GPUs itself. If the configuration requests more
+    ranks than GPUs, the ranks share the GPUs. Raises ConfigError if the batch or the environments cannot be divided
+    among the ranks. In a Gorila run, Ray assigns the GPUs to the members.
     """
     group = config.distributed
     ranks = max(group.ranks or 1, n)
@@ -134,13 +137,13 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
-    """Return the GPUs and cores that a run requests when it is resumed, from its configuration and its entry `size` in
-    sweep.json."""
+    """Return the GPUs and cores that a run requests when it is resumed, computed from its configuration and from
+    `size`, its entry in sweep.json."""
     return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 
 
 def check_begun(config: TrainConfig, size: Size) -> None:
-    """Raise ConfigError if a resumed run would get another number of GPUs than before."""
+    """Raise ConfigError if a resumed run would be assigned another number of GPUs than before."""
     names = _named(config)
     if size.gpus != (len(names) or 1) and (size.gpus or names):
         got = counted(size.gpus, "GPU") if size.gpus else "none"
@@ -177,7 +180,7 @@ class Layout:
 
 
 def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
-    """Divide this machine, or a machine described by a file, into slots for runs with the given requests."""
+    """Divide this machine, or the machine that `file` describes, into slots for runs with the requests `needs`."""
     machine = read_machine(Path(file)) if file else this_machine()
     if o.cores:
         machine = machine.restricted(numbers(o.cores))
@@ -199,8 +202,8 @@ def starts(
 ) -> list[tuple[str, Slot]]:
     """Return the runs of a sweep that can start now, each with its slot.
 
-    If no slot of a run's size is free, the run claims the slot in which the fewest processors are in use. Smaller runs
-    may use unclaimed slots only, so that they do not delay a larger run.
+    If no slot of a run's size is free, the slot in which the fewest processors are in use is reserved for the run.
+    Smaller runs may not use reserved slots, so that they do not delay a larger run.
     """
     used = {p for slot in in_use for p in slot.held}
     claimed: set[int] = set()

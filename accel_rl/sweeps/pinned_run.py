@@ -1,7 +1,8 @@
-"""A sweep starts each run by this module: the process pins itself to the slot's cores, and executes `accel-rl resume`.
+"""A sweep starts each run as a process of this module, which pins itself to the slot's cores, and then executes
+`accel-rl resume`.
 
-The command-line arguments are PARENT CORES RUN. The run's ranks use the cores in the order of CORES. The sweep has
-written the run's settings or checked them (SweepFolder.config), so the run is started with --trust.
+The command-line arguments are PARENT CORES RUN. The run's ranks use the cores in the order of CORES. The run is started
+with --trust, because the sweep has written the run's settings or checked them (SweepFolder.config).
 """
 
 import ctypes
@@ -17,7 +18,7 @@ _PR_SET_PDEATHSIG = 1
 def main(argv: list[str]) -> None:
     parent, cores, run = argv
     if sys.platform == "linux":
-        # If the sweep dies, the run receives SIGTERM and saves a checkpoint, also after exec.
+        # If the sweep dies, the kernel sends SIGTERM to the run, which saves a checkpoint. This setting survives exec.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)
@@ -37,7 +38,7 @@ def set_session_nice(pid: int, nice: int) -> None:
         with open(f"/proc/{pid}/autogroup", "w") as file:
             file.write(str(nice))
     except OSError:
-        pass  # An OSError means that the kernel does not group processes by session.
+        pass  # The kernel does not group processes by session.
 
 
 if __name__ == "__main__":

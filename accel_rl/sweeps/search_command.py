@@ -81,7 +81,8 @@ class SearchOptions(Placing, TrustOptions):
         return {**values, "override": list(self.override), "trials": self.number}
 
     def resumed(self, stored: dict[str, Any], placed: dict[str, Any]) -> "SearchOptions":
-        """Return the options of a resumed search. Raises ConfigError if an option has changed that must not change."""
+        """Return the options of a resumed search. Raises ConfigError if an option that must not change differs from the
+        stored one."""
         default = SearchOptions()
         for name in stored:
             if name not in CHANGEABLE and getattr(self, name) != getattr(default, name):
@@ -102,14 +103,14 @@ def name_of(number: int) -> str:
 
 
 def check(space: Space, o: SearchOptions) -> None:
-    """Raise ConfigError if the settings that a search space returns are impossible."""
+    """Raise ConfigError if the settings that the search space returns for a first trial are impossible."""
     trial = optuna().create_study().ask()
     member = as_member(trial.number, Study.settings(space, trial), o)
     lay_out(o, {member.name: member.needs})
 
 
 def as_member(number: int, config: TrainConfig, o: SearchOptions) -> Member:
-    """Return the run of a trial, with --scale and --override applied to its settings."""
+    """Return the run of trial number `number`, with --scale and --override applied to its settings."""
     grid = prepared(Grid((Member(config, {"trial": f"{number:03d}"}),)), o.scale, o.override)
     (member,) = grid.members
     if o.objective == "evaluation" and not member.config.evaluation.interval:
@@ -126,7 +127,7 @@ class Trials:
         self._space = space
         self._o = o
         self._trials = {name_of(t.number): t for t in study.unfinished()}
-        # A killed search may have trials without a run folder.
+        # If the search was killed, some trials may have no run folder.
         for name in [n for n in self._trials if n not in folder.names]:
             study.failed(self._trials.pop(name))
         self._needs = {n: Member(folder.config(n, o.trust)).needs for n in self._trials}

@@ -1,5 +1,5 @@
-"""Sweeps on a Slurm cluster use submitit (extra: slurm): each run is one job, which is requeued if Slurm interrupts
-it."""
+"""Sweeps on a Slurm cluster are submitted by submitit (extra: slurm). Each run is one job, which is requeued if Slurm
+interrupts it."""
 
 import os
 import subprocess
@@ -23,16 +23,17 @@ INSTALL = "pip install 'accel_rl[slurm]'"
 
 
 class Job:
-    """A Slurm `Job` resumes one run from its checkpoint. Submitit pickles the class by value, so the node need not
-    import this module."""
+    """A `Job` is the function of a Slurm job: it starts one run, or resumes it from its checkpoint. Submitit pickles
+    the class by value, so that the node does not need to import this module."""
 
     def __init__(self, run: str, retries: int, command: list[str], variables: dict[str, str]):
-        """`command` is the command that resumes the run, with the additional environment variables `variables`."""
+        """`command` resumes the run. `variables` are additional environment variables of the command."""
         self.run, self.retries = run, retries
         self._command, self._variables = command, variables
 
     def __call__(self) -> int:
-        """Run the job's command, and return its exit code 0. Raises RuntimeError if all attempts fail."""
+        """Run the job's command until it succeeds, at most 1 + `retries` times, and return 0. Raises RuntimeError if
+        all attempts fail."""
         code = 0
         for _ in range(1 + self.retries):
             code = subprocess.run(self._command, env={**os.environ, **self._variables}).returncode
@@ -43,7 +44,7 @@ class Job:
         return code
 
     def checkpoint(self) -> Any:
-        """Requeue the job when Slurm is about to end the job (time limit or preemption)."""
+        """Requeue the job. Submitit calls this method when Slurm is about to end the job (time limit or preemption)."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
@@ -62,8 +63,8 @@ def check(cluster: str = "slurm") -> None:
 
 
 def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
-    """Return the GPUs and cores that each run's Slurm job requests. The options `o` of the sweep list a node's GPUs in
-    --gpus."""
+    """Return the GPUs and cores that each run's Slurm job requests. `o` contains the options of the sweep, of which
+    --gpus lists the GPUs of a node."""
     gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
     result = {}
     for name, n in needs.items():
@@ -82,8 +83,8 @@ def describe(runs: Mapping[str, Run]) -> list[str]:
 
 
 def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
-    """Submit the runs to Slurm, where runs of the same size form a job array. The argument `o` has the options of the
-    sweep. `cluster` is the name of a cluster in submitit."""
+    """Submit the runs to Slurm. Runs of the same size form a job array. `o` contains the options of the sweep.
+    `cluster` is submitit's name of the cluster."""
     for size in sorted(set(sizes.values()), reverse=True):
         names = [n for n in sizes if sizes[n] == size]
         executor = _executor(folder, size, o, cluster)

@@ -20,9 +20,10 @@ Sampler = Literal["tpe", "random"]
 SCORES = {"evaluation": "eval_score", "online": "score"}
 """Maps each objective of a search to the column of metrics.csv that contains the score."""
 PERIODS = 20
-"""A run's online score is compared `PERIODS` times with the scores of other runs at the same number of env steps."""
+"""The length of a run is divided into `PERIODS` periods. At the end of each period, its online score is compared with
+the scores of other runs at the same number of env steps."""
 WARM_UP = 4
-"""A run is not pruned during its first `WARM_UP` comparison periods."""
+"""A run is not pruned during its first `WARM_UP` periods."""
 FIRST_TRIALS = 5
 """No run is pruned before `FIRST_TRIALS` runs have ended."""
 
@@ -37,9 +38,9 @@ def optuna() -> ModuleType:
 
 
 class Study:
-    """A `Study` is an Optuna study in a folder: study.log has all trials, and trials.csv has the trials that have
-    ended. Each trial is a training run, and higher scores are better. `seed` is the seed of Optuna's sampler of
-    settings."""
+    """A `Study` is an Optuna study that is stored in a folder: study.log contains all trials, and trials.csv lists the
+    trials that have ended. Each trial is a training run, and higher scores are better. `seed` is the seed of Optuna's
+    sampler of settings."""
 
     def __init__(self, folder: Path, sampler: Sampler, pruner: Pruner, seed: int):
         self._folder, self._optuna = folder, optuna()
@@ -87,9 +88,9 @@ class Study:
         return [self._optuna.trial.Trial(self._study, t._trial_id) for t in self.trials if t.state == running]
 
     def prunes(self, trial: Any, run: Path, length: int) -> bool:
-        """Report a run's online score to Optuna, and return whether the run should end early. A run ends early if its
-        best score is below the median of the other runs' scores at the same number of env steps. `length` is the run's
-        length in env steps."""
+        """Report a run's new online scores to Optuna, and return whether the run should end early. With the pruner
+        "median", a run ends early if its best score is below the median of the other runs' scores at the same number of
+        env steps. `length` is the run's length in env steps."""
         steps, scores = read_columns(run, "env_steps", ("score",))["score"]
         known, new = self.trials[trial.number].intermediate_values, False
         for period in range(1, PERIODS):
@@ -100,8 +101,8 @@ class Study:
         return new and bool(trial.should_prune())
 
     def ended(self, trial: Any, run: Path, objective: str) -> str:
-        """End a trial with the last score of its run, and return the score as text. A trial without a score counts as
-        failed."""
+        """Record that a trial has ended with the last score of its run, and return a text with the score. A trial
+        without a score is recorded as failed."""
         _, scores = read_columns(run, "env_steps", (SCORES[objective],))[SCORES[objective]]
         if not scores.size:
             self.failed(trial)
@@ -119,7 +120,7 @@ class Study:
         self._write()
 
     def best(self, n: int) -> list[Any]:
-        """Return up to n complete trials, ordered by score with the best first."""
+        """Return the n complete trials with the highest scores (or all, if there are fewer), the best first."""
         complete = [t for t in self.trials if t.state == self._optuna.trial.TrialState.COMPLETE]
         return sorted(complete, key=lambda t: t.value, reverse=True)[:n]
 

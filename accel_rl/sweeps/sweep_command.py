@@ -75,7 +75,7 @@ class Options(Placing, TrustOptions):
     """Folder of earlier runs, whose env steps/s determine the hours of --dry-run."""
     when_done: str = ""
     """Shell command to run when the sweep ends, for example one that sends a message. The environment variables
-    ACCEL_RL_SWEEP and ACCEL_RL_EXIT_CODE have the sweep's folder and exit code."""
+    ACCEL_RL_SWEEP and ACCEL_RL_EXIT_CODE contain the sweep's folder and exit code."""
     slurm: bool = False
     """Submit each run to Slurm, with the GPUs and cores that the run requests, or with --gpus-per-run and
     --cores-per-run. With --gpus 0-7 a node has 8 GPUs, and with --gpus none the jobs request no GPUs. Requires the
@@ -186,8 +186,8 @@ def with_default_folder(argv: list[str]) -> list[str]:
 
 
 def resume(o: Options, experiments: Sequence[str] = ()) -> int:
-    """Resume the sweep in a folder (--resume), with the stored options unless new options are given. Code that
-    `experiments` name is trusted."""
+    """Resume the sweep in the folder --resume. The sweep's stored options apply unless new options are given. The code
+    that the runs of `experiments` name is trusted."""
     members = [m for name in experiments for m in find_grid(name).members]
     trust = o.trust or {name for m in members for name in code_names(m.config.to_dict())}
     folder = SweepFolder(Path(o.resume).expanduser())
@@ -226,13 +226,14 @@ def resume(o: Options, experiments: Sequence[str] = ()) -> int:
 
 
 def hours(runs: Mapping[str, Run], o: Options, at_once: int) -> list[str]:
-    """Return the hours of the runs, by --rate and the runs in --rates, as lines of text."""
+    """Return lines of text with the expected hours of the runs, computed from --rate and from the runs in --rates."""
     rates = {**expected_hours.measured_rates(Path(o.rates).expanduser()), **expected_hours.given_rates(o.rate)}
     return expected_hours.describe([run.config for run in runs.values()], rates, at_once)
 
 
 def slots_of(layout: Layout) -> int:
-    """Return the number of runs that a layout trains at the same time, at most, if all runs have the smallest size."""
+    """Return the largest number of slots of one size in a layout, which is the maximum number of runs at the same
+    time."""
     return max((len(slots) for slots in layout.slots.values()), default=1)
 
 
@@ -247,7 +248,7 @@ def done(folder: SweepFolder, exit_code: int, command: str) -> int:
 
 
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
-    """Run all runs of a sweep's folder to their end, and return the exit code."""
+    """Run all unfinished runs of a sweep's folder to their end, and return the sweep's exit code."""
     view = View(folder)
     with Display(view) as display, StopRequest() as stop, output.written(display.event, display.event):
         for line in notes:

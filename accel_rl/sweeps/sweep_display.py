@@ -1,4 +1,5 @@
-"""A sweep displays a table of its runs, which `accel-rl status` can display in another terminal."""
+"""A running sweep displays a table of its runs. The command `accel-rl status` displays the same table in another
+terminal."""
 
 import math
 import sys
@@ -39,7 +40,8 @@ class View:
         return self._stamps[name][1]
 
     def left_s(self, records: Mapping[str, Record]) -> float:
-        """Estimate the seconds until all of a sweep's runs are done, or return NaN if no run's speed is known."""
+        """Estimate the time in seconds until all runs of the sweep are done. Return NaN if no running run has reported
+        its speed yet."""
         now = {n: self.progress(n) for n in self.lengths}
         rates = [now[n].steps_per_s for n, r in records.items() if r.status == "running"]
         rate = sum(x for x in rates if math.isfinite(x))
@@ -88,10 +90,11 @@ class View:
 
 
 class Display:
-    """`Display` is a context manager that displays a live table of runs on a terminal, or prints lines to stderr
-    without a terminal.
+    """`Display` is a context manager that displays a live table of runs on a terminal. If stderr is not a terminal,
+    `Display` prints lines.
 
-    The display starts no thread, because a run's PR_SET_PDEATHSIG refers to the thread that started the run.
+    The display starts no thread: with PR_SET_PDEATHSIG, a run receives a signal when the thread that started the run
+    ends.
     """
 
     def __init__(self, view: View):

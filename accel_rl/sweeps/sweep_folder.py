@@ -1,6 +1,6 @@
 """A sweep's folder stores the sweep's plan, the state of its runs, and the lock of the running sweep.
 
-`sweep.json` contains the grid, the options of placement, and the resources that each run requests and gets.
+`sweep.json` contains the grid, the placement options, and the resources that each run requests and is assigned.
 `state.json` contains each run's status (waiting, running, done, failed, pruned or stopped), attempts and exit code.
 `NAME/` is a run's folder, as written by `accel-rl train`, with the run's output in log.txt.
 """
@@ -30,7 +30,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.folder_lock import Holder
 
 PRUNED = "pruned"
-"""`PRUNED` is the status of a run that a search has ended early."""
+"""`PRUNED` is the status of a run that a search has ended early because of a low score."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class SweepFolder:
 
     def config(self, name: str, trust: Trust = False) -> TrainConfig:
         """Return the configuration with which a run of the sweep was started. Raises ConfigError if the configuration
-        names code without `trust`."""
+        names code of a user that is not trusted (`trust`)."""
         return RunFolder.open(self.run(name), trust)[1]
 
     def env_steps(self, name: str) -> int:
@@ -83,13 +83,13 @@ class SweepFolder:
         return read_common_settings(self.run(name)).env_steps
 
     def left(self, trust: Trust) -> dict[str, TrainConfig]:
-        """Return the configurations of the sweep's unfinished runs by name. `config` explains `trust`."""
+        """Return {name: configuration} of the sweep's unfinished runs. The method `config` explains `trust`."""
         configs = {name: self.config(name, trust) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
-        """Return whether a run is finished: its last checkpoint exists, or, if its length is a number of updates,
-        metrics.csv has a row with all updates."""
+        """Return whether a run is finished: its newest checkpoint has at least `env_steps` env steps. If the run's
+        length is a number of updates, the last row of metrics.csv must have this number of updates instead."""
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
         if not steps:
             return False
@@ -157,8 +157,8 @@ class SweepFolder:
         return self.records
 
     def begin(self, waiting: Sequence[str]) -> None:
-        """Reset the records of a sweep that starts or is resumed. The runs in `waiting` get the status waiting, and all
-        other runs have ended."""
+        """Reset the records of a sweep that starts or is resumed. The status of the runs in `waiting` becomes waiting;
+        all other runs have ended."""
         for name, record in self.load_records().items():
             ended = record.status if record.status in (PRUNED, "failed") else "done"
             status = "waiting" if name in waiting else ended
@@ -166,7 +166,7 @@ class SweepFolder:
         self._save()
 
     def note(self, name: str, **changes: Any) -> None:
-        """Change the sweep's record of a run, in memory and on disk."""
+        """Change fields of the sweep's record of a run, in memory and on disk."""
         self.records[name] = replace(self.records[name], **changes)
         self._save()
 
@@ -192,12 +192,12 @@ class SweepFolder:
         return None if holder is None else holder.pid
 
 
-TAIL = 8_192  # The last row of metrics.csv fits into TAIL bytes.
+TAIL = 8_192  # The number of bytes at the end of metrics.csv in which its last row is searched
 
 
 @dataclass(frozen=True)
 class Progress:
-    """`Progress` has the env steps and the score of a run. `score` is NaN before the first finished episode."""
+    """`Progress` contains the newest metrics of a run. `score` is NaN before the first finished episode."""
 
     env_steps: int = 0
     score: float = math.nan
@@ -206,7 +206,8 @@ class Progress:
 
 
 def read_progress(run: Path) -> Progress:
-    """Read the progress of a run from its folder. Before the first row of metrics.csv, all numbers are zero."""
+    """Read the progress of a run from its folder. Before the first row of metrics.csv, counts are 0 and other numbers
+    are NaN."""
     try:
         with open(run / "metrics.csv", "rb") as f:
             header = f.readline().decode()
@@ -227,7 +228,7 @@ def read_progress(run: Path) -> Progress:
             int(row.get("updates") or 0),
         )
     except (KeyError, ValueError):
-        return Progress()  # The row is incomplete while a run rewrites metrics.csv with a new column.
+        return Progress()  # The row is incomplete while the run rewrites metrics.csv to add a column.
 
 
 def _number(text: str | None) -> float:
@@ -235,11 +236,11 @@ def _number(text: str | None) -> float:
 
 
 def prune(folder: SweepFolder, dry_run: bool = False) -> list[str]:
-    """Remove all checkpoints of each finished run except the newest, with which the network and the run's state are
-    kept. Return a line for each pruned run, and a line with the sum of bytes.
+    """Remove all checkpoints of each finished run except the newest, which contains the network and the run's state.
+    Return a line for each pruned run, and a line with the total number of bytes.
 
-    With `dry_run`, nothing is removed. Raises ConfigError if the sweep is running, or if a newest checkpoint is
-    damaged; the checkpoints of that run are then untouched.
+    With `dry_run`, nothing is removed. Raises ConfigError if the sweep is running, or if a run's newest checkpoint is
+    damaged; no checkpoint of this run is then removed.
     """
     folder.check_free()
     lines, total = [], 0

@@ -1,4 +1,5 @@
-"""The plan of a sweep lists the runs with their requested and assigned resources, and the machines of Gorila runs."""
+"""The plan of a sweep lists the runs with their requested and assigned resources, and the machines that Gorila runs
+need."""
 
 import math
 from collections import Counter
@@ -18,7 +19,8 @@ from accel_rl.system.machine import Machine
 
 @dataclass(frozen=True)
 class Run:
-    """A `Run` is one run of a sweep's plan. `config` is the run's configuration with the assigned GPUs."""
+    """A `Run` is one run of a sweep's plan. `config` is the run's configuration, with its number of ranks adapted to
+    the assigned GPUs."""
 
     config: TrainConfig
     needs: Needs
@@ -30,8 +32,8 @@ class Run:
 
     @property
     def shortage(self) -> tuple[str, str, str] | None:
-        """If the run gets fewer GPUs or cores than it requests, return (requested, assigned, division among the ranks),
-        otherwise None."""
+        """If the run is assigned fewer GPUs or cores than it requests, return three texts: the requested resources, the
+        assigned resources, and how the ranks share them. Otherwise return None."""
         if self.needs.gpus > max(1, self.size.gpus):
             asked, got = counted(self.needs.gpus, "GPU"), str(self.size.gpus or "none")
         elif not self.size.gpus and self.needs.cores > self.size.cores:
@@ -54,7 +56,8 @@ def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
 
 
 def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """Plan to resume started runs in slots of the given sizes."""
+    """Plan to resume runs of an earlier sweep in slots of the given sizes. Raises ConfigError if a run cannot be
+    resumed in its slot."""
     for name, config in configs.items():
         with _of_run(name):
             check_begun(config, sizes[name])
@@ -63,7 +66,7 @@ def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes:
 
 @contextmanager
 def _of_run(name: str) -> Iterator[None]:
-    """Return a context manager that adds the run's name to the text of a ConfigError."""
+    """Return a context manager that adds a run's name to the text of a ConfigError."""
     try:
         yield
     except ConfigError as e:
@@ -89,7 +92,7 @@ def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
 
 
 def shortages(runs: Iterable[Run]) -> list[str]:
-    """Return a line of text for each kind of run that gets fewer GPUs or cores than it requests."""
+    """Return a line of text for each group of runs that are assigned fewer GPUs or cores than they request."""
     lines = []
     for (asked, got, sharing), n in Counter(run.shortage for run in runs if run.shortage).items():
         line = f"1 run asks for {asked} and gets {got}" if n == 1 else f"{n} runs ask for {asked} each and get {got}"
@@ -115,10 +118,11 @@ SHARE_OF_MEMORY = 0.95  # The replays of a run may use 95 % of the free memory.
 
 @dataclass(frozen=True)
 class ClusterNeeds:
-    """`ClusterNeeds` has the cores and the replay memory that a Gorila run needs on all of its machines together.
+    """`ClusterNeeds` are the resources that a Gorila run needs on all of its machines together.
 
-    `cores` is the number of cores of each member. `replay` is the size in bytes of each bundle's replay, and `shared`
-    of the global replay. `is_local` is true if Ray is started on the sweep's machine.
+    `members` and `shards` are numbers, and `named` describes the members. `cores` is the number of cores of each
+    member. `replay` is the size in bytes of each bundle's replay, and `shared` is the size of the global replay.
+    `is_local` is true if Ray is started on the sweep's machine.
     """
 
     members: int
@@ -130,7 +134,7 @@ class ClusterNeeds:
     is_local: bool
 
     def runs_on(self, machine: Machine) -> int:
-        """Return the number of a Gorila run's members for which one machine has enough cores and memory."""
+        """Return how many of the run's members one machine has enough cores and memory for."""
         memory = None if machine.memory is None else SHARE_OF_MEMORY * machine.memory
         by_cores = self.members if self.is_local else min(self.members, math.floor(machine.cores / self.cores))
         if memory is None or not self.replay:
@@ -138,8 +142,8 @@ class ClusterNeeds:
         return min(by_cores, math.floor(memory / self.replay))
 
     def describe(self, runs: int, machine: Machine) -> list[str]:
-        """Describe the resources that Gorila runs need, and whether machines like `machine` have these resources, as
-        lines of text."""
+        """Describe in lines of text what `runs` equal Gorila runs need, and how many machines like `machine` are
+        enough."""
         each = [] if self.is_local else [counted(self.cores, "core")]
         each += [f"a replay of {self.replay / GIB:.2f} GiB"] * bool(self.replay)
         parts = [self.named + f" with {' and '.join(each)} each" * bool(each), counted(self.shards, "shard")]
@@ -196,13 +200,13 @@ def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
 
 
 def describe_clusters(configs: Iterable[TrainConfig], machine: Machine, at_once: int) -> list[str]:
-    """Describe, as lines of text, the resources that the Gorila runs need. `at_once` is the number of runs that start
-    at the same time."""
+    """Describe in lines of text the resources that the Gorila runs among `configs` need. `at_once` is the number of
+    runs that start at the same time."""
     known: dict[Hashable, ClusterNeeds | None] = {}
     result: Counter[ClusterNeeds] = Counter()
     for config in configs:
         kind = replace(config, env=replace(config.env, game="pong" if config.env.game else ""), seed=0)
-        if kind not in known:  # Runs that differ only in the game need equal resources.
+        if kind not in known:  # Runs that differ only in the game and the seed need equal resources.
             known[kind] = cluster_needs(config, machine)
         if (needs := known[kind]) is not None:
             result[needs] += 1

@@ -3,9 +3,9 @@
     subprocess.Popen(command("accel_rl.samplers.workers.worker", "7"), env=environment())
 
 `python -m` searches the current folder first, so a child process in a checkout would import the checkout instead of the
-installed accel_rl. A child process started with `command` imports the parent's accel_rl and searches the same folders
-in the same order, whatever its current folder, PYTHONPATH and flags are. The child process runs this file, so this file
-imports only the standard library.
+installed accel_rl. A child process that is started with `command` imports the parent's accel_rl, and searches the same
+folders in the same order, independently of its current folder, PYTHONPATH and flags. The child process runs this file,
+so this file imports only the standard library.
 """
 
 import contextlib
@@ -29,36 +29,37 @@ POLL_S = 0.02
 CLOSE_S = 5.0
 
 VARIABLE = "ACCEL_RL_IMPORTS"
-"""The environment variable `VARIABLE` has the search path and the packages' folders; the child process removes the
-variable."""
+"""`VARIABLE` is the environment variable that contains the search path and the packages' folders. The child process
+removes the variable."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module as `python -m` does, with this interpreter and its flags. The command must
     be started with the variables that `environment` returns."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
-    # The modules in this file's folder must not hide top-level modules of the same name.
+    # With -P, modules in this file's folder do not hide top-level modules of the same name.
     safe = [] if sys.flags.safe_path else ["-P"]
     return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
 
 
 def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[str] = ()) -> dict[str, str]:
-    """Return environment variables with which `command` imports the same packages as this process. `variables` are the
-    variables to extend. `packages` are imported from the same folders as in this process, in addition to accel_rl."""
+    """Return environment variables with which a process of `command` imports the same packages as this process:
+    `variables`, extended by VARIABLE. accel_rl and the `packages` are imported from the same folders as in this
+    process."""
     bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
     imports = {"path": [os.path.abspath(folder) for folder in sys.path], "packages": bound}
     return {**variables, VARIABLE: json.dumps(imports)}
 
 
-_starters: dict[int, Any] = {}  # Maps this process, which may be a fork, to an executor of one thread.
+_starters: dict[int, Any] = {}  # Maps the id of this process, which may be a fork, to an executor of one thread.
 
 
 def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
     """Start a child process as `subprocess.Popen` does, from a thread that lives as long as this process.
 
-    The kernel sends the signal of PR_SET_PDEATHSIG when the thread that started the child ends, not when the process
-    ends. The child's stop signals are blocked until it calls `accept_signals`, so that a signal to the whole process
-    group does not kill a child that has not set its signal handlers.
+    The thread matters because of PR_SET_PDEATHSIG: the kernel sends its signal when the thread that started the child
+    ends, and not only when the process ends. The child's stop signals are blocked until it calls `accept_signals`, so
+    that a signal to the whole process group does not kill a child that has not set its signal handlers.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -70,9 +71,9 @@ def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
 
 
 def reply_of(module: str, question: str, timeout_s: float) -> tuple[str, int | None]:
-    """Run a module in a child process with the arguments FD and `question`. Return the line that the module writes to
-    the descriptor FD, or "", and the child's exit code, or None if the child was killed because it did not end within
-    timeout_s seconds. A child that has replied is killed CLOSE_S seconds later."""
+    """Run a module in a child process, with a file descriptor and `question` as its arguments. Return (reply, exit
+    code). The reply is the line that the module writes to the descriptor, or "". The exit code is None if the child was
+    killed, because it did not end within timeout_s seconds, or within CLOSE_S seconds after its reply."""
     receiving, sending = os.pipe()
     with open(receiving, "rb", buffering=0) as pipe:
         process = start(
@@ -81,7 +82,7 @@ def reply_of(module: str, question: str, timeout_s: float) -> tuple[str, int | N
         os.close(sending)
         try:
             reply, deadline = b"", time.monotonic() + timeout_s
-            # A program that the child starts may hold the pipe open, so the child's end is polled as well.
+            # The child's end is polled too, because a program that the child starts may keep the pipe open.
             while not reply.endswith(b"\n") and time.monotonic() < deadline:
                 is_ended = process.poll() is not None
                 if select.select([pipe], [], [], 0.0 if is_ended else POLL_S)[0]:
@@ -98,14 +99,14 @@ def reply_of(module: str, question: str, timeout_s: float) -> tuple[str, int | N
 
 
 def accept_signals() -> None:
-    """Let the handlers of the stop signals receive signals, including signals that arrived since the process
-    started."""
+    """Unblock the stop signals, which `start` has blocked. Signals that arrived since the process started are delivered
+    now."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 def linked(folder: str) -> str:
-    """Create a folder that contains only a link to this accel_rl, and return the folder, for PYTHONPATH of processes
-    that other programs start."""
+    """Create a folder inside `folder` that contains only a link to this accel_rl, and return its path. The path can be
+    added to the PYTHONPATH of processes that other programs start."""
     alone = Path(folder) / "python"
     alone.mkdir(exist_ok=True)
     package = alone / "accel_rl"
@@ -115,7 +116,7 @@ def linked(folder: str) -> str:
 
 
 class _BoundPackages:
-    """Finds packages in given folders, before the search path is used."""
+    """An import finder that finds packages in given folders, before the search path is used."""
 
     def __init__(self, folders: dict[str, list[str]]):
         self._folders = folders

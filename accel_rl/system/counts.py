@@ -1,5 +1,5 @@
-"""Parses and formats counts: users write whole numbers as 20000, 1_000_000 or 1e6, and messages contain numbers with a
-noun, such as 2 cores."""
+"""Parses and formats counts. Users write whole numbers as 20000, 1_000_000 or 1e6. Messages contain counts with a noun,
+such as 2 cores."""
 
 import math
 

@@ -1,5 +1,5 @@
-"""This module gives unified access to CPUs and GPUs: the accelerator that torch finds, and its streams, events and
-graphs."""
+"""This module provides a common interface to CPUs and GPUs: the accelerator that torch finds, and its streams, events
+and graphs."""
 
 import gc
 import weakref
@@ -23,15 +23,15 @@ def gpu_type() -> str | None:
 
 
 def runtime(device: "torch.device | str") -> Any:
-    """Return the module with a GPU's streams, events, graphs and memory: torch.cuda, or the module of another device
-    type."""
+    """Return torch's module for a type of GPU, which provides streams, events, graphs and memory: torch.cuda, or the
+    module of another device type."""
     import torch
 
     return torch.get_device_module(torch.device(device))
 
 
 STREAMS = 32
-_owned: set[tuple[int, int]] = set()  # The device and number of each stream with an owner
+_owned: set[tuple[int, int]] = set()  # (device index, stream id) of each stream that has an owner
 
 
 class HostStream:
@@ -65,19 +65,19 @@ class Device(str):
         return runtime(self)
 
     def use(self) -> None:
-        """Select the device as torch's current device, so that tensors without a named device use no memory of another
-        GPU."""
+        """Make the device torch's current device, so that operations without an explicit device use no memory of
+        another GPU."""
         if self.queues_work:
             self.runtime.set_device(self)
 
     def stream(self, owner: object) -> Any:
-        """Return a stream that no other object owns while `owner` exists. torch has 32 streams per GPU, and returns
-        them in turn, so that two captures or two threads could share a stream by accident. If all streams have owners,
-        streams are shared, which is logged once."""
+        """Return a stream that belongs to `owner` as long as the object `owner` exists. Without owners, two captures or
+        two threads could use the same stream by accident, because torch has 32 streams per GPU and returns them in
+        turn. If all streams have owners, a stream is shared, and this is logged once."""
         if not self.queues_work:
             return HostStream()
         if (stream := self._free_stream()) is None:
-            gc.collect()  # Earlier runs, whose objects refer to each other, own their streams until then.
+            gc.collect()  # Frees the streams of earlier runs, whose objects refer to each other.
             stream = self._free_stream()
         if stream is None:
             say_once(
@@ -99,7 +99,7 @@ class Device(str):
         return self.runtime.default_stream(self) if self.queues_work else HostStream()
 
     def on(self, stream: Any) -> AbstractContextManager[Any]:
-        """Return a context in which operations are queued on a stream."""
+        """Return a context manager in which operations are queued on `stream`."""
         return self.runtime.stream(stream) if self.queues_work else nullcontext()
 
     def random_state(self) -> "torch.Tensor | None":

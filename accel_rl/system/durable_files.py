@@ -1,12 +1,12 @@
-"""A durable file survives a power failure, since its bytes and its name are synced to the disk."""
+"""This module writes files that survive a power failure, because their bytes and their names are synced to the disk."""
 
 import os
 from pathlib import Path
 
 
 def write_durably(file: Path, data: bytes) -> None:
-    """Create or replace a file atomically: the file has its old or its new content, even after a power failure. Raises
-    OSError."""
+    """Create or replace a file atomically: even after a power failure, the file has either its old or its new content.
+    Raises OSError."""
     temporary = file.with_name(f".{file.name}.tmp")
     try:
         write_synced(temporary, data)
@@ -25,8 +25,8 @@ def write_synced(file: Path, data: bytes) -> None:
 
 
 def place_new(written: Path, file: Path) -> None:
-    """Move a written file to its final path; only one of several processes can succeed. Raises FileExistsError if the
-    file exists."""
+    """Create `file` with the content of the file `written`. If several processes try this, only one succeeds. Raises
+    FileExistsError if `file` exists."""
     try:
         os.link(written, file)  # A hard link makes the complete file appear atomically.
     except FileExistsError:

@@ -19,15 +19,15 @@ REPORTED = (
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     *(errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ESTALE),
 )
-"""Errors of a disk that is full, broken or not writable, of a folder in the place of a file, and of the limits of
-ulimit."""
+"""The numbers of the OSErrors that are reported in one line: a disk that is full, broken or not writable, a wrong path,
+and an exceeded limit of ulimit."""
 
-end_process = os._exit  # `no_exit` replaces os._exit for the environments' code.
+end_process = os._exit  # The original os._exit, which `no_exit` replaces while a user's code runs
 
 
 class ConfigError(ValueError):
-    """A setting is unknown or impossible. The error message is one line with the given value, the allowed values and
-    similar names."""
+    """A `ConfigError` means that a setting is unknown or impossible. The message of a `ConfigError` is one line with
+    the given value, the allowed values and similar names."""
 
 
 class RunError(RuntimeError):
@@ -36,15 +36,15 @@ class RunError(RuntimeError):
 
 
 def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
-    """Return '; nearest: a, b' with the allowed names most similar to `got`, ignoring case, or '' if no name is
-    similar."""
+    """Return a text such as '; nearest: a, b' with the allowed names that are most similar to `got`, ignoring case, or
+    '' if no name is similar."""
     names = {name.lower(): name for name in allowed}
     close = [names[name] for name in difflib.get_close_matches(got.lower(), list(names), n=n, cutoff=0.5)]
     return f"; nearest: {', '.join(close)}" if close else ""
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as one line; programs assign show_warning to warnings.showwarning."""
+    """Print a warning as one line. Commands replace warnings.showwarning by this function."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # Gymnasium colours its warnings.
     print(f"note: {text}", file=sys.stderr, flush=True)
 
@@ -73,14 +73,14 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
 
 
 def exit_with(error: RunError) -> NoReturn:
-    """Print an error as `accel-rl` does, and end the process although its main thread is blocked."""
+    """Print an error as `accel-rl` does, and end the process immediately, even if its main thread is blocked."""
     with contextlib.suppress(OSError):
         _told("accel-rl", str(error), 1)
     end_process(1)
 
 
 def reported(error: BaseException) -> str:
-    """Describe an error of `REPORTED` in one line with the file, or return "" for other errors."""
+    """Return a description, in one line, of an OSError whose number is in `REPORTED`, or "" for other errors."""
     if not isinstance(error, OSError) or error.errno not in REPORTED:
         return ""
     file = error.filename2 or error.filename
@@ -94,8 +94,8 @@ def _told(name: str, line: str, exit_code: int) -> int:
 
 @contextlib.contextmanager
 def no_exit(error: Callable[[str], Exception]) -> Iterator[None]:
-    """Return a context manager in which `sys.exit` and `os._exit` raise `error` with a description of the call.
-    Processes that are forked within the context can exit."""
+    """Return a context manager in which a call of `sys.exit` or `os._exit` raises `error` with a description of the
+    call. Processes that are forked within the context can still exit."""
     pid, leave = os.getpid(), os._exit
     call = "sys.exit"
 

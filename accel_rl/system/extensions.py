@@ -15,8 +15,8 @@ COMPILER = "install a C++17 compiler (g++ or clang++)"
 
 
 def remedy(name: str, error: ImportError) -> str:
-    """Explain in one line why an extension such as "emulator/_core" is missing, and how to build the extension. The
-    import of the extension raised `error`."""
+    """Return a line that states why an extension such as "emulator/_core" cannot be imported, and how to build it.
+    `error` is the error that the import raised."""
     if _compiled(PACKAGE, name):
         return f"{PACKAGE / name} cannot be loaded ({error}); reinstall accel_rl with pip"
     is_source = (PACKAGE.parent / "setup.py").is_file()
@@ -32,8 +32,8 @@ def remedy(name: str, error: ImportError) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled code: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl. A user without a home has a
-    folder among the temporary files."""
+    """Return the folder for code that is compiled at its first use: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl. For
+    a user without a home folder, the cache folder is in the folder of temporary files."""
     if chosen := os.environ.get("XDG_CACHE_HOME"):
         return Path(chosen) / "accel_rl"
     try:

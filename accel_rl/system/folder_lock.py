@@ -1,5 +1,5 @@
-"""This module locks a folder, so that only one process at a time writes a run's or a sweep's files, and detects that
-the folder was removed or moved."""
+"""This module locks the folder of a run or a sweep, so that only one process at a time writes its files. The module
+also detects that the folder was removed or moved."""
 
 import errno
 import fcntl
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from accel_rl.system.errors import ConfigError
 
 FILE = ".lock"
-PATIENCE_S = 0.5  # `holder` holds the lock for less than PATIENCE_S seconds.
+PATIENCE_S = 0.5  # A lock is tried for this time, because `holder` takes it briefly to test it.
 
 
 class Holder(NamedTuple):
@@ -30,8 +30,8 @@ class Holder(NamedTuple):
 @contextmanager
 def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
     """Return a context manager that locks a folder, and yields the descriptor of the lock. Raises ConfigError if
-    another process holds the lock, with the `message` about that process. The kernel releases the lock when the last
-    process that inherited the descriptor exits."""
+    another process holds the lock; `message` returns the text about this process. The kernel releases the lock when the
+    last process that inherited the descriptor exits."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -52,7 +52,7 @@ def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
 
 
 def holder(folder: Path) -> Holder | None:
-    """Return the process that holds a folder's lock, or None."""
+    """Return the process that holds a folder's lock, or None if the folder is not locked."""
     try:
         descriptor = os.open(folder / FILE, os.O_RDONLY)
     except OSError:
@@ -82,8 +82,8 @@ class HeldFolder:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether the folder is at a path. Errors other than a missing path do not mean that the folder was
-        moved."""
+        """Return whether the folder is still at `path`. Errors other than a missing path do not mean that the folder
+        was moved."""
         try:
             return os.path.samestat(os.stat(path), os.fstat(self._descriptor))
         except OSError as error:

@@ -1,7 +1,7 @@
-"""A guard kills the processes that environments start, however the run ends.
+"""A guard kills the processes that environments have started, however the run ends.
 
-Environments of users may start programs, fork, or start daemons. The processes that environments start inherit an
-environment variable, the mark, by which the guard finds these processes in /proc. The guard is a separate process,
+Environments of users may start programs, fork, or start daemons. All processes that an environment starts inherit an
+environment variable, the mark, by which the guard finds the processes in /proc. The guard is a separate process,
 because the main process may be killed:
 
     guard = Guard()                              a worker process is started with guard.variables("0")
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 VARIABLE = "ACCEL_RL_MARK"
 KILL_S = 5.0  # Killed processes must end within KILL_S seconds.
-YOUNG_S = 1.0  # A process loads its program within YOUNG_S seconds.
+YOUNG_S = 1.0  # A new process loads its program within YOUNG_S seconds.
 
 
 class Guard:
@@ -30,7 +30,8 @@ class Guard:
     def __init__(self) -> None:
         self._mark = secrets.token_hex(8)
         self._process = subprocess.Popen(
-            # The guard needs only the standard library. Signals to the process group do not reach the guard.
+            # The guard imports only the standard library.
+            # It has its own session, so that signals to the process group do not reach it.
             [sys.executable, "-I", "-S", os.path.abspath(__file__), f"{self._mark}-", str(os.getpid())],
             stdin=subprocess.PIPE,
             env={name: value for name, value in os.environ.items() if name != VARIABLE},
@@ -39,11 +40,12 @@ class Guard:
         )
 
     def variables(self, name: str) -> dict[str, str]:
-        """Return the environment variable of a process whose descendants are killed by `kill(name)`."""
+        """Return the environment variable with which a process must be started, so that `kill(name)` kills the process
+        and its descendants."""
         return {VARIABLE: f"{self._mark}-{name}-"}
 
     def kill(self, name: str) -> None:
-        """Kill the descendants of the process `name`, and the process itself."""
+        """Kill the process that was started with `variables(name)`, if it still runs, and its descendants."""
         kill_marked(f"{self._mark}-{name}-")
 
     def close(self) -> None:
@@ -54,8 +56,7 @@ class Guard:
 
 @contextlib.contextmanager
 def children_killed() -> Iterator[None]:
-    """Return a context manager in which programs that this process starts are marked. At its end, marked programs are
-    killed."""
+    """Return a context manager that marks the programs that this process starts, and kills them at its end."""
     mark, before = secrets.token_hex(8), os.environ.get(VARIABLE)
     os.environ[VARIABLE] = mark
     try:
@@ -68,20 +69,21 @@ def children_killed() -> Iterator[None]:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes whose mark begins with `mark`, also processes that they start meanwhile."""
+    """Kill all processes whose mark begins with `mark`, including processes that they start meanwhile."""
     deadline = time.monotonic() + KILL_S
     while _kill_once(f"{VARIABLE}={mark}".encode()) and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
 def _kill_once(text: bytes) -> bool:
-    """Kill the processes that have an environment variable which begins with a text. Return False if no such process
-    exists, and if no process has just begun, whose environment variables are unknown until its program is loaded."""
+    """Kill the processes with an entry in their environment that begins with `text`. Return true if the search must be
+    repeated: a process was killed, or a new process has not loaded its program yet, so that its environment is
+    unknown."""
     again = False
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if not name.isdigit() or int(name) == os.getpid():
             continue
-        with contextlib.suppress(OSError):  # An error means that the process has ended, or is another user's.
+        with contextlib.suppress(OSError):  # The process may have ended, or belong to another user.
             process = os.pidfd_open(int(name))  # A pidfd never refers to a later process with the same process id.
             try:
                 with open(f"/proc/{name}/environ", "rb") as f:
@@ -109,7 +111,7 @@ def main(mark: str, parent: str) -> None:
         signal.signal(s, signal.SIG_IGN)
     poll = select.poll()
     poll.register(0, select.POLLIN)
-    with contextlib.suppress(OSError):  # Without pidfds, the end of the standard input is the end of the parent.
+    with contextlib.suppress(OSError):  # Without pidfds, only the end of the standard input is polled.
         poll.register(os.pidfd_open(int(parent)), select.POLLIN)
     if os.getppid() == int(parent):
         poll.poll()

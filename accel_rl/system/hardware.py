@@ -1,7 +1,7 @@
 """Detects the resources that this process may use: allowed cores, cgroup limits, memory and GPUs.
 
-The affinity mask and the cgroup's quota limit the number of cores, but `os.cpu_count` ignores both limits. In the
-context `described`, the functions return the resources of a described machine.
+The affinity mask and the cgroup's quota limit the number of cores, but `os.cpu_count` ignores both limits. Within the
+context manager `described`, the functions return the resources of another machine, which a file describes.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ _described: ContextVar[tuple[Machine, list[str]] | None] = ContextVar("described
 
 @contextlib.contextmanager
 def described(machine: Machine) -> Iterator[list[str]]:
-    """Return a context manager in which this process plans runs for a described machine. Yields the list of messages
-    that `say_once` collects."""
+    """Return a context manager in which this process plans runs for `machine` instead of this machine. The context
+    manager yields the list in which `say_once` collects messages."""
     messages: list[str] = []
     token = _described.set((machine, messages))
     try:
@@ -34,7 +34,7 @@ def described(machine: Machine) -> Iterator[list[str]]:
 
 
 def _machine() -> Machine | None:
-    """Return the described machine, or None if runs are planned for this machine."""
+    """Return the machine of `described`, or None if runs are planned for this machine."""
     result = _described.get()
     return None if result is None else result[0]
 
@@ -60,8 +60,8 @@ def allowed_cores() -> list[int]:
 
 
 def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[Path]:
-    """Return the cgroup folders (v1 or v2) that have a controller's limits on this process: those of the process's
-    cgroup and its ancestors."""
+    """Return the cgroup folders (v1 or v2) that contain a controller's limits on this process: the folders of the
+    process's cgroup and of its ancestors."""
     root = Path(root)
     try:
         lines = Path(proc).read_text().splitlines()
@@ -71,7 +71,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
-            continue  # In cgroup v1, lines of other controllers describe other hierarchies.
+            continue  # In cgroup v1, this line belongs to other controllers.
         bases = [root / controllers, root / controller] if controllers else [root]
         for base in bases:
             folder = base / path.lstrip("/")
@@ -80,7 +80,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
 
 
 def busy_cores(seconds: float = 0.5) -> float:
-    """Measure how many of the usable cores processes use now."""
+    """Measure for `seconds` how many of the usable cores are busy, including the load of other processes."""
     import psutil
 
     percent = psutil.cpu_percent(seconds, percpu=True)
@@ -88,8 +88,8 @@ def busy_cores(seconds: float = 0.5) -> float:
 
 
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
-    """Return the CPU limit in cores, the minimum over the process's cgroup (v1 or v2) and its ancestors, or None
-    without a limit."""
+    """Return the CPU limit in cores, or None if there is no limit. The limit is the minimum over the process's cgroup
+    (v1 or v2) and its ancestors."""
     if (machine := _machine()) is not None:
         return machine.quota
     limits = []
@@ -110,8 +110,8 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
 
 
 def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
-    """Return the free bytes below the memory limit, the minimum over the process's cgroup (v1 or v2) and its ancestors,
-    or None without a limit."""
+    """Return the number of bytes that the memory limit leaves free, or None if there is no limit. The result is the
+    minimum over the process's cgroup (v1 or v2) and its ancestors."""
     left = []
     for folder in _cgroup_folders("memory", root, proc):
         for limit, usage, prefix in (
@@ -126,8 +126,8 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
 
 
 def _cached_files(stat: Path, prefix: str) -> int:
-    """Return the bytes of files that a cgroup has read or written. They count as used, but the kernel frees them for a
-    process that needs memory."""
+    """Return the number of bytes in a cgroup's file cache. Cached files count as used memory, but the kernel frees them
+    for a process that needs memory."""
     try:
         numbers_of = dict(line.split() for line in stat.read_text().splitlines())
         return sum(int(numbers_of[f"{prefix}{kind}_file"]) for kind in ("inactive", "active"))
@@ -198,7 +198,8 @@ def gpu_name(index: int = 0) -> str:
 
 
 def available_device(device: str, flag: str) -> str:
-    """Return a device that a setting names. Raises ConfigError, naming the flag, if the device is not available."""
+    """Return the device that a setting names. Raises a ConfigError that names the setting `flag` if the device is not
+    available."""
     n = gpu_count()
     allowed = ["cpu", *([gpu_name().split(":")[0]] if n else []), *(gpu_name(i) for i in range(n))]
     if device not in allowed:
@@ -219,15 +220,14 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
 
 
 def _granted() -> int | None:
-    """Return the number of allowed cores that the cgroup grants, or None if the cgroup grants all cores."""
+    """Return how many of the allowed cores the cgroup's CPU limit permits to use, or None if it permits all of them."""
     quota = cgroup_cpus()
     return max(1, int(quota + 0.5)) if quota is not None and quota < len(allowed_cores()) else None
 
 
 def pin(cores: Sequence[int]) -> list[int]:
-    """Pin the calling thread, and threads that it starts later, to `cores`; return the affinity mask, read back from
-    the kernel. The kernel silently drops cores that the machine lacks, so only the mask that is read back contains the
-    actual cores."""
+    """Pin the calling thread, and threads that it starts later, to `cores`. Return the affinity mask that is read back
+    from the kernel, because the kernel silently ignores cores that the machine does not have."""
     try:
         os.sched_setaffinity(0, cores)
         got = sorted(os.sched_getaffinity(0))
@@ -260,16 +260,15 @@ def this_machine(sys_folder: str = SYS) -> Machine:
 
 
 def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
-    """Return (hyperthreads of the core, NUMA node of the core), or ((core,), 0) if the system does not report the
-    hyperthreads and the node."""
+    """Return (hyperthreads, NUMA node) of a core, or ((core,), 0) if the system does not report them."""
     cpus = Path(sys_folder) / "cpu"
     node = next((int(p.name[4:]) for p in (cpus / f"cpu{core}").glob("node[0-9]*")), 0)
     return hyperthreads(core, cpus), node
 
 
 def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
-    """Return all logical processors of a processor's physical core, or only the processor itself if Linux does not
-    report the core."""
+    """Return all logical processors that share the physical core of processor `core`, or only this processor if Linux
+    does not report them."""
     try:
         return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):

@@ -1,5 +1,5 @@
-"""Imports a user's module by name, or a module as soon as another module is imported. A setting may name a class with
-arguments, such as StopAtScore(score=18)."""
+"""Imports a user's module by its name, or a module as soon as another module is imported. Also parses settings that
+name a class with arguments, such as StopAtScore(score=18)."""
 
 import ast
 import importlib
@@ -23,8 +23,8 @@ def after_import(name: str, then: str) -> None:
 
 
 class _AfterImport(MetaPathFinder):
-    """`_AfterImport` is an import finder that delegates to the other finders. The loader of the module `name` also
-    imports the module `then`, after the module `name`."""
+    """`_AfterImport` is an import finder that delegates to the other finders. `_AfterImport` changes the loader of the
+    module `name`, so that the module `then` is imported after the module `name`."""
 
     def __init__(self, name: str, then: str) -> None:
         self._name, self._then = name, then
@@ -42,7 +42,7 @@ class _AfterImport(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             load(module)
-            if self in sys.meta_path:  # When a module is reloaded, its import finder is already removed.
+            if self in sys.meta_path:  # False if the module is reloaded
                 sys.meta_path.remove(self)
                 importlib.import_module(self._then)
 
@@ -51,12 +51,12 @@ class _AfterImport(MetaPathFinder):
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Import a user's module, searching the current folder first as `python -m` does; raises ImportError.
+    """Import a user's module. The current folder is searched first, as by `python -m`. Raises ImportError.
 
     `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
-    Only `import_user_module` adds the current folder to the search path. If Python searched the current folder, a file
-    random.py there would be imported in place of Python's own module.
+    The current folder is added to the search path only here. If the current folder were always in the search path, a
+    file random.py there would replace Python's own module.
     """
     if not name or name.startswith("."):
         raise ModuleNotFoundError(f"{name!r} is no name of a module", name=name)
@@ -73,8 +73,8 @@ def import_user_module(name: str) -> ModuleType:
 
 
 def parse_call(text: str, flag: str, form: str) -> tuple[str, dict[str, Any]]:
-    """Return (name, arguments) of `name` or `name(argument=value, ...)`. Values are Python literals. Raises a
-    ConfigError that begins with `flag` and has the allowed form."""
+    """Parse a text `name` or `name(argument=value, ...)`, whose values are Python literals, and return (name,
+    arguments). Raises a ConfigError that begins with `flag` and states the allowed form."""
     name, bracket, rest = text.partition("(")
     try:
         call = ast.parse(f"f({rest}" if bracket else "f()", mode="eval").body

@@ -1,14 +1,15 @@
-"""A machine description lists the cores (with their hyperthreads) and the GPUs of each NUMA node, and the memory.
+"""A machine description lists the cores (with their hyperthreads) and the GPUs of each NUMA node, and the size of the
+memory.
 
-A file in TOML or JSON describes another machine, for which runs can be planned. The first form of a machine file has
-the number of cores:
+A file in TOML or JSON describes another machine, for which runs can be planned. A machine file has one of three forms.
+The first form states the number of cores:
 
     cores = 16                    # their number, or a list such as [0, 1, 2]
     quota = 12.5                  # cores that the cgroup grants; none: no limit
     memory = "128 GiB"            # bytes, or text with a unit
     gpus = {number = 1, memory = "80 GiB"}
 
-The second form has equal NUMA nodes, numbered as by Linux:
+The second form describes equal NUMA nodes, whose cores are numbered as by Linux:
 
     nodes = 2
     cores_per_node = 20
@@ -48,11 +49,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Machine:
-    """The description of a `Machine` is read from a file, or measured.
+    """A `Machine` describes a machine's resources. The description is read from a file, or detected on this machine.
 
-    `quota` is the number of cores that the cgroup grants; None means no limit. `memory` is in bytes, or None if
-    unknown; for this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes, or 0 if
-    unknown. `machines` is the number of such machines in the cluster, including this machine.
+    `quota` is the CPU limit of the cgroup, in cores; None means no limit. `memory` is in bytes, or None if unknown; for
+    this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes, or 0 if unknown.
+    `machines` is the number of such machines in the cluster, including this machine.
     """
 
     nodes: tuple[Node, ...]
@@ -140,7 +141,7 @@ def read_machine(path: str | Path) -> Machine:
 
 
 def _machine(values: dict[str, Any]) -> Machine:
-    """Return the machine for the values of a file, or raise ValueError or ConfigError."""
+    """Return the machine that the values of a file describe. Raises ValueError or ConfigError."""
     by_nodes = "nodes" in values
     _check_keys(
         values, (*(BY_NODES if by_nodes else BY_CORES), *IN_ALL), ("nodes",) if by_nodes else ("cores", "memory")

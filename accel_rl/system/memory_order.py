@@ -1,4 +1,4 @@
-"""Orders the loads and stores of shared memory on processors that reorder them.
+"""Orders the loads and stores of shared memory, on processors that may reorder them.
 
 On x86-64, every process sees another process's stores in the order of its program. On other processors, such as
 aarch64, a counter can be seen before the data that was written earlier, unless fences order the two.
@@ -12,13 +12,14 @@ from accel_rl.system.errors import RunError
 from accel_rl.system.extensions import remedy
 
 _COMPILED = "accel_rl.emulator._core"
-"""`_COMPILED` is the compiled module with the fence, which is loaded only on processors that reorder stores."""
+"""`_COMPILED` is the compiled module that contains the fence. The module is loaded only on processors that may reorder
+stores."""
 IS_ORDERED = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
 
 
 def fence_of_machine() -> Callable[[], None]:
-    """Return a function that orders all earlier loads and stores before all later loads and stores, in every other
-    process's view. Raises RunError if the processor needs the compiled fence, and the extension is missing."""
+    """Return a memory fence: a function after whose call no process sees a later load or store before an earlier one.
+    Raises RunError if the processor needs the compiled fence, and the extension is missing."""
     if IS_ORDERED:
         return lambda: None
     try:

@@ -1,5 +1,5 @@
-"""This module writes the messages that modules log to events.log and to the display, and keeps a run training when
-output to a terminal, a pipe or a log file fails.
+"""This module writes log messages to events.log and to the display. The module also keeps a run training if output to a
+terminal, a pipe or a log file fails.
 
 `logger.warning` writes a message to events.log and to the display, and `logger.info` writes only to events.log.
 """
@@ -14,8 +14,9 @@ from typing import Any, TextIO
 
 
 def open_standard_descriptors() -> None:
-    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. A closed standard descriptor's number would
-    be given to the next descriptor, such as the rollouts' shared memory, and a process would print into the memory."""
+    """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. If a standard descriptor stayed closed, the
+    next descriptor, such as that of the rollouts' shared memory, would get its number, and a process would print into
+    this memory."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
@@ -28,12 +29,12 @@ def open_standard_descriptors() -> None:
 
 
 class SteadyStream:
-    """A `SteadyStream` is a text stream that replaces its file by /dev/null after an error, for example of a closed
-    terminal, a pipe whose reader has ended, or a full disk. A `SteadyStream` has all other attributes of the text
+    """A `SteadyStream` wraps a text stream. After an error, for example a closed terminal, a pipe whose reader has
+    ended, or a full disk, the stream writes to /dev/null instead. All other attributes are those of the wrapped
     stream."""
 
     def __init__(self, stream: TextIO, on_error: Callable[[str], None]):
-        """The function `on_error` is called with a line about the error."""
+        """`on_error` is called with a line that describes the error."""
         self._stream = stream
         self._on_error = on_error
 
@@ -62,7 +63,7 @@ class SteadyStream:
 
 @contextlib.contextmanager
 def steady_output(on_error: Callable[[str], None] = lambda line: None) -> Iterator[None]:
-    """Return a context manager in which stdout and stderr raise no error when they are written."""
+    """Return a context manager in which writing to stdout and stderr raises no error."""
     with (
         contextlib.redirect_stdout(SteadyStream(sys.stdout, on_error)),
         contextlib.redirect_stderr(SteadyStream(sys.stderr, on_error)),
@@ -71,8 +72,8 @@ def steady_output(on_error: Callable[[str], None] = lambda line: None) -> Iterat
 
 
 class EventHandler(logging.Handler):
-    """`EventHandler` is a logging handler that passes each message of accel_rl's loggers, as one line, to `write`, or
-    to `warn` if the message is a warning."""
+    """`EventHandler` is a logging handler that passes each message of accel_rl's loggers, as one line, to a function:
+    `warn` for warnings, and `write` for other messages."""
 
     def __init__(self, write: Callable[[str], None], warn: Callable[[str], None]):
         super().__init__(logging.INFO)
@@ -86,9 +87,9 @@ class EventHandler(logging.Handler):
 
 @contextmanager
 def written(write: Callable[[str], None], warn: Callable[[str], None]) -> Iterator[None]:
-    """Return a context manager in which `warn` writes accel_rl's log warnings (to events.log and the display), and
-    `write` writes its other log messages (to events.log). Outside of the context, Python prints log warnings to stderr
-    and drops other log messages."""
+    """Return a context manager in which accel_rl's log messages are passed to two functions: `warn` receives warnings
+    (for events.log and the display), and `write` receives other messages (for events.log). Outside of the context,
+    Python prints log warnings to stderr and drops other log messages."""
     logger, handler = logging.getLogger("accel_rl"), EventHandler(write, warn)
     level = logger.level
     logger.addHandler(handler)

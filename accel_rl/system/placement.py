@@ -1,10 +1,10 @@
-"""This module divides a machine's cores and GPUs among runs (slots), a run's cores among its ranks, and a rank's cores
+"""This module divides a machine's cores and GPUs into slots for runs, a run's cores among its ranks, and a rank's cores
 among its processes.
 
-Slots of the same size do not share cores; --runs-per-gpu slots share a GPU. Slots of different sizes overlap, so runs
-of a sweep in overlapping slots run one after the other. A GPU's cores belong to the GPU's NUMA node, whose cores are
-divided evenly among its GPUs. The first core of each GPU's share is reserved for the process that uses the GPU (Stooke
-& Abbeel 2018, section 4.1). The hyperthreads of a core belong to the same slot.
+Slots of the same size do not share cores, and share a GPU only with --runs-per-gpu. Slots of different sizes may
+overlap, so the runs of a sweep in overlapping slots are trained one after another. A GPU's cores belong to the GPU's
+NUMA node, whose cores are divided evenly among its GPUs. The first core of each GPU's share is reserved for the process
+that uses the GPU (Stooke & Abbeel 2018, section 4.1). The hyperthreads of a core belong to the same slot.
 """
 
 import os
@@ -22,9 +22,9 @@ Core = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A `Placement` has the cores and threads of one rank, with one worker process for each core."""
+    """A `Placement` contains the cores and the numbers of threads of one rank's processes."""
 
-    # Each worker process is pinned to one core, or not pinned (None).
+    # The core of each worker process, or None if it is not pinned
     worker_cores: tuple[int | None, ...]
     server_cores: tuple[int, ...]  # The action server and the learner run on server_cores.
     torch_threads: int  # Each operation of the learner uses `torch_threads` threads.
@@ -47,12 +47,13 @@ def place_processes(
     torch_threads: int | None = None,
     concurrent: bool = False,
 ) -> Placement:
-    """Assign each usable core a worker process; with a GPU, reserve the first core for the process that uses the GPU.
+    """Place one worker process on each usable core. With a GPU, the first core is reserved for the process that uses
+    the GPU.
 
-    By default, `workers` and `cores` are as many as the affinity mask and the cgroup's quota allow. If there are more
-    workers than cores, workers share cores and a warning is printed. If `concurrent`, half of the cores learn while the
-    other cores step environments and act; with a GPU, two cores are reserved for the GPU. Raises ConfigError for a core
-    that is not allowed and for a count below 1.
+    By default, all cores are used that the affinity mask and the cgroup's quota allow. If there are more workers than
+    cores, workers share cores and a warning is printed. With `concurrent`, the learner uses half of the cores, and
+    stepping and acting use the other half; with a GPU, two cores are reserved for the processes that use the GPU.
+    Raises ConfigError for a core that is not allowed and for a count below 1.
     """
     usable = hardware.usable_cores(cores)
     if workers is not None and workers < 1:
@@ -78,7 +79,7 @@ def place_processes(
         server_cores=tuple(server),
         torch_threads=threads,
         device=device,
-        # A concurrent run acts with the learner's number of threads, since BLAS has one number for the process.
+        # Acting and learning use the same number of threads in a concurrent run, because BLAS has only one number.
         act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
         learner_cores=tuple(learning) if pinned else (),
     )
@@ -91,9 +92,9 @@ def gpu_of_rank(rank: int, ranks: int, gpus: int) -> int:
 
 
 def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -> tuple[int, ...]:
-    """Return a rank's even share of the cores, which are neighbours in `cores`. If there are more ranks than cores,
-    each rank gets one core. `gpus` is the number of GPUs. If ranks share GPUs, each GPU gets an even share of the
-    cores, listed GPU by GPU, and the ranks of the GPU divide its share."""
+    """Return a rank's even share of the cores, which are consecutive entries of `cores`. If there are more ranks than
+    cores, each rank gets one core. If ranks share the `gpus` GPUs, the cores are first divided equally among the GPUs,
+    in the order of `cores`, and then each GPU's share is divided among the ranks of this GPU."""
     n = len(cores)
     if 0 < gpus < ranks:
         gpu = gpu_of_rank(rank, ranks, gpus)
@@ -106,9 +107,9 @@ def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -
 
 @dataclass(frozen=True)
 class Slot:
-    """A `Slot` has the cores and GPUs for one run. `cores` are the logical processors that the run may use, ordered by
-    GPU. `reserved` is the first processor of each GPU's share, for the process that uses the GPU. `idle` has the other
-    hyperthreads of the slot's cores, which stay unused so that the cores are fast."""
+    """A `Slot` is a set of cores and GPUs for one run. `cores` are the logical processors that the run may use, ordered
+    by GPU. `reserved` lists the first processor of each GPU's share, for the process that uses the GPU. `idle` lists
+    the other hyperthreads of the reserved cores, which stay unused so that these cores are fast."""
 
     cores: tuple[int, ...]
     gpus: tuple[int, ...] = ()
@@ -135,8 +136,8 @@ def slots_of(
     cores_per_run: int = 1,
 ) -> list[Slot]:
     """Divide the machine into slots of one size. Raises ConfigError if the machine does not have enough GPUs or cores.
-    `gpus` are the GPUs to use; None means all, and an empty sequence means slots of cores only. `cores_per_run` applies
-    only without GPUs."""
+    `gpus` are the GPUs to use. None means all GPUs, and with an empty sequence the slots consist of cores only; only
+    then does `cores_per_run` apply."""
     for flag, value in (
         ("--gpus-per-run", gpus_per_run),
         ("--runs-per-gpu", runs_per_gpu),
@@ -202,8 +203,8 @@ def _of_gpus(machine: Machine, chosen: Sequence[int], gpus_per_run: int, runs_pe
 
 
 def _groups(by_node: Sequence[Sequence[X]], n: int) -> list[list[X]]:
-    """Form groups of n elements within a NUMA node, or across nodes if no node has n elements left. Elements that do
-    not fill a group are left out."""
+    """Form groups of n elements. The elements of a group are from one NUMA node, unless every node has fewer than n
+    elements. Remaining elements that do not fill a group are left out."""
     if all(len(things) < n for things in by_node):
         by_node = [[x for things in by_node for x in things]]
     return [list(things[i : i + n]) for things in by_node for i in range(0, len(things) // n * n, n)]
@@ -221,7 +222,7 @@ def describe_slots(slots: Sequence[Slot]) -> list[str]:
 
 
 def describe_unused(machine: Machine, slots: Sequence[Slot]) -> list[str]:
-    """Describe the unused cores and the unused GPUs, each in a line of text."""
+    """Describe the cores and the GPUs that belong to no slot, in one line of text each."""
     used = {t for s in slots for t in s.held}
     lines = []
     if cores := [t for n in machine.nodes for c in n.cores for t in c if t not in used]:

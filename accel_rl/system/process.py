@@ -1,5 +1,4 @@
-"""Sets process-wide options that make torch fast on a CPU, and limits the time for which a process waits for another
-process."""
+"""Sets process-wide options that make torch fast on a CPU, and defines a time limit for waiting for another process."""
 
 import ctypes
 import os
@@ -19,7 +18,7 @@ Result = TypeVar("Result")
 
 
 def before_torch() -> None:
-    """Limit how long waiting OpenMP threads spin, and let glibc reuse freed memory. `before_torch` must be called
+    """Limit how long waiting OpenMP threads spin, and make glibc reuse freed memory. `before_torch` must be called
     before torch is imported.
 
     The action server shares its cores with the workers, so a thread that spins at a barrier for a long time keeps a
@@ -43,8 +42,8 @@ def before_torch() -> None:
 
 
 def die_with_parent(parent_pid: int, number: int = signal.SIGKILL) -> None:
-    """Let the kernel kill this process when its parent dies, or send another signal, and exit now if the parent has
-    died already."""
+    """Make the kernel send the signal `number`, by default SIGKILL, to this process when its parent dies. If the parent
+    has already died, exit now."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent_pid:

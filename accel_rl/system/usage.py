@@ -1,5 +1,5 @@
-"""This module measures the CPU time of a process with its children, stalls of another process, and the energy of the
-CPU packages."""
+"""This module measures the CPU time of this process and its child processes, for how long another process has stalled,
+and the energy that the CPU packages use."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 POWERCAP = Path("/sys/class/powercap")
-LOOK_S = 1.0  # A `Stall` is updated about every LOOK_S seconds.
+LOOK_S = 1.0  # `Stall.look` should be called about every LOOK_S seconds.
 
 
 def cpu_seconds() -> float:
@@ -35,7 +35,8 @@ class Stall:
         self.seconds = 0.0
 
     def look(self) -> float:
-        """Return the seconds without a change so far. Time in which this process itself was stopped does not count."""
+        """Return the time in seconds since the counter's last change. Time in which this process itself was stopped is
+        not counted."""
         now, value = time.monotonic(), self._counter()
         waited = min(now - self._looked_at, 2 * LOOK_S)
         self.seconds = self.seconds + waited if value == self._value else 0.0
@@ -45,7 +46,8 @@ class Stall:
 
 def cpu_ns(pid: int) -> int:
     """Return the CPU time of all threads of a process in nanoseconds. If a thread is ready to run, or if the kernel
-    does not count nanoseconds, return this process's clock, because the process is not stalled or may not be."""
+    does not report nanoseconds, return the current time instead. The current time always changes, so that the process
+    is not considered stalled."""
     total = 0
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -60,8 +62,8 @@ def cpu_ns(pid: int) -> int:
 
 
 class PackageEnergy:
-    """Measures the energy of all CPU packages by RAPL, including the energy of other programs. A counter in microjoules
-    wraps around after at least a quarter of an hour, so `joules` must be called more often."""
+    """Measures the energy that all CPU packages use, by RAPL, including the energy of other programs. RAPL's counters
+    wrap around, at the earliest after a quarter of an hour, so `joules` must be called more often than that."""
 
     def __init__(self, folder: Path = POWERCAP):
         self._counters = [p for p in sorted(folder.glob("intel-rapl:*")) if p.name.count(":") == 1]
@@ -69,7 +71,7 @@ class PackageEnergy:
         self._last = self._read()
 
     def joules(self) -> float | None:
-        """Return the energy in joules since the counter was created, or None if RAPL is missing or may not be read."""
+        """Return the energy in joules since this object was created, or None if RAPL is missing or may not be read."""
         now = self._read()
         if not now or len(now) != len(self._last):
             return None
@@ -79,8 +81,8 @@ class PackageEnergy:
         return self._joules
 
     def _read(self) -> list[tuple[int, int]]:
-        """Return the value and the largest value of each RAPL counter in microjoules, or an empty list if RAPL is
-        missing or may not be read."""
+        """Return (value, maximum value) of each RAPL counter in microjoules, or an empty list if RAPL is missing or may
+        not be read."""
         try:
             return [(_number(p / "energy_uj"), _number(p / "max_energy_range_uj")) for p in self._counters]
         except (OSError, ValueError):

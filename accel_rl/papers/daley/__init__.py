@@ -6,8 +6,8 @@
 | Table 4: the 49 games | `table_4`: `suite` (report it with --score best) |
 | Table 5: hyperparameters | `dqn` |
 
-The command `accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02` runs a scaled Table 4. `python -m benchmarks.gpu
---part daley` measures the rates of the 14 variants on a GPU, in turns.
+The command `accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02` runs Table 4 at a reduced scale. `python -m
+benchmarks.gpu --part daley` measures the rates of the 14 variants on a GPU, in turns.
 """
 
 from dataclasses import replace
@@ -20,15 +20,16 @@ from accel_rl.sweeps.grid import Level, levels
 THREADS = (1, 2, 4, 8)
 VARIANTS = ("standard", "concurrent", "synchronized", "both")
 FILL = 50_000
-"""Number of env steps of random play that fill the replay before training (Table 5: N)."""
+"""`FILL` is the number of env steps with random actions that fill the replay before training (Table 5: N)."""
 FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standard", "concurrent")]
-"""`FOURTEEN` lists the 14 variants of Daley & Amato 2021. A single thread has no synchronized variants (Table 1)."""
+"""`FOURTEEN` lists the 14 variants of Daley & Amato 2021. There are no synchronized variants with a single thread
+(Table 1)."""
 
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """Return the DQN of Daley & Amato 2021 (Table 5, section 5.2): 50 M env steps after the random start, and 30
-    evaluation episodes every 250,000 env steps. The network, the frames and epsilon are those of Mnih et al. 2015.
-    Unlike in Stooke & Abbeel 2018, episodes do not start with random actions."""
+    """Return the settings of DQN in Daley & Amato 2021 (Table 5, section 5.2): 50 M env steps after the replay is
+    filled with random actions, and 30 evaluation episodes every 250,000 env steps. The network, the frames and epsilon
+    are those of Mnih et al. 2015. Unlike in Stooke & Abbeel 2018, episodes do not start with random actions."""
     if threads < 1 or variant not in VARIANTS:
         raise ValueError(f"threads={threads}, variant={variant!r}: at least 1, and one of {', '.join(VARIANTS)}")
     base = default_config("dqn")
@@ -37,7 +38,7 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         default,
         replay=replace(default.replay, size=1_000_000, start=FILL),  # Table 5
         batch_size=32,  # Table 5
-        intensity=32 / 4,  # In table 5 of Daley & Amato 2021, an update follows every F = 4 steps.
+        intensity=32 / 4,  # Table 5: one update every F = 4 steps
         gamma=0.99,  # Table 5
         target_interval=10_000,  # Table 5: C
         learning_rate=2.5e-4,  # appendix B
@@ -45,7 +46,7 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         rmsprop_alpha=0.95,  # Appendix B uses the decay factor 0.95 for both moments.
         optimizer_eps=0.01,  # appendix B
         network="nature",
-        epsilon=1.0,  # In Mnih et al. 2015 epsilon falls to 0.1 within a million steps.
+        epsilon=1.0,  # Mnih et al. 2015: epsilon falls to 0.1 within a million steps.
         epsilon_final=0.1,
         epsilon_steps=1_000_000,
         epsilon_evaluation=0.05,  # section 5.2
@@ -74,8 +75,9 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
     seeds=(0, 1, 2, 3, 4),  # Section 5.1 reports five trials.
 )
 def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """The speed test of Tables 1 to 3 (section 5.1) plays Pong for a million env steps after the random start, with a
-    constant epsilon of 0.1. The hours of 50 M env steps are 50 times those of a speed test."""
+    """Return a speed test of Tables 1 to 3 (section 5.1): Pong for a million env steps after the replay is filled with
+    random actions, with a constant epsilon of 0.1. The paper's hours for 50 M env steps are 50 times those of a speed
+    test."""
     config = dqn("pong", threads, variant, seed)
     algo: Any = config.algo
     return replace(
@@ -89,7 +91,8 @@ def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainC
 
 @levels({"game": ATARI_49}, seeds=(0,))  # Section 5.2 reports one trial.
 def suite(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """Table 4 runs the fastest variant in the 49 games. The score of a game is that of the best evaluation."""
+    """Return a run of Table 4: the fastest variant in one of the 49 games. The score of a game is that of the best
+    evaluation."""
     return dqn(game, 8, "both", seed)
 
 

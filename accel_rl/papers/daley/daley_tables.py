@@ -15,15 +15,15 @@ from accel_rl.results.trained_run import BySetting, Run
 
 MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015.
 TITLE = "Daley & Amato 2021, table {}"
-BASE = ("1", "standard")  # Tables 2 and 3 are relative to the cell of the standard variant with one thread.
+BASE = ("1", "standard")  # Tables 2 and 3 are relative to this cell: one thread, standard variant.
 HUMAN_LEVEL = 75  # A game is at human level above 75 % of the way from random to human (section 5.2).
-Hours = Mapping[tuple[str, str], list[float]]  # Maps (threads, variant) to the hours of the runs in a table's cell.
+Hours = Mapping[tuple[str, str], list[float]]  # Maps the cell (threads, variant) of a table to the hours of its runs.
 
 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
-    """Build tables 1 to 3: hours for 50 M env steps by threads and variant, the hours in percent, and the speed-up.
-    Tables 2 and 3 are relative to the standard variant with one thread. Tables 1 to 3 prefer runs without evaluations,
-    as in the paper."""
+    """Build tables 1 to 3 for each number of threads and variant: the hours for 50 M env steps, the hours in percent,
+    and the speed-up. Tables 2 and 3 are relative to the standard variant with one thread. If there are runs without
+    evaluations, only these are used, as in the paper."""
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
     cells: dict[tuple[str, str], list[Run]] = {}
@@ -67,7 +67,8 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def hours_counted(run: Run) -> float:
-    """Return a run's hours for 50 M env steps, without the random steps that fill the replay (Algorithm 1)."""
+    """Return a run's hours for 50 M env steps. The time of the random actions that fill the replay is not counted
+    (Algorithm 1)."""
     return run.hours_past(float(run.settings.get("algo.replay.start", 0)))
 
 
@@ -103,8 +104,8 @@ def _speed_table(
 
 
 def suite_tables(settings: BySetting) -> list[tuple[Table, Table]]:
-    """Build table 4 of Daley & Amato, with the counts below it, for each DQN setting that was evaluated by the protocol
-    of Mnih et al. 2015."""
+    """Build table 4 of Daley & Amato, and a table with the counts of section 5.2, for each DQN setting that was
+    evaluated by the protocol of Mnih et al. 2015."""
     result: list[tuple[Table, Table]] = []
     for setting, games in settings.items():
         played = {g: same for g in ATARI_49 if (same := [r for r in games.get(g, ()) if _is_of_suite(r)])}
@@ -119,8 +120,8 @@ def _is_of_suite(run: Run) -> bool:
 
 
 def best(runs: Sequence[Run]) -> tuple[float, float, int]:
-    """Return (mean, standard deviation, number of episodes) of the best evaluations of the given runs. The mean is over
-    runs, and the standard deviation over all episodes of the best evaluations."""
+    """Return (mean, standard deviation, number of episodes) of the best evaluation of each run. The mean is over the
+    runs, and the standard deviation is over all episodes of these evaluations."""
     means = []
     variances = []
     episodes = 0
@@ -204,13 +205,13 @@ def daley_cell(settings: Settings) -> tuple[str, str] | None:
     theirs = is_daleys_dqn(settings) and threads in printed["threads"]
     if not theirs or not (per_worker or settings.get("sampler.groups") == 1):
         return None
-    alone = None in printed["threads"][threads]  # One thread has no synchronized variants.
+    alone = None in printed["threads"][threads]  # With one thread, there are no synchronized variants.
     column = (settings.get("schedule") == "concurrent") + 2 * (not per_worker and not alone)
     return threads, printed["columns"][column]
 
 
 def daley_differences(settings: Settings) -> list[str]:
-    """Return the settings in which a run differs from those of its cell in tables 1 to 3 of Daley & Amato."""
+    """Return the settings in which a run differs from the paper's runs in the same cell of tables 1 to 3."""
     if (cell := daley_cell(settings)) is None:
         return []
     workers = {"sampler.workers": int(cell[0])} if settings.get("sampler.workers") else {}
@@ -218,7 +219,7 @@ def daley_differences(settings: Settings) -> list[str]:
 
 
 def daley_score_differences(settings: Settings) -> list[str]:
-    """Return the settings in which a run differs from those of table 4 of Daley & Amato, the fastest variant."""
+    """Return the settings in which a run differs from the paper's runs in table 4, which use the fastest variant."""
     return differences(settings, {"learners": 1, **wanted("daley", "hours", "scores")})
 
 
@@ -230,15 +231,16 @@ def daley_name(settings: Settings) -> str:
 
 
 def is_daleys_dqn(settings: Settings) -> bool:
-    """Return whether a run is DQN on one game and one rank with a batch of 32 (Daley & Amato, table 5)."""
+    """Return whether a run trains DQN on an Atari game, with one rank and a batch size of 32 (Daley & Amato, table
+    5)."""
     one_rank = ranks(settings) == 1 and not asynchronous(settings) and not settings.get("secondary.batch")
     dqn = settings.get("algorithm") == "dqn" and settings.get("algo.batch_size") == 32
     return dqn and one_rank and plays_atari(settings)
 
 
 def daley_hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps of a run's settings in table 1 of Daley & Amato 2021, or None for other
-    runs."""
+    """Return the hours for 50 M env steps that table 1 of Daley & Amato 2021 reports for a run's settings, or None if
+    the table has no such cell."""
     if (cell := daley_cell(settings)) is None:
         return None
     printed = published_by("daley")["table_1"]
@@ -246,7 +248,7 @@ def daley_hours(settings: Settings) -> float | None:
 
 
 def published_tables() -> list[Table]:
-    """Build tables 1 to 3 with the numbers that the paper prints."""
+    """Build tables 1 to 3 with only the numbers in the paper."""
     paper = published_by("daley")
     first = paper["table_1"]
     names = ["threads", *first["columns"]]

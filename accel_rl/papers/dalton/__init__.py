@@ -15,16 +15,17 @@ from accel_rl.sweeps.grid import Level, levels
 
 GAMES = ("assault", "asterix", "ms_pacman", "pong")
 STEPS = 20_000_000
-"""A run has 20 million env steps, which are 80 million emulated frames. The paper's longest run reaches its score after
-18 million training frames, and a training frame is an env step (footnote 2)."""
+"""The length of a run is 20 million env steps, which are 80 million emulated frames. The slowest run in the paper
+reaches the target score after 18 million training frames; a training frame is an env step (footnote 2)."""
 
 EVALUATION_INTERVAL = 500_000
 """The agent is evaluated every 500,000 env steps, because Table 3 reports multiples of half a million frames."""
 
 BATCHES = {1: (5, 5), 5: (5, 1), 20: (20, 1)}
-"""Maps the number of batches to (N, SPU), the length of an update's window and the steps per update."""
+"""`BATCHES` maps the number of batches to (N, SPU): the number of steps in the window of an update, and the number of
+steps between two updates."""
 
-COLUMNS = {  # Each column of Table 3 has an engine, environments per rank, batches and ranks.
+COLUMNS = {  # Maps each column of Table 3 to (engine, environments per rank, batches, ranks).
     "cpu-120-1": ("workers", 120, 1, 1),
     "cpu-120-5": ("workers", 120, 5, 1),
     "cpu-120-20": ("workers", 120, 20, 1),
@@ -38,8 +39,8 @@ COLUMNS = {  # Each column of Table 3 has an engine, environments per rank, batc
 
 @levels(Level({"game": GAMES}), Level({"column": tuple(COLUMNS)}), seeds=(0, 1, 2))
 def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> TrainConfig:
-    """`table_3` trains one column of Table 3 of Dalton & Frosio 2020. Environments are emulated on CPU cores (the
-    paper: OpenAI Gym) or on the learner's GPU (CuLE).
+    """Return a run of one column of Table 3 of Dalton & Frosio 2020. Environments are emulated on CPU cores (in the
+    paper: OpenAI Gym) or on the learner's GPU (in the paper: CuLE).
 
     The paper specifies pictures of 84x84 and, with `gpu`, CuLE's 30 cached start states. This project chose the network
     of Mnih et al. 2015 with 1.7 million parameters, because the paper reports 4 million parameters but no layers. The

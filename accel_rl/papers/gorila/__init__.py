@@ -1,14 +1,14 @@
-"""Nair et al. 2015 (arXiv:1507.04296) present Gorila, with 100 bundles of an actor, a replay and a learner, on 31
-shards.
+"""Nair et al. 2015 (arXiv:1507.04296) present Gorila: 100 bundles, each with an actor, a replay and a learner, and a
+parameter server of 31 shards.
 
 | in the paper | here |
 |---|---|
 | Tables 1 to 4, Figures 3 to 5: Gorila and single-GPU DQN in 49 games | `tables`: `gorila` and `single` |
 | section 5.2: final evaluations from null op starts and from saved starts | `accel-rl evaluate RUN --best --save` |
 
-On a Ray cluster, all tables run by `accel-rl sweep gorila:tables --only agent=gorila --override address=HOST:PORT`. On
-a small machine, the options `--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2` reduce the
-sweep `tables`. The experiments `pong_small` and `pong_small_single` are for two cores.
+On a Ray cluster, `accel-rl sweep gorila:tables --only agent=gorila --override address=HOST:PORT` runs all Gorila runs
+of the tables. For a small machine, the options `--only game=pong --scale 0.0005 --override gorila.bundles=2
+gorila.shards=2` reduce the sweep `tables`. The experiments `pong_small` and `pong_small_single` need only two cores.
 """
 
 from dataclasses import replace
@@ -22,35 +22,37 @@ from accel_rl.sweeps.grid import levels
 
 BUNDLES, SHARDS = 100, 31  # section 5.1
 ENV_STEPS = 200_000_000
-"""Number of env steps of all bundles together, chosen by this project (the paper reports "up to 6 days")."""
+"""The total number of env steps of all bundles. This project chose the number of env steps, because the paper reports
+only "up to 6 days"."""
 SMALL_UPDATES = 300_000
-"""Number of parameter updates of the experiment `pong_small`."""
+"""The number of parameter updates in the experiment `pong_small`."""
 SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
-"""`pong_small` has two bundles, and 100,000 transitions in the replays of all bundles."""
+"""The experiment `pong_small` has two bundles, whose replays together store 100,000 transitions."""
 
 
 def gorila(
     game: str = "pong", bundles: int = BUNDLES, shards: int = SHARDS, replay: int = 1_000_000, seed: int = 0
 ) -> TrainConfig:
-    """`gorila` is the experiment of section 5.1 of Nair et al. 2015 at the paper's size. `replay` is the number of
+    """Return the experiment of section 5.1 of Nair et al. 2015 at the paper's size. `replay` is the number of
     transitions in the replay of each bundle.
 
-    The paper's replay holds "1 million frames". This experiment assumes that a frame is what the agent sees, one per
-    transition, as in Mnih et al. 2015, whose setup the paper follows. A replay of one million transitions has 7.1 GB
-    per bundle. If the paper meant an emulated frame, four per transition, the setting would be `replay=250_000`.
+    The paper's replay holds "1 million frames". This experiment assumes that the paper counts the frames that the agent
+    sees, one per transition, as in Mnih et al. 2015, whose setup the paper follows. A replay of one million transitions
+    needs 7.1 GB per bundle. If the paper counts emulated frames, four per transition, the setting would be
+    `replay=250_000`.
     """
     base = on_gorila(default_config("dqn"))
     default: Any = base.algo
     algo: Any = replace(
         default,
-        # Updates start after 50,000 transitions, as in Mnih et al. 2015.
+        # Mnih et al. 2015: updates begin after 50,000 transitions.
         replay=replace(default.replay, size=replay, start=min(50_000, replay)),
         batch_size=32,
         intensity=32.0,  # Algorithm 1 of Nair et al. 2015 makes an update at each step.
         gamma=0.99,
         target_interval=60_000,  # Section 5.1 of Nair et al. 2015 counts parameter updates.
         optimizer="adagrad",  # section 4.2
-        # This project chose the learning rate without a search, and a small test did not learn Pong with it.
+        # This project chose this value without a search. A small test with it did not learn Pong.
         learning_rate=0.003,
         optimizer_eps=1e-6,  # This project chose the optimizer's epsilon, because the paper reports no value.
         network="nature",  # section 5.1
@@ -68,26 +70,26 @@ def gorila(
             base.gorila,
             bundles=bundles,
             shards=shards,
-            in_flight=0,  # Algorithm 1 of Nair et al. 2015 pulls new parameters before each step.
+            in_flight=0,  # Algorithm 1 of Nair et al. 2015 pulls the newest parameters before each step.
             outlier_deviations=5.0,  # This project chose the number of standard deviations; the paper says "several".
         ),
         # The paper does not report the interval of evaluations.
         evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),
-        device="cpu",  # The paper reports a GPU only for DQN, and not for Gorila.
+        device="cpu",  # In the paper, only DQN is trained on a GPU.
         env_steps=ENV_STEPS,
         seed=seed,
     )
 
 
 def single(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """Return DQN on a single learner with the settings of Mnih et al. 2015, with which Nair et al. 2015 compare
-    Gorila."""
+    """Return a run of DQN with a single learner and the settings of Mnih et al. 2015. Nair et al. 2015 compare Gorila
+    with this DQN."""
     return daley.dqn(game, 1, "standard", seed)
 
 
 @levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # Section 5.2 reports five runs.
 def tables(game: str = "pong", agent: str = "gorila", seed: int = 0) -> TrainConfig:
-    """Tables 1 to 4 and Figures 3 to 5 compare Gorila and single-GPU DQN in the 49 games."""
+    """Return a run of Tables 1 to 4 and Figures 3 to 5, which compare Gorila and single-GPU DQN in the 49 games."""
     if agent not in ("gorila", "single"):
         raise ValueError(f"agent={agent!r}: must be gorila or single")
     return gorila(game, seed=seed) if agent == "gorila" else single(game, seed)
@@ -97,11 +99,11 @@ table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
 
 
 def pong_small(seed: int = 1) -> TrainConfig:
-    """A small Gorila run makes Pong's first 300,000 updates on two cores, with two bundles and two shards.
+    """Return a small Gorila run that learns Pong on two cores, with 300,000 updates, two bundles and two shards.
 
-    The experiment's actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The small
-    Gorila run uses A3C's network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay
-    of 50,000 transitions per bundle. The optimizer is RMSProp, because no learning rate was searched for AdaGrad.
+    The game's rules are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The network is A3C's with 64
+    hidden units, the batch size is 8, and targets are 3-step returns. Each bundle has 16 environments and a replay of
+    50,000 transitions. The optimizer is RMSProp, because no learning rate for AdaGrad was searched.
     """
     config = on_gorila(default_config("dqn"))
     default: Any = config.algo
@@ -131,15 +133,15 @@ def pong_small(seed: int = 1) -> TrainConfig:
 
 
 def pong_small_unguarded(seed: int = 1) -> TrainConfig:
-    """Return the experiment `pong_small` without discarding outliers, as in `pong_small_single`."""
+    """Return the experiment `pong_small`, but without discarding outliers, as in `pong_small_single`."""
     config = pong_small(seed)
     return replace(config, gorila=replace(config.gorila, outlier_deviations=0.0))
 
 
 def pong_small_single(seed: int = 1) -> TrainConfig:
-    """One learner without a cluster makes the 300,000 updates of `pong_small`, with the same settings. The replay of
-    the single learner is as large as the replays of both bundles together, so that a transition is available for the
-    same number of updates."""
+    """Return a run in which one learner without a cluster makes the 300,000 updates of `pong_small`, with the same
+    settings. The replay of the single learner is as large as the replays of both bundles together, so that each
+    transition is available for the same number of updates."""
     config = pong_small(seed)
     algo: Any = config.algo
     algo = replace(algo, replay=replace(algo.replay, size=SMALL_REPLAY))

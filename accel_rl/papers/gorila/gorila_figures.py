@@ -18,15 +18,15 @@ from accel_rl.results.trained_run import Run
 
 # In the text beside figure 5, Nair et al. 2015 report results after 6, 12, 24 and 36 hours of training.
 HOURS = (6.0, 12.0, 24.0, 36.0)
-LINEAR = 100  # The axis of a bar is linear up to 100 %, and logarithmic beyond.
+LINEAR = 100  # The axis is linear up to 100 %, and logarithmic beyond 100 %.
 
 Bars = Mapping[str, Mapping[str, float]]
-"""Maps a label to {game: percent}, where NaN is not drawn."""
+"""`Bars` maps the label of each bar to {game: percent}. A percentage of NaN is not drawn."""
 
 
 def figure_3(scores: Mapping[str, Score]) -> Bars:
-    """Return human-normalized scores of DQN, Gorila and the given runs. As in the paper, games whose human score is not
-    above random are omitted, and scores of DQN below random are not drawn."""
+    """Return the human-normalized scores of DQN, Gorila and the given runs. As in the paper, games whose human score is
+    not above the random score are omitted, and scores of DQN below the random score are not drawn."""
     result: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
     for game, s in scores.items():
         random, human, dqn, gorila = (s.printed[c] for c in ("random", "human", "dqn", "gorila"))
@@ -52,8 +52,8 @@ def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
 
 
 def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
-    """Return figures 3 and 4 of a setting: (bars, label of the axis, caption). The paper draws figure 3 for human
-    starts only. This project draws figure 3 also for null-op starts."""
+    """Return the bars of figures 3 and 4 for a setting, as (bars, label of the axis, caption) per figure. The paper
+    draws figure 3 for human starts only. This project draws figure 3 also for null-op starts."""
     result = []
     wanted: tuple[tuple[Starts, str, int], ...] = (("saved", "Figure 3", 2), ("noop", "Like figure 3", 1))
     for starts, which, table in wanted:
@@ -65,7 +65,8 @@ def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
 
 
 def drawn_bars(groups: Bars, label: str) -> bytes:
-    """Draw groups of horizontal bars, one group for each game, ordered by the last bars."""
+    """Draw a group of horizontal bars for each game, and return the picture. Games are ordered by the last bar of their
+    group."""
     last = list(groups.values())[-1]
     games = list(dict.fromkeys(game for values in groups.values() for game in values))
     games.sort(key=lambda game: -math.inf if math.isnan(x := last.get(game, math.nan)) else x)
@@ -96,16 +97,17 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 @dataclass(frozen=True)
 class Progress:
-    """`Progress` has the hours, by game, until a run passes DQN's score and until the run reaches its best score, or
-    infinity. The hours of a game are medians over runs."""
+    """`Progress` maps each game to the training hours until a run passes DQN's score (`passed`), and until it reaches
+    its own best score (`peak`). The hours of a game are medians over runs, or infinity if the score is never
+    reached."""
 
     starts: Starts
     passed: Mapping[str, float]
     peak: Mapping[str, float]
 
     def games(self, hours: float) -> tuple[int, int]:
-        """Return the number of games in which a run passed DQN's score, and in which a run reached its best score,
-        within the given hours."""
+        """Return two numbers: the games in which the runs passed DQN's score within the given hours, and the games in
+        which they reached their own best score."""
         return sum(h <= hours for h in self.passed.values()), sum(h <= hours for h in self.peak.values())
 
 

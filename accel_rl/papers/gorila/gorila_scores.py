@@ -1,4 +1,5 @@
-"""This module has the scores in the tables of Nair et al. 2015 (Gorila): the printed scores, and those of given runs.
+"""This module computes the scores for the tables of Nair et al. 2015 (Gorila): the published scores, and those of given
+runs.
 
 The scores of a run are read from the following files of the run's folder:
 
@@ -7,11 +8,11 @@ The scores of a run are read from the following files of the run's folder:
     | evaluations/*.json                                 those during training
 
 Each file is an object with env_steps, score_mean, episodes and protocol. The protocol's `starts` is "saved" for saved
-starts; otherwise episodes begin with no-ops. An evaluation may have `wall_s`, the seconds since the run's start;
-otherwise the times of metrics.csv are used.
+starts; otherwise episodes begin with no-ops. An evaluation may contain `wall_s`, the seconds since the run's start;
+without `wall_s`, the times in metrics.csv are used.
 
-A run belongs in the tables if its sweep is one of the paper's, or if it has a Gorila cluster, final evaluations, or
-evaluations from saved starts.
+A run belongs in the tables if it is part of an experiment of this paper, was trained on a Gorila cluster, or was
+evaluated at its end or from saved starts.
 """
 
 import json
@@ -55,7 +56,8 @@ def final(run: Run, starts: Starts) -> Result | None:
 
 
 def random_play(run: Run, starts: Starts) -> Result | None:
-    """Return the evaluation of random play at 10 Hz in a run's game from the given starts, or None."""
+    """Return the evaluation of random play at 10 Hz that is stored in a run's folder, from the given starts, or
+    None."""
     return _one(run, f"random-{starts}", starts)
 
 
@@ -66,9 +68,9 @@ def during_training(run: Run, starts: Starts) -> list[Result]:
 
 
 def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
-    """Return (the evaluation of a run that the tables use, whether it is a final evaluation). Without a final
-    evaluation, the best evaluation during training is used, whose mean is slightly too high. Returns None if the run
-    has no evaluation."""
+    """Return the evaluation of a run that the tables use, and whether it is a final evaluation. If there is no final
+    evaluation, the best evaluation during training is used, although its mean is slightly too high. Returns None if the
+    run has no evaluation from the given starts."""
     if (result := final(run, starts)) is not None:
         return result, True
     in_training = during_training(run, starts)
@@ -116,9 +118,9 @@ def _read(path: Path) -> Result:
 
 
 PAPER = "Nair et al. 2015"
-HUMAN_LEVEL = 75  # A game is at human level above 75 % between random and human (section 6).
+HUMAN_LEVEL = 75  # A game is at human level if its human-normalized score is at least 75 % (section 6).
 KINDS: dict[Starts, str] = {"noop": "null_op", "saved": "human"}
-"""Maps the starts of this project's evaluations to the corresponding names in scores.json."""
+"""`KINDS` maps the kinds of starts in this project's evaluations to the corresponding names in scores.json."""
 NAMES = {"null_op": "null op starts", "human": "human starts"}
 OURS = (
     "Our episodes begin at start points of ours, not at the paper's 100 points of a professional's play: those are not "
@@ -142,7 +144,7 @@ def gorila_differences(settings: Settings, kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of this project in one game is the mean over the runs. `random` is the score of this project's random
+    """A `Score` is this project's score in one game: the mean over runs. `random` is the score of this project's random
     play, or NaN if it was not measured."""
 
     game: str
@@ -162,8 +164,8 @@ class Score:
 
     @property
     def percent(self) -> float:
-        """Return the human-normalised score 100 (score - random) / (human - random), with this project's random play if
-        it was measured, and otherwise with the paper's."""
+        """Return the human-normalised score 100 (score - random) / (human - random). The random score is this project's
+        if it was measured, and otherwise the paper's."""
         random = self.printed["random"] if math.isnan(self.random) else self.random
         return percent_of(self.mean, random, self.printed["human"])
 
@@ -182,7 +184,7 @@ def percent_of_dqn(game: str, kind: str, value: float) -> float:
 
 
 def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, Score]:
-    """Return {game: this project's score} of one setting from the given starts, in the paper's order of games."""
+    """Return {game: score} of the runs of one setting from the given starts, in the paper's order of games."""
     scores = {}
     for game in ATARI_49:
         runs = [r for r in games.get(game, ()) if is_gorila(r)]

@@ -25,8 +25,8 @@ from accel_rl.results.trained_run import BySetting, Run
 
 @dataclass(frozen=True)
 class Setting:
-    """A `Setting` has the runs of one setting with scores. `suffix` is appended to the names of the setting's tables,
-    and is "" for the first setting."""
+    """A `Setting` contains the runs with the same settings (`games`), and their scores (`by_starts`). `suffix` is
+    appended to the names of the tables, and is "" for the first setting."""
 
     name: str
     suffix: str
@@ -34,7 +34,8 @@ class Setting:
     by_starts: Mapping[Starts, Mapping[str, Score]]
 
     def tables(self) -> list[Table]:
-        """Build the paper's tables 1 to 4 for which the setting has scores, and the counts of section 6."""
+        """Build those of the paper's tables 1 to 4 for which there are scores, and a table with the counts of section
+        6."""
         result = [
             build(i, self.name, self.by_starts[starts], self.suffix)
             for i, starts, build in LAYOUT
@@ -53,7 +54,7 @@ def settings_with_scores(settings: BySetting) -> list[Setting]:
 
 
 def _normalized(i: int, setting: str, scores: Mapping[str, Score], suffix: str) -> Table:
-    """Build table 1 or 2 of Nair et al. 2015."""
+    """Build table 1 or 2 of Nair et al. 2015, which report normalized scores."""
     printed = published_by("gorila")[f"table_{i}"]
     rows = []
     for game in ATARI_49:
@@ -69,7 +70,7 @@ def _normalized(i: int, setting: str, scores: Mapping[str, Score], suffix: str) 
 
 
 def _raw(i: int, setting: str, scores: Mapping[str, Score], suffix: str) -> Table:
-    """Build table 3 or 4 of Nair et al. 2015."""
+    """Build table 3 or 4 of Nair et al. 2015, which report raw scores."""
     kind = next(iter(scores.values())).kind
     rows = []
     for game in ATARI_49:
@@ -87,7 +88,7 @@ LAYOUT: tuple[tuple[int, Starts, Callable[..., Table]], ...] = (
     (3, "saved", _raw),
     (4, "noop", _raw),
 )
-"""`LAYOUT` lists the number, the start positions and the build function of each table."""
+"""`LAYOUT` lists the number, the kind of starts and the build function of each table."""
 
 
 def _title(i: int, kind: str, what: str, setting: str) -> str:
@@ -115,7 +116,8 @@ def _note(setting: str, scores: Mapping[str, Score]) -> str:
 
 
 def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffix: str) -> Table:
-    """Count the games as section 6 of Nair et al. 2015 does."""
+    """Build a table of counts as in section 6 of Nair et al. 2015: the games with scores above DQN, and at human
+    level."""
     rows = []
     for starts, scores in by_starts.items():
         kind = KINDS[starts]
@@ -144,8 +146,8 @@ def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffi
 
 
 def is_human_level(s: Score, score: float, percent: float) -> bool:
-    """Return whether a score is at least 75 % of the human score, or at least the human score if the human score is not
-    above random."""
+    """Return whether a score is at human level: its human-normalized value `percent` is at least 75. If the human score
+    is not above the random score, the score must be at least the human score instead."""
     row = s.printed
     return percent >= HUMAN_LEVEL if row["human"] > row["random"] else score >= row["human"]
 

@@ -1,5 +1,5 @@
-"""This module has scores that other libraries publish for their algorithms, for comparisons with runs at equal env
-steps."""
+"""This module reads scores that other libraries have published for their algorithms. The scores are compared with runs
+at the same number of env steps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +12,9 @@ from accel_rl.results.run_settings import Settings, plays_atari
 class LibraryScore:
     """`LibraryScore` is a published training score of an algorithm in a game after `env_steps`.
 
-    `mean` and `deviation` are over `seeds`. The deviation and the number of seeds are None if the source does not
-    publish them. `protocol` is "" if the source does not state the rules of its environment.
+    `mean` and `deviation` (the standard deviation) are over `seeds` seeds. The deviation and the number of seeds are
+    None if the source does not publish them. `protocol` is "" if the source does not state the rules of its
+    environment.
     """
 
     source: str
@@ -25,7 +26,8 @@ class LibraryScore:
 
 
 def library_scores(settings: Settings) -> Iterator[LibraryScore]:
-    """Yield the published scores of a run's algorithm and game whose protocol is the run's, or is not stated."""
+    """Yield the published scores of a run's algorithm and game, if their protocol is that of the run or is not
+    stated."""
     table = published_by("libraries")["scores"]
     if not plays_atari(settings) or (settings.get("env.protocol") or "") not in {row["protocol"] for row in table}:
         return

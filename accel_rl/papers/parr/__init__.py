@@ -11,16 +11,16 @@ from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.replays.config import ReplayConfig
 
 BATCH_SIZES = (16, 32, 64, 128, 256)  # Table 1
-WORKERS, UPDATE_SIZE = 50, 2_000  # In sections 3 and 4, experiences reach the replay in blocks of 2,000.
+WORKERS, UPDATE_SIZE = 50, 2_000  # Sections 3 and 4: experiences are copied to the replay in blocks of 2,000.
 
 
 def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0) -> TrainConfig:
     """Return a run with the settings of Parr 2017: one million experiences, a shared layer of 128 units, dueling
     streams of 512 units, and a target network that is copied every 10,000 train steps (section 4.2). `device` is the
-    device of the replay. The device cpu stands for the paper's in-RAM replay.
+    device of the replay. With the device cpu, the run corresponds to the paper's in-RAM replay.
 
-    The paper does not report the number of random steps before training, the exploration and the learning rate, so the
-    experiment uses DQN's values.
+    The experiment uses DQN's values for the number of random steps before training, the exploration and the learning
+    rate, because the paper does not report them.
     """
     if batch_size not in BATCH_SIZES:
         raise ValueError(f"batch_size={batch_size} is not in Table 1: {', '.join(map(str, BATCH_SIZES))}")

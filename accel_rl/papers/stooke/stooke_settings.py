@@ -1,5 +1,5 @@
-"""The experiments' common settings are from Stooke & Abbeel 2018, or from the paper's published code where the text
-specifies none."""
+"""The settings that the experiments share are from Stooke & Abbeel 2018. Settings that the text does not specify are
+from the paper's published code."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,10 +8,10 @@ from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.atari_games import ATARI_49, ATARI_57
 
 STEPS = 50_000_000
-"""A learning curve has 50 M env steps (section 5.3: 200 M frames)."""
+"""The length of a learning curve is 50 M env steps (section 5.3: 200 M frames)."""
 
 TEST_GAMES = ("beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders")
-"""Games of Figures 3 to 5. The paper names Breakout, Pong and Seaquest, and this project chose the other three."""
+"""The games of Figures 3 to 5. The paper names Breakout, Pong and Seaquest; this project chose the other three."""
 
 POLICY_GRADIENT_GAMES = tuple(sorted({*ATARI_49, "pitfall"} - {"hero"}))
 """Figures 10 and 11 show the games of Schulman et al. 2017, as in the paper's published code."""
@@ -31,7 +31,8 @@ POLICY_GRADIENT: dict[str, dict[str, Any]] = {
         "optimizer": "adam-epsilon-hat",  # appendix A
     },
 }
-"""`POLICY_GRADIENT` lists settings of the published code that differ from this project's defaults of the algorithm."""
+"""`POLICY_GRADIENT` lists, for each algorithm, the settings of the published code that differ from this project's
+defaults."""
 
 Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "dqn": {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4},  # section 5.4.1
@@ -41,12 +42,13 @@ Q_STEP_SIZES: dict[str, dict[int, float]] = {
     },  # The learning rates are from section 5.4.1 and, for batch size 32, from Bellemare et al. 2017.
     "rainbow": {512: 6.25e-5},  # Section 5.4.1 uses the learning rate of Hessel et al. 2018.
 }
-"""`Q_STEP_SIZES` maps an algorithm to {batch size: learning rate}. Each learning rate in `Q_STEP_SIZES` applies up to
-the next batch size."""
+"""`Q_STEP_SIZES` maps an algorithm to {batch size: learning rate}. Between two listed batch sizes, the learning rate of
+the smaller one applies."""
 
 
 def step_size(algorithm: str, batch_size: int) -> float:
-    """Return the learning rate of the largest batch size in the paper that is not above the given batch size."""
+    """Return the learning rate for a batch size: that of the largest batch size in `Q_STEP_SIZES` that is not above
+    it."""
     known = Q_STEP_SIZES[algorithm]
     return known[max((b for b in known if b <= batch_size), default=min(known))]
 
@@ -71,7 +73,7 @@ def q_learning(
 
 
 def together(config: TrainConfig, ranks: int, **group: Any) -> TrainConfig:
-    """Return the configuration with several learners; raises ValueError."""
+    """Return the configuration with `ranks` learners. Raises ValueError if `ranks` is below 1."""
     if ranks < 1:
         raise ValueError(f"ranks={ranks} must be at least 1")
     return replace(config, distributed=replace(config.distributed, ranks=ranks, **group))

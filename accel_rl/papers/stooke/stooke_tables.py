@@ -22,24 +22,24 @@ from accel_rl.results.run_settings import (
 from accel_rl.results.table import Alike, Pair, Table, alike, marked, number, paper_table
 from accel_rl.results.trained_run import Run
 
-# The caption of table 2 reports the numbers of environments.
+# The numbers of environments are from the caption of table 2.
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
 STOOKE_GPUS = (1, 2, 4, 8)  # Tables 2 and 3 have columns for 1, 2, 4 and 8 GPUs.
-ASYNCHRONOUS = ", asynchronous"  # The name of table 3's starred cell ends with `ASYNCHRONOUS`.
+ASYNCHRONOUS = ", asynchronous"  # The suffix of the row in table 3 whose cell is marked with a star
 Cell = tuple[int, str, int]  # A cell of the paper's tables is identified by (table, row, ranks).
 TITLE = "Stooke & Abbeel 2018, table {}"
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
-    """Build the tables that contain some of the runs."""
+    """Build those of the tables 1 to 3 to which at least one of the runs belongs."""
     result = [sampling_table(runs), hours_table(2, runs), hours_table(3, runs)]
     return [t for t in result if t is not None]
 
 
 def sampling_rate(run: Run) -> float:
-    """Return a run's median env steps/s over the rows of metrics after the first, or, with fewer than three rows, the
-    env steps/s of the whole run. Returns NaN before the first row."""
+    """Return the median env steps/s of a run's rows of metrics, without the first row. If the run has fewer than three
+    rows, return the env steps/s of the whole run. If the run has no row, return NaN."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 
@@ -73,7 +73,8 @@ def sampling_table(runs: Sequence[Run]) -> Table | None:
 
 
 def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
-    """Build table 2 (policy gradients) or 3 (Q-learning): hours for 50 M env steps by algorithm and number of ranks."""
+    """Build table 2 (policy gradients) or 3 (Q-learning): the hours for 50 M env steps, for each algorithm and number
+    of ranks."""
     timed = [r for r in runs if not math.isnan(r.hours)]
     cells: dict[Cell, list[Run]] = {}
     for run in timed:
@@ -128,8 +129,8 @@ def stooke_row(settings: Settings) -> tuple[int, str] | None:
 
 
 def stooke_cell(settings: Settings) -> Cell | None:
-    """Return the cell of tables 2 and 3 that a run of the given settings measures, even if the paper does not print the
-    cell. Returns None for other runs, such as runs with another number of environments per rank."""
+    """Return the cell of tables 2 and 3 to which a run with the given settings belongs, even if the cell is empty in
+    the paper. Returns None for other runs, such as runs with another number of environments per rank."""
     if (row := stooke_row(settings)) is None:
         return None
     n, envs = ranks(settings), total_envs(settings)
@@ -139,7 +140,7 @@ def stooke_cell(settings: Settings) -> Cell | None:
 
 
 def stooke_differences(settings: Settings) -> list[str]:
-    """Return the settings in which a run differs from those of its cell in Stooke & Abbeel's tables 2 and 3."""
+    """Return the settings in which a run differs from the paper's runs in the same cell of tables 2 and 3."""
     if (cell := stooke_cell(settings)) is None:
         return []
     table, row, learners = cell
@@ -149,7 +150,7 @@ def stooke_differences(settings: Settings) -> list[str]:
 
 
 def printed_hours(cell: Cell) -> float | None:
-    """Return the printed value of a cell of Stooke & Abbeel's tables, or None if the paper does not print the cell."""
+    """Return the hours in a cell of the paper's tables, or None if the cell is empty in the paper."""
     table, row, n = cell
     rows = published_by("stooke")[f"table_{table}"]
     cells = rows["asynchronous"][row.removesuffix(ASYNCHRONOUS)] if row.endswith(ASYNCHRONOUS) else None
@@ -158,14 +159,14 @@ def printed_hours(cell: Cell) -> float | None:
 
 
 def stooke_hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018. In tables 2
-    and 3, a rank has one GPU and 5 cores. Returns None for settings without a cell."""
+    """Return the hours for 50 M env steps that tables 2 and 3 of Stooke & Abbeel 2018 report for a run's settings, with
+    one GPU and 5 cores per rank. Returns None if the tables have no such cell."""
     cell = stooke_cell(settings)
     return printed_hours(cell) if cell else None
 
 
 def published_tables() -> list[Table]:
-    """Build tables 1 to 3 with the numbers that the paper prints."""
+    """Build tables 1 to 3 with only the numbers in the paper."""
     paper = published_by("stooke")
     result = []
     for i, by in ((1, "simulators"), (2, "algorithms"), (3, "algorithms")):

@@ -1,5 +1,5 @@
-"""Tables 1 to 3 report the speed by number of simulators and of GPUs. `accel-rl report` prints each table in the
-paper's layout. The paper does not name the game of Tables 2 and 3, for which this project uses Breakout."""
+"""Tables 1 to 3 report the speed for different numbers of simulators and GPUs. `accel-rl report` prints each table in
+the paper's layout. This project uses Breakout for Tables 2 and 3, because the paper does not name the game."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,16 +18,16 @@ from accel_rl.runners.stored_agents import check_policy, load_policy
 from accel_rl.sweeps.grid import Level, levels
 
 SIMULATORS = (64, 128, 256, 512)
-"""The rows of Table 1 have `SIMULATORS` simulators in total."""
+"""`SIMULATORS` lists the total number of simulators in each row of Table 1."""
 LEARNERS = 8
-"""Table 1 has eight learners, one per GPU."""
+"""In Table 1, there are eight learners, one per GPU."""
 STEPS = 2_000_000
-"""Number of env steps of a measurement, about a minute at the paper's speeds."""
+"""`STEPS` is the number of env steps of a measurement, about a minute at the paper's speeds."""
 
 
 @dataclass(frozen=True)
 class SamplingOnlyConfig(PolicyGradientConfig):
-    """`SamplingOnlyConfig` has the settings of a network that acts without learning."""
+    """`SamplingOnlyConfig` contains the settings of `SamplingOnly`."""
 
     policy: str = ""
     """Folder of a run of a2c, ppo or impala with the same network and game, whose newest checkpoint acts. By default an
@@ -41,7 +41,7 @@ class SamplingOnlyConfig(PolicyGradientConfig):
 
 class SamplingOnly(PolicyGradient):
     """`SamplingOnly` is an algorithm that acts without learning. Synchronous ranks synchronize after every rollout, as
-    for an update. Asynchronous ranks run independently."""
+    they would for an update. Asynchronous ranks run independently."""
 
     Config = SamplingOnlyConfig
 
@@ -62,7 +62,7 @@ class SamplingOnly(PolicyGradient):
 
 
 def sampling_only(game: str, envs: int, horizon: int, policy: str = "", seed: int = 0) -> TrainConfig:
-    """Return a run that only samples, with A3C-Net in `envs` environments."""
+    """Return a run that only samples: A3C-Net acts in `envs` environments."""
     base = default_config("accel_rl.papers.stooke.table_experiments:SamplingOnly")
     return replace(
         base,
@@ -81,9 +81,9 @@ GPUS = (1, 2, 4, 8)
 
 @levels({"simulators": SIMULATORS}, {"mode": ("sync", "async")}, seeds=(0,))
 def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
-    """Table 1 has samples/s of 8 ranks that only sample, with A3C-Net on Breakout. With the mode `sync`, all ranks
-    synchronize every five steps; with `async`, each rank samples independently. `policy` is the folder of a run whose
-    agent acts. By default an untrained network acts, whose inference takes the same time."""
+    """Return a run of Table 1, which reports the samples/s of 8 ranks that only sample, with A3C-Net on Breakout. With
+    the mode `sync`, all ranks synchronize every five steps; with `async`, each rank samples independently. `policy` is
+    the folder of a run whose agent acts. By default an untrained network acts, whose inference takes the same time."""
     if mode not in ("sync", "async") or simulators < 1 or simulators % LEARNERS:
         raise ValueError(f"mode={mode!r}, simulators={simulators}: sync or async, and a multiple of {LEARNERS}")
     if mode == "sync":
@@ -94,15 +94,15 @@ def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: i
 @levels(
     Level(
         {
-            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # A single learner has no asynchronous variant.
+            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # There is no asynchronous variant with a single learner.
             "algorithm": ("a2c",) * 4 + ("a3c",) * 3 + ("ppo",) * 4 + ("appo",) * 3,
         }
     ),
     seeds=(0,),
 )
 def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig:
-    """Table 2 has hours for 50 M env steps of policy gradients by number of GPUs, with 16 environments per GPU for A2C
-    and A3C, and 8 for PPO and APPO."""
+    """Return a run of Table 2, which reports the hours for 50 M env steps of policy gradients for each number of GPUs.
+    A2C and A3C use 16 environments per GPU, and PPO and APPO use 8."""
     make: Any = {"a2c": a2c_ranks, "a3c": a3c, "ppo": ppo_ranks, "appo": appo}[algorithm]
     return _timed(make(game="breakout", ranks=gpus, seed=seed))
 
@@ -117,8 +117,8 @@ def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig
     seeds=(0,),
 )
 def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainConfig:
-    """Table 3 has hours for 50 M env steps of synchronous Q-learning by number of GPUs; DQN on 4 GPUs is also
-    asynchronous (*)."""
+    """Return a run of Table 3, which reports the hours for 50 M env steps of synchronous Q-learning for each number of
+    GPUs, and of asynchronous DQN on 4 GPUs (*)."""
     if algorithm == "async-dqn-512":
         return _timed(async_dqn("breakout", gpus, 512, seed))
     return _timed(together(variant("breakout", algorithm, seed), gpus))

@@ -1,1 +1,1 @@
-"""The action server infers actions by calling the agent, by replaying captured calls or CUDA graphs, or in threads."""
+"""The action server computes actions by calling the agent, or by replaying captured kernel calls or CUDA graphs."""

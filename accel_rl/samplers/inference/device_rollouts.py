@@ -5,8 +5,8 @@
     host            wait A ... | wait B's frames  | actions A: release A | ...
 
 Each new frame is copied to the GPU once, when its group of environments is ready. The copies of one group's frames
-overlap the inference for another group. All buffers are parts of the same tensors, so that one captured graph acts in
-every buffer: step t of a buffer is in row `buffer * rows + t`.
+overlap the inference for another group. All buffers are parts of the same tensors, so that one captured CUDA graph can
+be used in every buffer: step t of a buffer is row `buffer * rows + t` of the tensors.
 """
 
 import time
@@ -35,15 +35,16 @@ class DeviceRollouts:
         self._device = device
         first = host[0]
         self.rows = len(first.frames)
-        """Number of rows of each buffer, which is T + S."""
+        """`rows` is the number of rows of each buffer, T + S."""
         self.stack = first.stack
         self.frames = self._for_all(first.frames.dtype, *first.frames.shape[2:])
-        """The frames [buffers * rows, B, *frame_shape] of all buffers."""
+        """`frames` [buffers * rows, B, *frame_shape] are the frames of all buffers."""
         self.age = self._for_all(first.age.dtype)
         self.random = self._for_all(torch.float32)
-        """The random numbers [buffers * rows, B] for the actions of all buffers."""
+        """`random` [buffers * rows, B] are the random numbers that determine the actions in all buffers."""
         self.recorded: dict[str, Tensor] = {}
-        """The recorded values [buffers * rows, B] of all buffers."""
+        """`recorded` maps the name of each value that the agent records to the values [buffers * rows, B] of all
+        buffers."""
         self.rollouts = [self._mirror(i) for i in range(len(host))]
         self.uniform = [self._part(self.random, i, r.T) for i, r in enumerate(host)]
         self._runtime = runtime(device)
@@ -55,24 +56,25 @@ class DeviceRollouts:
         for rollout in self.rollouts:
             rollout.staging = self._staging
         self._copying = Device(device).stream(self)
-        # `_fetched` has the last copied step (buffer, t) of each group.
+        # The last step (buffer, t) of each group whose frames were copied
         self._fetched: list[tuple[int, int] | None] = [None for _ in groups]
         self._frames_there = [self._runtime.Event() for _ in groups]
         self._actions_there = [self._runtime.Event() for _ in groups]
-        # Each buffer has a CUDA event after the rollout's last copies.
+        # For each buffer, a CUDA event that is recorded after the last copies of its rollout
         self._copied = [self._runtime.Event() for _ in host]
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout with its first frames. `uniform` [T, B], on the host, are random numbers for actions."""
+        """Start a rollout, and copy its first frames to the GPU. `uniform` [T, B], on the host, are the random numbers
+        that determine the actions."""
         self._staging.copy(self.uniform[buffer], uniform)
         for name in self.recorded:
             self._use_recorded(name, buffer)
         self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
-        self._copying.wait_stream(self._now)  # The copy stream waits for earlier reads of the buffer's GPU memory.
+        self._copying.wait_stream(self._now)  # Earlier operations may still read the buffer.
 
     def record(self, name: str, dtype: torch.dtype) -> None:
-        """Allocate the recorded values `name` of all buffers."""
+        """Allocate memory for the values `name` that the agent records, in all buffers."""
         self.recorded[name] = self._for_all(dtype)
         for buffer in range(len(self.host)):
             self._use_recorded(name, buffer)
@@ -82,7 +84,7 @@ class DeviceRollouts:
         rollout.recorded[name] = self._part(self.recorded[name], buffer, rollout.T)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Start to copy the frames that step t of a group's environments produced."""
+        """Start to copy to the GPU the frames that a group's agent sees at step t."""
         if self._fetched[group] == (buffer, t):
             return
         self._fetched[group] = buffer, t
@@ -91,7 +93,7 @@ class DeviceRollouts:
             self._frames_there[group].record(self._copying)
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """Make the GPU's inference wait for the copies of a group's frames of step t."""
+        """Make later operations on the current CUDA stream wait until a group's frames of step t have been copied."""
         if t:
             self.prefetch(buffer, t, group)
             self._now.wait_event(self._frames_there[group])
@@ -106,13 +108,13 @@ class DeviceRollouts:
         while it returns true."""
         arrived = self._actions_there[group]
         while meanwhile is not None and not arrived.query() and meanwhile():
-            time.sleep(0)  # Releases the GIL. Otherwise, a thread that trains would get it after 5 ms only.
+            time.sleep(0)  # Releases the GIL, for which a training thread would otherwise wait for 5 ms.
         arrived.synchronize()  # Also releases the GIL.
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """After a rollout's last step, copy the data that inference did not need to the GPU. `is_unseen` is true if the
-        rollout was played without copying frames or waiting for actions; in this case `finish` waits until the host may
-        overwrite the next rollout's memory."""
+        """After a rollout's last step, copy to the GPU the data that have not been copied during the rollout.
+        `is_unseen` is true if the rollout was played without copying frames or waiting for actions. In this case,
+        `finish` waits until the host may overwrite the memory of the next rollout."""
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
         last = self.rollouts[buffer].T
@@ -156,7 +158,7 @@ class DeviceRollouts:
         return torch.zeros(len(self.host) * self.rows, self.host[0].B, *shape, dtype=dtype, device=self._device)
 
     def _part(self, x: Tensor, buffer: int, rows: int) -> Tensor:
-        """Return the first rows of a buffer's part of a tensor [buffers * rows, ...]."""
+        """Return a view of the first `rows` rows that belong to a buffer in a tensor [buffers * rows, ...]."""
         begin = buffer * self.rows
         return x[begin : begin + rows]
 

@@ -1,5 +1,4 @@
-"""If the environments run on a GPU, rollouts are in GPU memory, and neither frames nor actions are copied to the
-host."""
+"""If the environments run on a GPU, rollouts are stored in GPU memory, and frames are not copied to the host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +13,13 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.system.devices import runtime
 
-# A rollout's arrays `KNOWN` are copied from the GPU to the host.
+# The arrays of a rollout that are copied from the GPU to the host
 KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:
-    """Allocate a rollout on a GPU. All arrays except the frames also have a copy in page-locked host memory, `host`."""
+    """Allocate a rollout on a GPU. The rollout's attribute `host` contains a copy of all arrays except the frames, in
+    page-locked host memory."""
     cells = rollout_layout(spec, T, B)
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     on_gpu: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
@@ -30,8 +30,8 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
 
 
 class ResidentRollouts:
-    """`ResidentRollouts` replaces `DeviceRollouts` if the environments run on the GPU. The host waits for the GPU once
-    per rollout."""
+    """`ResidentRollouts` replaces `DeviceRollouts` if the environments run on the GPU. The host synchronizes with the
+    GPU once per rollout."""
 
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
         self.rollouts = rollouts
@@ -44,11 +44,11 @@ class ResidentRollouts:
             rollout.staging = self._staging
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout. `uniform` [T, B] are the random numbers for actions, on the host."""
+        """Start a rollout. `uniform` [T, B], on the host, are the random numbers that determine the actions."""
         self._staging.copy(self.uniform[buffer], uniform)
 
     def record(self, name: str, dtype: torch.dtype) -> None:
-        """Allocate the recorded values `name` of all buffers."""
+        """Allocate memory for the values `name` that the agent records, in all buffers."""
         for rollout in self.rollouts:
             rollout.recorded[name] = torch.zeros(rollout.T, rollout.B, dtype=dtype, device=self._device)
 
@@ -66,7 +66,8 @@ class ResidentRollouts:
         """Do nothing, because the environments read the actions on the GPU."""
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy all of a rollout's arrays except the frames to the host, which needs the ends of episodes."""
+        """Copy all arrays of a rollout except the frames to the host, for example because the host computes the
+        episodes' scores."""
         rollout = self.rollouts[buffer]
         assert rollout.host is not None
         for name in KNOWN:

@@ -27,8 +27,8 @@ class ActionServer:
     """The action server computes actions for one group of environments at a time.
 
     On a GPU each new frame is copied once (`DeviceRollouts`), and stacks are rebuilt on the GPU. If the action server
-    shares its cores with the worker processes, the server moves to another core for each batch. A server on one core
-    would always slow down the same worker process, for which the other workers would wait.
+    shares its cores with the worker processes, the server moves to another core for each batch. On a fixed core, the
+    server would always slow down the same worker process, and the other workers would wait for this process.
     """
 
     def __init__(
@@ -42,8 +42,9 @@ class ActionServer:
         acceleration: Acceleration = PLAIN,
         resident: bool = False,
     ):
-        """`host` has one rollout in host memory per buffer. `threads` is the number of threads per torch operation.
-        `acceleration` selects the implementation of inference. With `resident`, the environments run on the device."""
+        """`host` contains one rollout in host memory per buffer. `threads` is the number of threads per torch
+        operation. `acceleration` selects the implementation of inference. With `resident`, the environments run on the
+        GPU `device`, and `host` contains the rollouts in GPU memory."""
         self._threads = threads
         self._cores = cores
         self._turn = 0
@@ -60,14 +61,15 @@ class ActionServer:
             self._gpu = DeviceRollouts(host, self._groups, self.device)
             self._inference = acceleration.on_gpu(self._groups, self._gpu, self._act_on)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
-        self.state: torch.Tensor | None = None  # The recurrent state of the agent is [B, Z].
+        self.state: torch.Tensor | None = None  # The agent's recurrent state [B, Z], or None
         self._uniform: dict[int, torch.Tensor] = {}  # Maps each buffer to its uniform random numbers [T, B].
-        self._one_at_a_time = Lock()  # The lock serializes calls of agents that are not reentrant.
-        # The actions of an unseen rollout were all drawn before the rollout, so no frames are copied to the GPU.
+        self._one_at_a_time = Lock()  # Serializes the calls of an agent that is not reentrant.
+        # For each buffer, whether all actions were drawn before the rollout, so that no frames need to be copied
         self._is_unseen = [False] * len(host)
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
-        """Draw all actions of a rollout from the random numbers `uniform` [T, B], for an open-loop agent."""
+        """Select all actions of a rollout in advance, by the random numbers `uniform` [T, B]. The agent must be
+        open-loop."""
         rollout = self.rollouts[buffer]
         rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
@@ -77,9 +79,9 @@ class ActionServer:
         self._is_unseen[buffer] = True
 
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
-        """Start a rollout with the frames and recurrent state before its first step. `uniform` [T, B] are random
-        numbers that determine the actions. With `ahead`, the server starts the rollout while the previous rollout of
-        the same agent is unfinished."""
+        """Start a rollout: copy the frames and the recurrent state before its first step. `uniform` [T, B] are the
+        random numbers that determine the actions. With `ahead`, the previous rollout of the same agent is not finished
+        yet."""
         rollout = self.rollouts[buffer]
         if self._gpu is not None:
             self._gpu.begin(buffer, uniform)
@@ -101,14 +103,14 @@ class ActionServer:
         torch.set_num_threads(self._threads)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Start to copy a group's frames of step t to a GPU, while the GPU computes another group's actions."""
+        """Start to copy a group's frames of step t to the GPU, while the GPU computes another group's actions."""
         if self._gpu is not None:
             self._gpu.prefetch(buffer, t, group)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
-        """Read the frames of a group of environments at step t, and write the group's actions and the agent's recorded
-        values. Several threads may serve different groups in parallel. `meanwhile` is called during waits for a GPU,
-        while it returns true."""
+        """Compute the actions of a group of environments from the group's frames at step t, and write the actions and
+        the values that the agent records into the rollout. Several threads may serve different groups in parallel.
+        While the server waits for a GPU, it calls `meanwhile` repeatedly until `meanwhile` returns false."""
         b = self._groups[group]
         if self._gpu is not None:
             self._gpu.fetch(buffer, t, group)
@@ -142,7 +144,7 @@ class ActionServer:
                     self._gpu.record(name, value.dtype)
                 elif name not in rollout.recorded:
                     complete = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
-                    # Another thread may have stored the array first, so the code uses the atomic setdefault.
+                    # `setdefault` is atomic, because another thread may store this array at the same time.
                     rollout.recorded.setdefault(name, complete)
                 self._inference.store(rollout.recorded[name][t, b], value)
 
@@ -153,8 +155,8 @@ class ActionServer:
             return agent.act(obs, uniform, memory, b)
 
     def can_go_ahead(self, agent: Agent) -> bool:
-        """Return whether a rollout may begin before the previous rollout has ended, which requires an agent without
-        recurrent state."""
+        """Return whether a rollout may begin before the previous rollout has ended. The agent must have no recurrent
+        state, and inference must run on the CPU."""
         return not agent.state_size and self._gpu is None
 
     def finish(self, buffer: int) -> Rollout:

@@ -1,4 +1,4 @@
-"""Each group of environments has an inference thread, which shares the cores of the group's own worker processes.
+"""Each group of environments has its own inference thread, which runs on the cores of the group's worker processes.
 
     core 0   step A  | act A  | step A  | act A  | ...
     core 1   step B | act B | step B | act B | ...        no core waits for another within a rollout
@@ -21,24 +21,24 @@ from accel_rl.system.hardware import pin
 class InferenceThreads:
     """Runs inference with one thread per group, for a pool in which each group has dedicated workers.
 
-    `cores` has the cores of each group, and is empty if threads are not pinned. `torch_threads` is the number of
-    threads per torch operation.
+    `cores` lists the cores to which each group's thread is pinned; an empty list means that the thread is not pinned.
+    `torch_threads` is the number of threads per torch operation.
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
-        def settle(cores: Sequence[int]) -> None:  # Each inference thread calls `settle` when it starts.
+        def settle(cores: Sequence[int]) -> None:  # Called at the start of each inference thread.
             if cores:
                 pin(cores)
             torch.set_num_threads(torch_threads)
 
         self._pool, self._stop = pool, Event()
         self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (c,)) for g, c in enumerate(cores)]
-        self._rollouts: deque[list[Future[None]]] = deque()  # Running rollouts are queued with the oldest first.
+        self._rollouts: deque[list[Future[None]]] = deque()  # The running rollouts, oldest first
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
-        """Start a rollout, in which each group's thread calls serve(t, group) for t < T, as soon as the group's worker
-        processes have finished a step. Each group of environments begins the rollout when the group has finished the
-        previous rollout."""
+        """Start a rollout. For t < T, each group's thread calls serve(t, group) as soon as the group's worker processes
+        have finished the previous step. A group begins the rollout as soon as this group has finished the previous
+        rollout."""
         pool, stop = self._pool, self._stop
 
         def play(g: int) -> None:
@@ -59,8 +59,8 @@ class InferenceThreads:
             future.add_done_callback(ended)
 
     def wait(self) -> None:
-        """Wait for the oldest running rollout, and meanwhile replace worker processes that die or hang. Raises the
-        first exception of an inference thread, after all threads have stopped."""
+        """Wait until the oldest running rollout has ended, and meanwhile replace worker processes that die or hang. If
+        an inference thread raises an exception, all threads are stopped and the exception is raised here."""
         oldest = self._rollouts[0]
         every = [f for futures in self._rollouts for f in futures]
         is_done = False

@@ -1,7 +1,7 @@
 """The action server and its worker processes exchange requests and answers through counters in shared memory.
 
 One action server serves several workers, each of which has two groups of environments. While the server infers for one
-group, the workers step the other group, so the shorter of the two times is hidden:
+group, the workers step the other group, so that inference and stepping overlap:
 
     worker 0   | step A | step B | step A | step B | ...
     worker 1   | step A | step B | step A | step B | ...
@@ -10,11 +10,11 @@ group, the workers step the other group, so the shorter of the two times is hidd
 
 A request to a worker is a counter in shared memory that only the server increases. A worker's answer is a counter that
 only the worker increases. A group is ready when its request and answer counters are equal. If the server requests
-several successive steps together, the request counter grows by their number, and no process waits between the steps.
-With `ahead`, the server requests further steps before a group has finished earlier steps. An eventfd wakes a sleeping
-process. No wake-up is lost, because the eventfd is set after every change of a counter, and cleared before the counters
-are read. Rare messages (set-up, states, errors) are sent over one socket per worker (control.py). If the server or a
-worker process dies, the other process reads the end of file from the socket.
+several successive steps together, it increases the request counter by the number of steps, and no process waits between
+the steps. The server may also request further steps before a group has finished earlier steps (the arguments `ahead`).
+An eventfd wakes a sleeping process. No wake-up is lost, because the eventfd is set after every change of a counter, and
+cleared before the counters are read. Infrequent messages (set-up, states, errors) are sent over one socket per worker
+(control.py). If the server or a worker process dies, the process at the other end of the socket reads an end of file.
 """
 
 import os
@@ -32,7 +32,7 @@ from accel_rl.system.process import SLICE_S, Patience
 
 
 class EventFd:
-    """An `EventFd` is a flag that a sleeping process polls: an eventfd, or a pipe on systems without eventfd."""
+    """An `EventFd` is a flag that wakes a process that polls it: an eventfd, or a pipe on systems without eventfd."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
         """`fds` are the descriptors (to read, to write) of an event that another process created."""
@@ -63,11 +63,11 @@ class EventFd:
             os.close(fd)
 
 
-_LINE = 8  # A cache line has `_LINE` int64 values, and no two processes write to one line.
+_LINE = 8  # A cache line contains `_LINE` int64 values. No two processes write to the same line.
 
 
 class WorkersSilent(Exception):
-    """`WorkersSilent` is raised if worker processes have not answered a request within the timeout."""
+    """`WorkersSilent` is raised if `workers` have not answered a request within the timeout."""
 
     def __init__(self, workers: list[int], timeout_s: float):
         super().__init__(f"no answer from worker {', '.join(map(str, workers))} within {timeout_s:g} s")
@@ -81,14 +81,15 @@ def counters_layout(workers: int, groups: int) -> Layout:
     return {
         "request": ("int64", cell),
         "answer": ("int64", cell),
-        # step[0] is the step index minus the number of answers; at step[1] answers, the worker wakes the sampler.
+        # step[0] is the index of the next step minus the number of answers.
+        # When the number of answers reaches step[1], the worker wakes the server.
         "step": ("int64", cell),
         "env_ns": ("int64", (workers, _LINE)),
     }
 
 
 def _cells(array: np.ndarray) -> memoryview | OrderedWords:
-    # An item of a memoryview is read and written as one machine word, and faster than a numpy scalar.
+    # A memoryview reads and writes an item as one machine word, and faster than numpy does.
     words = memoryview(array).cast("B").cast("q")  # type: ignore[arg-type]
     return words if IS_ORDERED else OrderedWords(words, fence_of_machine())
 
@@ -111,8 +112,8 @@ class WorkerSide:
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """Return a group of environments with an open request. The search starts after the last group, so that every
-        group is stepped."""
+        """Return a group of environments with an unanswered request, or None. The search starts after the group that
+        was stepped last, so that every group is stepped."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
             if self._request[g * _LINE] != self._answer[g * _LINE]:
@@ -136,7 +137,8 @@ class WorkerSide:
         return g, self._step[g * _LINE] + self._answer[g * _LINE]
 
     def answer(self, group: int) -> None:
-        """Tell the action server that the requested step of a group of environments is done."""
+        """Increase the answer counter, because a requested step of a group of environments is done. Wake the action
+        server if it waits for this answer."""
         word = group * _LINE
         self._answer[word] += 1
         if self._answer[word] in (self._request[word], self._step[word + 1]):
@@ -147,7 +149,7 @@ class ServerSide:
     """`ServerSide` sends the action server's requests to the worker processes, and waits for their answers."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
-        """`group_events` has one event for each group of environments with dedicated worker processes."""
+        """With dedicated worker processes, `group_events` contains one event for each group of environments."""
         self.workers, self.groups = arrays["request"].shape[:2]
         self._request = [_cells(arrays["request"][w]) for w in range(self.workers)]
         self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
@@ -155,18 +157,19 @@ class ServerSide:
         self._cells = list(zip(self._answer, self._request, strict=True))
         self._spins, self._event = spins, event
         self._events: dict[int, EventFd] = {}  # Maps each worker process to the event that wakes it.
-        self._controls: dict[int, int] = {}  # Maps the file descriptor of a socket to its worker process.
-        # Maps each worker to (its answers so far, seconds waited since the last answer).
+        self._controls: dict[int, int] = {}  # Maps the file descriptor of each socket to the index of the worker.
+        # Maps each worker to (number of its answers, seconds for which the server has waited since the last answer).
         self._quiet: dict[int, tuple[int, float]] = {}
         self._all = {e.read_fd: e for e in (event, *group_events)}
-        # The object `_poll` watches all file descriptors; `_watching` omits the events of the groups.
+        # `_poll` polls all file descriptors, and `_watching` polls all except the events of the groups.
         self._poll, self._watching = _poll(self._all), _poll([event.read_fd])
         self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
     def attach(self, worker: int, event: EventFd, control: Control) -> None:
         """Include another worker process, which has no unanswered request."""
         for g in range(self.groups):
-            # The request is stored first: an inference thread that saw the answer alone at 0 would wait for ever.
+            # The request counter is reset first.
+            # An inference thread that saw only the answer counter at 0 would wait for ever.
             self._request[worker][g * _LINE] = 0
             self._answer[worker][g * _LINE] = 0
         self._events[worker] = event
@@ -175,7 +178,7 @@ class ServerSide:
             poll.register(control.fileno(), select.POLLIN)
 
     def detach(self, worker: int, control: Control) -> None:
-        """Exclude a lost worker process, for whose answers the server then does not wait."""
+        """Exclude a lost worker process, so that the server does not wait for its answers."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
         self._events.pop(worker, None)
@@ -195,12 +198,12 @@ class ServerSide:
             event.set()
 
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
-        """Request n steps of a group from a worker, from `step_index` on. If earlier requests are unanswered,
-        `step_index` must follow the last requested step."""
+        """Request n steps of a group from a worker, beginning with `step_index`. If earlier requests are unanswered,
+        `step_index` must be the index after the last requested step."""
         word = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
-        # The number of answers at which the sampler wakes is written before the request that needs it.
+        # The number of answers at which the worker wakes the server is written before the request becomes visible.
         steps[word + 1] = request[word]
         if self._answer[worker][word] == request[word]:
             steps[word] = step_index - request[word]  # minus the number of answers
@@ -208,15 +211,16 @@ class ServerSide:
         self._events[worker].set()
 
     def owing(self, groups: Sequence[int], ahead: int = 0) -> list[int]:
-        """Return the worker processes that have not answered all requests for the groups, except for the last `ahead`
-        steps."""
+        """Return the indices of the worker processes that have not answered all requests for the groups. The last
+        `ahead` requested steps of each group are ignored."""
         cells = [g * _LINE for g in groups]
         return [
             w for w, (answer, request) in enumerate(self._cells) if any(answer[c] < request[c] - ahead for c in cells)
         ]
 
     def ready(self, groups: Sequence[int], ahead: int = 0) -> int | None:
-        """Return the first group of environments whose requested steps are done, except for the last `ahead` steps."""
+        """Return the first of the groups whose requested steps are done, or None. The last `ahead` requested steps are
+        ignored."""
         for g in groups:
             word = g * _LINE
             if all(answer[word] >= request[word] - ahead for answer, request in self._cells):
@@ -225,8 +229,8 @@ class ServerSide:
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
         """Wait until one of the groups of environments is ready, and return []. If worker processes send a message or
-        die first, return the numbers of these workers. Raises WorkersSilent if a worker owes an answer and gives none
-        for timeout_s (up to a quarter longer)."""
+        die first, return the indices of these workers. Raises WorkersSilent if a worker does not answer a request for
+        timeout_s (up to a quarter longer)."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []
@@ -237,8 +241,8 @@ class ServerSide:
         return []
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first. Only
-        the thread that calls `watch` handles worker processes that die or hang."""
+        """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first. Another
+        thread must call `watch` meanwhile, to detect worker processes that die or hang."""
         while self.ready((group,)) is None:
             if stopped():
                 return False
@@ -260,8 +264,8 @@ class ServerSide:
         return []
 
     def _silent(self, owing: list[int], timeout_s: float, waited_s: float) -> list[int]:
-        """Add `waited_s` to the waiting time of each worker that owes an answer, and return the workers whose time
-        exceeds timeout_s."""
+        """Add `waited_s` to the waiting time of each worker in `owing`, whose answers are missing. Return the workers
+        for which the server has waited timeout_s without an answer."""
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
@@ -270,7 +274,7 @@ class ServerSide:
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 
     def check(self) -> list[int]:
-        """Return the workers that sent a message or died, without waiting."""
+        """Return the indices of the workers that sent a message or died, without waiting."""
         return self._listen(0.0, self._poll)
 
     def wait_control(self, timeout_s: float) -> list[int]:

@@ -1,4 +1,5 @@
-"""The main process and a worker process exchange rare messages over a socket, as JSON with an optional blob."""
+"""The main process and a worker process exchange infrequent messages over a socket. A message is JSON, with an optional
+blob of bytes."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""This module defines the rare messages between the main process and a worker."""
+"""This module defines the messages that the main process and a worker exchange over their socket."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,16 +8,16 @@ from accel_rl.data.shared_memory import Layout
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """The first message to a worker process describes how to build its environments, and where its shared memory is."""
+    """`WorkerSetup`, the first message to a worker process, describes the worker's environments and shared memory."""
 
     worker: int
     parent_pid: int
     core: int | None
-    """The worker process is pinned to the core `core`, or not pinned if `core` is None."""
+    """`core` is the core to which the worker process is pinned, or None if the process is not pinned."""
     nice: int
     spins: int
     env: dict[str, Any]
-    """`env` has the environments' settings, as the fields of a ResolvedEnv."""
+    """`env` contains the environments' settings: the fields of a ResolvedEnv."""
     training: bool
     reset: str
     decorrelation_steps: int
@@ -25,14 +25,14 @@ class WorkerSetup:
     """Episodes begin at the start points in the file `starts_file`, or with a reset if `starts_file` is empty."""
     environments: int
     first_index: int
-    """`first_index` is the number of the sampler's first environment in the run, over all ranks."""
+    """`first_index` is the index of the sampler's first environment among the environments of all ranks."""
     start: bool
     """If true, the worker process begins new episodes. If false, the main process restores saved states."""
     groups: list[int]
     slices: list[tuple[int, int]]
-    """`slices` has the range of the worker's environments in each group."""
+    """`slices` lists the (start, stop) of the worker's environments in each of its groups."""
     seeds: list[list[int]]
-    """`seeds` has a seed for each environment of each group."""
+    """`seeds` lists, for each of the worker's groups, the seeds of its environments."""
     stack: int
     buffers: int
     """The shared memory has room for `buffers` rollouts."""
@@ -41,7 +41,7 @@ class WorkerSetup:
     counters_layout: Layout
     counters_fd: int
     event: tuple[int, int]
-    """`event` has the file descriptors of the worker's event."""
+    """`event` contains the file descriptors (to read, to write) of the event that wakes the worker."""
     server_event: tuple[int, int]
 
 
@@ -51,21 +51,24 @@ class Request:
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
-    """A request set_state has in `sizes` the bytes of each environment's state in the blob, by group."""
+    """In a request set_state, `sizes` lists for each group the number of bytes of each environment's state in the
+    blob."""
     seeds: tuple[tuple[int, ...], ...] = ()
-    """A request reseed has in `seeds` a seed for each environment of each group."""
+    """In a request reseed, `seeds` lists for each group the new seed of each environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A `Reply` is a worker's message, which replies to a request or reports that the worker is ready or has failed."""
+    """A `Reply` is a message from a worker that answers a request, or reports that the worker is ready or has
+    failed."""
 
     is_ready: bool = False
     error: str = ""
     traceback: str = ""
-    """`traceback` is the traceback of an error other than this package's own errors."""
+    """`traceback` is the traceback of an unexpected error, or the notes of one of this package's own errors."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """A reply to get_state has in `sizes` the bytes of each environment's state in the blob, by group."""
+    """In a reply to get_state, `sizes` lists for each group the number of bytes of each environment's state in the
+    blob."""
     late_resets: int = 0
 
 

@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 class PoolMemory:
-    """`PoolMemory` is shared memory with rollouts of all environments, and the request and answer counters of the
-    worker processes."""
+    """`PoolMemory` is the shared memory of a pool. `PoolMemory` contains the rollouts of all environments, and the
+    request and answer counters of the worker processes."""
 
     def __init__(self, spec: EnvSpec, grouping: Grouping, T: int, buffers: int):
         self.rollout_layout: Layout = {}
@@ -48,34 +48,34 @@ class PoolMemory:
 
 CLOSE_TIMEOUT_S = 2.0
 MAX_FAILED_STARTS = 3
-MAX_DEATHS_IN_A_ROW = 10  # A worker process is replaced at most 10 times without a complete rollout in between.
-# A saved state of ale-py has one byte per action, and about 500 actions are replayed per second.
+MAX_DEATHS_IN_A_ROW = 10  # The run ends if a worker dies this often without a complete rollout in between.
+# A saved state of ale-py contains one byte per action, and about 500 actions are replayed per second.
 REPLAYED_BYTES_PER_S = 500
 
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """`PoolConfig` has the settings of a sampler's worker processes."""
+    """`PoolConfig` contains the settings of a sampler's worker processes."""
 
     cores: tuple[int | None, ...]
-    """`cores` has the core of each worker, or None for a worker that is not pinned."""
+    """`cores` lists the core of each worker, or None for a worker that is not pinned."""
     strict: bool = False
     """If `strict`, a dead worker process ends the run instead of being replaced."""
     timeout_s: float = 60.0
     """A worker process that does not answer within timeout_s seconds is considered hung."""
     on_error: str = "stop"
-    """With "restart", a worker process whose environment raises an error is replaced as a dead worker is."""
+    """With "restart", a worker process whose environment raises an error is replaced, as if the process had died."""
     start_timeout_s: float = 120.0
     """A worker process that is not ready within start_timeout_s seconds is replaced."""
     nice: int = 0
     """`nice` is the nice value of the worker processes; a higher value means a lower priority."""
     spins: int = 0
-    """A process reads the shared memory `spins` times before it sleeps."""
+    """A waiting process reads the shared counters `spins` times before it sleeps."""
 
 
 class WorkerPool:
-    """A `WorkerPool` has the worker processes that step the environments of every group. If a worker process dies, its
-    part of the rollout becomes invalid, and a replacement joins at a later rollout."""
+    """A `WorkerPool` manages the worker processes that step a sampler's environments. If a worker process dies, its
+    part of the rollout becomes invalid, and a replacement joins at the beginning of a later rollout."""
 
     def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
@@ -88,9 +88,9 @@ class WorkerPool:
         self._event = EventFd()
         self._group_events = [EventFd() for _ in range(grouping.groups)] if grouping.dedicated_workers else []
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
-        # Inference threads send requests in parallel, so a lock guards the set of active worker processes.
+        # The lock guards the set of active worker processes, because inference threads send requests in parallel.
         self._changing = threading.Lock()
-        self._guard = Guard() if setup.env.id else None  # Atari games start no processes.
+        self._guard = Guard() if setup.env.id else None  # Atari games do not start processes.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
@@ -109,7 +109,7 @@ class WorkerPool:
         variables = self._guard.variables(str(w)) if self._guard is not None else {}
         worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds}, variables)
         self._workers[w] = worker
-        # The server attaches the worker before the worker reads its requests.
+        # The counters must be reset before the worker process reads them.
         self._side.attach(w, event, worker.control)
         worker.set_up(self._setup(w, start, event, answers_to))
         return worker
@@ -145,7 +145,7 @@ class WorkerPool:
         )
 
     def _seeds(self, w: int) -> list[list[int]]:
-        """Return the seeds of a worker's environments, by group."""
+        """Return the seeds of a worker's environments, as one list per group."""
         first, generation = self.setup.first_index, self._history[w].generation
         slices = [self.grouping.part(w, g) for g in self.grouping.groups_of(w)]
         return [[env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices]
@@ -157,7 +157,7 @@ class WorkerPool:
             self._replace_late()
 
     def _replace_late(self) -> None:
-        """Kill and replace the processes that have not become ready in time."""
+        """Kill and replace the worker processes that have not become ready within start_timeout_s."""
         limit = self.config.start_timeout_s
         for worker in [x for x in self._workers if x is not None and x.is_late(limit)]:
             worker.process.kill()
@@ -181,8 +181,9 @@ class WorkerPool:
             self._history[w].failed_starts = 0
 
     def _on_death(self, w: int, restore: bool = False, how: str = "") -> None:
-        """Log how a worker's process ended (by default its exit code), then replace the process; `restore` is explained
-        in `start`. Raises RunError with --strict, or if the worker has died too often."""
+        """Log how a worker's process ended, and replace the process. `how` describes the end; by default, the exit code
+        is logged. The method `start` explains `restore`. Raises RunError with --strict, or if the worker has died too
+        often."""
         worker, history = self._worker(w), self._history[w]
         line, was_ready = worker.obituary(how), worker.is_ready
         with self._changing:
@@ -222,18 +223,18 @@ class WorkerPool:
     # -- rollouts ------------------------------------------------------------
 
     def check(self) -> None:
-        """Detect dead worker processes, and replacements that are ready or late, without waiting."""
+        """Without waiting, handle worker processes that died, and replacements that are ready or late."""
         for w in self._side.check():
             self._on_message(w)
         self._replace_late()
 
     def join(self) -> list[int]:
-        """At the beginning of a rollout, include worker processes that became ready, and return their numbers."""
+        """At the beginning of a rollout, include the worker processes that became ready, and return their indices."""
         self.check()
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
         for worker in self._workers:
-            if worker is not None and worker.has_joined:  # A complete rollout resets the count of deaths.
+            if worker is not None and worker.has_joined:  # The worker completed a rollout.
                 self._history[worker.index].deaths_in_a_row = 0
         joined = [x for x in self._workers if x is not None and x.is_ready and not x.has_joined]
         for worker in joined:
@@ -241,12 +242,14 @@ class WorkerPool:
         return [worker.index for worker in joined]
 
     def absent(self) -> list[slice]:
-        """Return the environments that a dead worker process left unstepped for a whole rollout."""
+        """Return the slices of environments that the current rollout does not step, because their worker process died
+        and its replacement has not joined yet."""
         gone = [w for w, x in enumerate(self._workers) if x is None or not x.has_joined]
         return [self.grouping.part(w, g) for w in gone for g in self.grouping.groups_of(w)]
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Request n steps of a group of environments, from `step_index` on, from the given workers (default: all)."""
+        """Request n steps of a group of environments, beginning with `step_index`, from the given workers (by default
+        all)."""
         with self._changing:
             for w in self.grouping.workers_of(group):
                 worker = self._workers[w]
@@ -254,8 +257,8 @@ class WorkerPool:
                     self._side.release(w, group, step_index, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until a group of environments has finished all but the last `ahead` requested steps; return the
-        group."""
+        """Wait until one of the groups of environments has finished its requested steps, except for the last `ahead`
+        steps. Return this group."""
         while True:
             self._handle(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
             if (ready := self._side.ready(groups, ahead)) is not None:
@@ -265,8 +268,8 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """In an inference thread, wait until the thread's group of environments is ready. Returns False once `stopped`
-        is true. While threads wait in `wait_alone`, another thread must call `oversee`."""
+        """In an inference thread, wait until the thread's group of environments is ready. Return False if `stopped()`
+        becomes true first. While threads wait in `wait_alone`, another thread must call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
@@ -280,7 +283,7 @@ class WorkerPool:
         self._side.wake()
 
     def wake_all(self) -> None:
-        """Wake every waiting thread, so that it checks whether it must stop."""
+        """Wake every waiting thread, so that each thread checks whether it must stop."""
         self._side.wake_all()
 
     def _handle(self, wait: Callable[[], list[int]]) -> None:
@@ -288,7 +291,7 @@ class WorkerPool:
             for w in wait():
                 self._on_message(w)
         except WorkersSilent as e:
-            for w in e.workers:  # A hung worker is killed and then handled like any dead worker.
+            for w in e.workers:  # A hung worker is killed, and then replaced like any dead worker.
                 worker = self._workers[w]
                 if worker is not None:
                     logger.warning(f"{e}: killing pid {worker.pid}")
@@ -299,7 +302,7 @@ class WorkerPool:
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
         """Send a request to every worker process, and return the replies. A worker process that is lost meanwhile is
-        replaced, and sends no reply."""
+        replaced, and its reply is missing from the result."""
         self._until_ready()
         replies = []
         for w in range(self.grouping.workers):
@@ -310,12 +313,13 @@ class WorkerPool:
         return replies
 
     def late_resets(self) -> int:
-        """Return the living workers' number of immediate resets for which no reserve environment was ready."""
+        """Return the number of episodes, in the current worker processes, that began with an immediate reset because no
+        reserve environment was ready."""
         return sum(reply.late_resets for reply, _ in self._ask_all("late_resets"))
 
     def get_state(self) -> list[bytes]:
         """Return the state of each environment, in the order of the environments. Raises WorkersReplaced if a worker
-        process was lost, or joins only at the next rollout."""
+        process was lost and its replacement has not joined yet."""
         replies = self._ask_all("get_state")
         if not all(x is not None and x.has_joined for x in self._workers):
             raise WorkersReplaced
@@ -329,7 +333,8 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the environments' states from `get_state`. A worker process that dies meanwhile is replaced."""
+        """Restore the environments from states that `get_state` returned. A worker process that dies meanwhile is
+        replaced."""
         time_out = self.config.timeout_s + sum(map(len, states)) / REPLAYED_BYTES_PER_S
         waiting = set(range(self.grouping.workers))
         while waiting:
@@ -344,8 +349,8 @@ class WorkerPool:
         self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
 
     def _completes(self, w: int, exchange: Callable[[int], object]) -> bool:
-        """Call `exchange` for a worker whose episodes have not begun. If the worker dies, replace the worker and return
-        False."""
+        """Call `exchange`, which exchanges messages with worker w, and return True. If the worker dies meanwhile,
+        replace it by a worker that begins no episodes, and return False."""
         try:
             exchange(w)
             return True
@@ -354,8 +359,8 @@ class WorkerPool:
             return False
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments from another seed, in the existing worker processes. A worker process that dies
-        meanwhile is replaced (with --strict, RunError is raised)."""
+        """Rebuild all environments with another seed, in the existing worker processes. A worker process that dies
+        meanwhile is replaced; with --strict, RunError is raised instead."""
         self.check()
         self._until_ready()
         self._seed, self._history = seed, [History() for _ in self._workers]
@@ -368,7 +373,7 @@ class WorkerPool:
             try:
                 reply, _ = worker.control.receive(self.config.start_timeout_s)
             except Disconnected:
-                # After a reseed, the replacement of a lost worker also has generation 0.
+                # `_on_death` increments the generation, so that the replacement also has generation 0.
                 self._history[w].generation = -1
                 self._on_death(w)
                 continue
@@ -376,12 +381,12 @@ class WorkerPool:
         self._until_ready()
 
     def env_seconds(self) -> list[float]:
-        """Return the seconds that each worker process has spent on stepping its environments."""
+        """Return the time, in seconds, that each worker process has spent on stepping its environments."""
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:
-        """End every process. Environments have timeout_s to close, and processes that are still starting have
-        CLOSE_TIMEOUT_S. Then processes are killed."""
+        """End all worker processes. A process is killed if its environments have not closed within timeout_s, or within
+        CLOSE_TIMEOUT_S if the process is still starting."""
         workers = [x for x in self._workers if x is not None]
         for worker in workers:
             with contextlib.suppress(Disconnected):

@@ -11,8 +11,8 @@ from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.system.errors import RunError
 
 BUFFERS = 2
-"""With two rollout buffers, the next rollout's initial observation can be written while the learner reads the last
-rollout."""
+"""The default number of rollout buffers is two, so that the next rollout's initial observation can be written while the
+learner reads the last rollout."""
 
 
 def initial(buffer: int) -> int:
@@ -21,9 +21,9 @@ def initial(buffer: int) -> int:
 
 
 class GroupStepper:
-    """Steps the environments of a group. The step index buffer * T + t (modulo the steps of all buffers) stands for
-    step t of a buffer's rollout. The negative step index `initial(buffer)` stands for the observation before a
-    rollout's first step.
+    """Steps the environments of a group. The step index buffer * T + t (modulo the number of steps in all buffers)
+    identifies step t of the rollout in a buffer. The negative step index `initial(buffer)` requests the observation
+    before the rollout's first step.
 
     All views of the rollout memory are created in advance, so that a step allocates no memory.
     """
@@ -39,8 +39,8 @@ class GroupStepper:
         self._is_fresh = False
 
     def start(self) -> None:
-        """Begin the first episodes, with decorrelated starts, and store their first frames for the next initial
-        observation."""
+        """Begin the first episodes, with decorrelated starts. Store the first frames, until the first initial
+        observation is requested."""
         try:
             self.env.reset(self._first)
         except EnvError as e:
@@ -48,8 +48,8 @@ class GroupStepper:
         self._is_fresh = True
 
     def _error(self, e: EnvError) -> RunError:
-        """Return the error of an environment with the environment's index in its sampler. The environment's traceback
-        is a note of the error."""
+        """Convert an environment's error into a RunError that names the environment's index in its sampler. The
+        traceback is attached as a note of the RunError."""
         envs = getattr(self.env, "envs", ())
         index = next((f" {self._first_index + i}" for i, env in enumerate(envs) if e.env in _parts(env)), "")
         error = RunError(f"environment{index}: {e}")
@@ -81,8 +81,8 @@ class GroupStepper:
         self.start()
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the environments' states from a checkpoint. The caller of `set_state` restores the last
-        observation."""
+        """Restore the environments from the states in a checkpoint. The last observation is not restored here; the
+        caller of `set_state` restores it."""
         try:
             self.env.set_state(states)
         except EnvError as e:

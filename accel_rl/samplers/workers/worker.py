@@ -58,8 +58,8 @@ def run(control: Control) -> None:
 
 
 def _close_in_forks(control: Control, setup: WorkerSetup) -> None:
-    """Close this process's descriptors in processes that an environment forks. With open descriptors in a forked
-    process, the main process would not notice the end of this process, and the rollouts' memory would not be freed."""
+    """Close the worker's descriptors in processes that an environment forks. If a forked process kept the descriptors
+    open, the main process would not notice the worker's death, and the memory of the rollouts would not be freed."""
     fds = {control.fileno(), setup.rollout_fd, setup.counters_fd, *setup.event, *setup.server_event}
 
     def close() -> None:
@@ -71,7 +71,7 @@ def _close_in_forks(control: Control, setup: WorkerSetup) -> None:
 
 
 def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
-    """Build the worker's stepper of each group."""
+    """Build a stepper for each of the worker's groups, as {group: stepper}."""
     memory = SharedArrays.attach(setup.rollout_layout, setup.rollout_fd)
     buffers = [RolloutArrays.of(memory.arrays, setup.stack, prefix=f"{i}/") for i in range(setup.buffers)]
     steppers = {}
@@ -81,7 +81,8 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
-    """Build a batch of environments. The batch's first environment has the index `first`."""
+    """Build a batch of environments with the given seeds. `first` is the index of the batch's first environment in the
+    sampler."""
     from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 
@@ -128,8 +129,8 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C, or a batch system's SIGTERM, reaches the whole process group, but only the main process reacts.
-    # The worker's signal handler is an empty function, which an environment's child processes do not inherit.
+    # Ctrl-C and a batch system's SIGTERM are sent to the whole process group, but only the main process must react.
+    # The worker's handler is an empty function, because an environment's child processes would inherit SIG_IGN.
     for s in child.STOP_SIGNALS:
         signal.signal(s, lambda *_: None)
     child.accept_signals()
@@ -138,8 +139,8 @@ def main() -> None:
     try:
         run(control)
     except Disconnected:
-        pass  # The connection ends when the main process has ended.
-    except (Exception, KeyboardInterrupt) as e:  # Ctrl-C interrupts no worker, so the environment has raised it.
+        pass  # The main process has ended.
+    except (Exception, KeyboardInterrupt) as e:  # A KeyboardInterrupt comes from an environment.
         try:
             control.send(_failure(e))
         except Disconnected:

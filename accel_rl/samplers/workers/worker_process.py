@@ -22,7 +22,8 @@ class WorkerLost(RunError):
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """`WorkerProcess` is a worker process, with the socket and the event that connect the pool to the process."""
+    """A `WorkerProcess` is the pool's handle of a worker process, with the socket and the event that connect the
+    two."""
 
     index: int
     process: "subprocess.Popen[bytes]"
@@ -31,14 +32,14 @@ class WorkerProcess:
     is_ready: bool = False
     has_joined: bool = False
     checked_at: float = field(default_factory=lambda: time.monotonic())
-    waited_s: float = 0.0  # The seconds from the process's start to checked_at, without suspensions.
+    waited_s: float = 0.0  # Seconds from the start to checked_at, without suspensions of this process
 
     @classmethod
     def launch(
         cls, index: int, event: EventFd, fds: set[int], variables: Mapping[str, str] | None = None
     ) -> "WorkerProcess":
-        """Start a process that inherits the event and the given descriptors, and has further environment variables.
-        The new worker process waits for its set-up message."""
+        """Start a worker process, which waits for its set-up message. The process inherits the event and the
+        descriptors `fds`; `variables` are additional environment variables."""
         ours, theirs = socket.socketpair()
         process = child.start(
             child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
@@ -103,14 +104,16 @@ class WorkerProcess:
         return True
 
     def reap(self) -> int:
-        """Return the worker's exit code, after killing a worker that has closed its socket but does not end."""
+        """Wait for the worker's end, and return its exit code. A worker that has closed its socket but does not end
+        within a second is killed."""
         if not self.ends(1.0):
             self.process.kill()
         return self.process.wait()
 
     def is_late(self, timeout_s: float) -> bool:
-        """Return whether the worker has not become ready for timeout_s. If this process was suspended between two
-        calls, the worker was most likely suspended too, so that at most a quarter of timeout_s counts."""
+        """Return whether the worker has not become ready within timeout_s. The time between two calls counts for at
+        most a quarter of timeout_s, because after a longer time this process was suspended, and most likely the worker
+        too."""
         if self.is_ready:
             return False
         now = time.monotonic()
@@ -119,7 +122,7 @@ class WorkerProcess:
         return self.waited_s >= timeout_s
 
     def obituary(self, how: str = "") -> str:
-        """Describe how the worker's process ended, by default with its exit code."""
+        """Return a description of the worker's end: `how`, or by default the signal or the exit code."""
         code = self.reap()
         ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         return f"worker {self.index} (pid {self.pid}) {how or ending}"
@@ -131,8 +134,8 @@ class WorkerProcess:
 
 @dataclass(slots=True)
 class History:
-    """`History` counts the deaths of one worker's successive processes: all deaths, deaths before the process was
-    ready, and deaths since the last complete rollout."""
+    """`History` counts the deaths of one worker's successive processes: all deaths (`generation`), consecutive deaths
+    before the process was ready, and deaths since the last complete rollout."""
 
     generation: int = 0
     failed_starts: int = 0
@@ -140,7 +143,7 @@ class History:
 
 
 def _environment(variables: Mapping[str, str] | None) -> dict[str, str]:
-    """Return a worker's environment variables: `variables`, and those that limit libraries to one thread, because a
-    worker must not start a thread pool on every core."""
+    """Return a worker's environment variables: `variables`, and variables that limit libraries to one thread, because a
+    worker must not start a thread on every core."""
     one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     return child.environment({**os.environ, **one, **(variables or {})})
