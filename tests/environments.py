@@ -102,6 +102,10 @@ def takes_a_millisecond() -> gymnasium.Env:
     return AtStep(lambda: time.sleep(1e-3))
 
 
+def without_a_reward() -> gymnasium.Env:
+    return gymnasium.wrappers.TransformReward(gymnasium.make("CartPole-v1"), lambda reward: np.nan)
+
+
 def slow_on_one_core() -> gymnasium.Env:
     """CartPole with slow steps on the core SLOW_CORE."""
     core = int(os.environ["SLOW_CORE"])

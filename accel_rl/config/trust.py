@@ -43,7 +43,8 @@ def code_names(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_trust(names: Mapping[str, str], trust: Trust) -> None:
-    """Raise ConfigError if a file names code that the user does not trust. `names` maps each name to its flag."""
+    """Raise ConfigError if a file names code that the user does not trust. `names` maps each name module:Class in the
+    file to the flag whose value it is."""
     trusted = [] if isinstance(trust, bool) else trust
     refused = [f"{flag} {name}" for name, flag in names.items() if name not in trusted]
     if refused and trust is not True:

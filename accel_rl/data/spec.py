@@ -44,7 +44,7 @@ class EnvSpec:
 
     @property
     def is_atari(self) -> bool:
-        """Return whether the environment is an Atari game with the rules of an Atari protocol."""
+        """Return whether the environment is an Atari game, played by the rules of a protocol (`envs/protocols.py`)."""
         return "frame_skip" in self.protocol
 
     def limited(self, steps: int | None) -> "EnvSpec":

@@ -103,8 +103,8 @@ class RolloutWindow:
         return Rollout(**arrays, **{**flags, "valid": valid}, stack=self._stack)
 
     def _final_frames(self, pieces: list[dict[str, Tensor]], b: slice) -> Tensor:
-        """Return the final frames [N, n, *frame_shape] of the window. If no time limit cut an episode, the result takes
-        no memory."""
+        """Return, for each step of the window, the last frame of the episode that ended there, as [N, n, *frame_shape].
+        If no time limit cut an episode, the result takes no memory."""
         like = self._tail["frames"]
         lo, hi, _ = b.indices(like.shape[1])
         if not any(p["cut"].shape[1] for p in pieces):

@@ -127,8 +127,8 @@ def cluster_ray(address: str) -> Iterator[Any]:
     disconnects.
 
     `address` is "auto", or "HOST:PORT" of the head node. When this process disconnects, the actors that it has started
-    end; the Ray cluster keeps running. If the Ray cluster requires a token for calls, Ray reads the token from
-    RAY_AUTH_MODE and RAY_AUTH_TOKEN.
+    end; the Ray cluster keeps running. If the Ray cluster uses token authentication, set
+    RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, which Ray reads.
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

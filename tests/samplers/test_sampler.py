@@ -356,3 +356,12 @@ def test_environments_left_alone_do_nothing():
     r = sampler.collect(agent)
     assert r.valid.tolist() == [[True, False, True, False]] * 5
     assert (r.action[:, 1] == -1).all() and (r.reward[:, 1] == 0).all()
+
+
+def test_numbers_that_are_not_finite_are_reported_once(warned):
+    env = env_of(id="tests.environments:without_a_reward")
+    sampler = make_sampler(env, 2, 1, 0)
+    agent = RandomAgent(sampler.spec.n_actions)
+    for _ in range(3):
+        sampler.collect(agent)
+    assert len(warned) == 1 and "a reward of environment 0 is not finite" in warned[0]
