@@ -14,9 +14,10 @@ The end of a game is described by a list of clauses. A clause holds if all of it
 
 `start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
 how a mode of the game is chosen. To choose a mode, the inputs `[action, switches, frames, gap, sticks]` of `before` are
-played, then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the byte of
-RAM at address `at` is the mode's number plus one of `values`, or until the mode's clause in `until` holds. In games
-with a `menu`, the mode is chosen in the menu. After the mode is chosen, the inputs of `after` are played.
+played, then SELECT is pressed for `select` frames and released for one frame. These presses of SELECT are repeated
+until the RAM byte at address `at` equals the sum of the mode's number and any of `values`, or until the mode's clause
+in `until` holds. In games with a `menu`, the mode is chosen in the menu. After the mode is chosen, the inputs of
+`after` are played.
 
 In rare states, the rules of a game that is marked `inexact` differ from ale-py's.
 """
@@ -164,8 +165,8 @@ def default_mode(game: str) -> int:
 
 
 def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
-    """Return the inputs of a reset for the compiled emulator, each (action, switches, frames, gap, sticks, clause that
-    ends the input's repetition, byte whose change ends the repetition)."""
+    """Return the inputs of a reset for the compiled emulator, as tuples (action, switches, frames, gap, sticks, until,
+    change). An input is repeated until the clause `until` holds, or until the RAM byte `change` changes."""
     reset: tuple[Any, ...] = (0, RESET, 4, 0, False, [], 0)
     chosen = [reset]
     rule = games()[game].get("modes")

@@ -123,8 +123,8 @@ class RayShards:
         return self._ray.get([actor.pid.remote() for actor in self._actors])
 
     def save(self, timeout_s: float) -> list[Snapshot]:
-        """Take a snapshot of each shard, and return the last snapshot of each shard. A shard that does not answer
-        within timeout_s keeps its previous snapshot."""
+        """Take a snapshot of each shard, and return the snapshots. For a shard that does not answer within timeout_s,
+        return its previous snapshot."""
         deadline = time.monotonic() + timeout_s
         calls = [self._call(i, "snapshot") for i in range(len(self.names))]
         for i, call in enumerate(calls):

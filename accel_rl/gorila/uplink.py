@@ -93,7 +93,7 @@ class Uplink:
 
     def connect(self, transport: Transport) -> None:
         """Connect the machine to the shards, and copy the shards' parameters and optimizer state to the central
-        parameters. Raises ValueError if `transport` has another number of shards than the settings."""
+        parameters. Raises ValueError if the number of shards of `transport` differs from the settings."""
         if transport.shards != len(self._slices):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self._slices)} slices")
         self._calls = ShardCalls(transport, self._config.timeout_s)

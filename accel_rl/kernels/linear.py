@@ -1,4 +1,5 @@
-"""This module chooses the implementation of each fully connected layer, and the memory of its gradient."""
+"""This module chooses the implementation of each fully connected layer, and the memory into which the gradient of the
+layer's weight is written."""
 
 from typing import Any
 

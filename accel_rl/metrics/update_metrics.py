@@ -43,8 +43,8 @@ class UpdateMetrics:
 
     @classmethod
     def of(cls, values: Mapping[str, Tensor | float]) -> "UpdateMetrics":
-        """Return the metrics of one update by name. A metric is a number, or a scalar [], and all scalars are on one
-        device. Raises ConfigError for other values."""
+        """Return the metrics of one update by name. A metric is a Python number or a tensor [], and all tensors are on
+        one device. Raises ConfigError for other values."""
         device = next((x.device for x in values.values() if isinstance(x, Tensor)), None)
         scalars = [_scalar(name, x, device) for name, x in values.items()]
         if len({x.dtype for x in scalars}) > 1:

@@ -1,5 +1,5 @@
-"""The host stores a copy of the state of each transition in the replay, so that it never has to synchronize with a
-GPU."""
+"""For each transition of the replay, the host keeps a copy of its flags, age and final-frame slot, so that the host
+never has to synchronize with a GPU."""
 
 import torch
 from torch import Tensor

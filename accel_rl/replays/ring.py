@@ -125,9 +125,9 @@ class FrameRing:
     unclipped reward and the step's flags. A cell needs one frame and 11 bytes, or 12 bytes if there are more than 256
     actions. All memory of a `FrameRing` is allocated when the ring is created.
 
-    The host never synchronizes with a ring on a GPU, because it has a copy of the cells' state, `host`. Draws can be
-    captured as a CUDA graph, because all values on which they depend are in tensors at fixed addresses, except those in
-    `key`.
+    The attribute `host` is a copy of the cells' state in host memory, so that the CPU never has to synchronize with a
+    ring on a GPU. Draws can be captured as a CUDA graph, because all values on which they depend are in tensors at
+    fixed addresses, except those in `key`.
     """
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):

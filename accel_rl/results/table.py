@@ -61,8 +61,8 @@ number."""
 
 @dataclass(frozen=True)
 class Alike:
-    """`Alike` contains the runs that are compared with one published number. `mark` is "" if all of them have the
-    settings of the published number, and MARK if none has them."""
+    """`Alike` contains the runs that are compared with one published number. `mark` is "" if all these runs
+    have the settings that are published with the number, and MARK if no run has these settings."""
 
     runs: Sequence[Run]
     mark: str

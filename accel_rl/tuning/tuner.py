@@ -117,7 +117,7 @@ def measure_parts(
 
 def emulation_s(run: MeasuredTraining, seconds: float) -> float:
     """Measure the time of one core, in seconds per env step, with random actions. Worker processes measure the time
-    that they spend in their environments. With other engines, the whole time of sampling is measured."""
+    that they spend in their environments. With other engines, the total sampling time is measured."""
     engine: Any = getattr(run.sampler, "engine", None)
     agent = RandomAgent(run.trainer.spec.n_actions)
     if not isinstance(engine, WorkerPool):
