@@ -75,8 +75,10 @@ def parse(
             # Comments beside settings are only read for the help, because reading them takes a third of the parsing
             # time.
             quick = (tyro.conf.HelptextFromCommentsOff,)
-            texts: Any = {"prog": prog, "description": description, "config": quick}
-            return cast(C, tyro.cli(cls, default=default, args=argv, registry=_registry, **texts))
+            parsed = tyro.cli(
+                cls, prog=prog, description=description, default=default, args=argv, registry=_registry, config=quick
+            )
+            return cast(C, parsed)
     except SystemExit as e:
         if e.code in (0, None):
             raise

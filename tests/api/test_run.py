@@ -157,7 +157,7 @@ def test_a_script_without_a_main_guard(tmp_path):
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    code = "import sys, accel_rl; assert not {'torch', 'numpy', 'gymnasium'} & set(sys.modules)"
+    code = "import sys, accel_rl; assert not {'torch', 'numpy', 'gymnasium'} & set(sys.modules); accel_rl.train"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
     assert {"train", "Run", "make_sampler"} <= set(dir(accel_rl))
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
