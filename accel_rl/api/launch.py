@@ -29,6 +29,7 @@ from accel_rl.system import hardware
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.output import open_standard_descriptors, steady_output
+from accel_rl.tuning.precision import choose
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
 """Maps each value of --cluster to a module with the functions `check` and `launch`. The package accel_rl.gorila is
@@ -94,6 +95,8 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
 
         if (info := torchrun.rank_info()) is not None:
             config = checked(info.fit(given))
+            if config.precision == "auto":
+                raise ConfigError("--precision auto is not for torchrun: give float32 or bfloat16")
             plan = info.plan(config)
             check_device(config, plan)
             begins = info.rank == 0 and not (path and (path / "config.json").exists())
@@ -176,6 +179,7 @@ def run_to_end(
         return cluster_of(config).launch(config, run, state, objects or Observers.of(config))
     if line := _emulation(config, plan):
         print(line, flush=True)
+    config = choose(config, plan, run)
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
         print(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}", flush=True)

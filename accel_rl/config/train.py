@@ -92,7 +92,8 @@ class TrainConfig:
     precision: Precision = "float32"
     """Precision of matrix products and convolutions in training. Training in `tfloat32` is faster on GPUs, and in
     `bfloat16` on GPUs and on CPUs with AMX, but only `float32` reproduces the papers' numbers. Parameters, sums, losses
-    and evaluations are always float32."""
+    and evaluations are always float32. With `auto`, the run begins with a measurement of a few seconds, and trains in
+    `bfloat16` if this is faster, else in `float32`."""
     capture_updates: bool = True
     """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network support graphs. If
     updates are not captured, events.log contains the reason."""
@@ -131,6 +132,8 @@ class TrainConfig:
         self.secondary.check(self.algo)
         if self.address and self.cluster == "none":
             raise ConfigError(f"--address {self.address}: only with --cluster gorila or ray")
+        if self.precision == "auto" and self.cluster != "none":
+            raise ConfigError(f"--precision auto is not for --cluster {self.cluster}: give float32 or bfloat16")
         self.distributed.check()
 
     def progress(self, env_steps: int) -> float:

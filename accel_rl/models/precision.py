@@ -12,8 +12,9 @@ from torch import Tensor
 from accel_rl.system.devices import Device
 from accel_rl.system.hardware import say_once
 
-Precision = Literal["float32", "tfloat32", "bfloat16"]
-"""With tfloat32, a GPU rounds the factors of products to 10 bits of mantissa, and adds the products in float32."""
+Precision = Literal["float32", "tfloat32", "bfloat16", "auto"]
+"""With tfloat32, a GPU rounds the factors of products to 10 bits of mantissa, and adds the products in float32. A run
+replaces `auto` by another precision (tuning/precision.py); elsewhere `auto` is float32."""
 CPUINFO = Path("/proc/cpuinfo")
 # For batches of fewer than 128 rows, converting a layer's weights to bfloat16 takes longer than the multiplication.
 WORTH_CONVERTING = 128
