@@ -1,5 +1,5 @@
 """This module computes float32 convolutions with Winograd's algorithms, which need at most half the multiplications of
-a direct convolution. The compiled kernels require AVX-512."""
+a direct convolution. The compiled kernels require AVX2, and use AVX-512 if the CPU has it."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from accel_rl.kernels.native import call
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_f32_winograd` supports the arguments: float32 tensors on a CPU with AVX-512, a square kernel
+    """Return whether `conv_f32_winograd` supports the arguments: float32 tensors on a CPU with AVX2, a square kernel
     whose size is two or three times the stride, and numbers of channels that are multiples of 16."""
     if torch.is_autocast_enabled("cpu"):
         return False
@@ -22,7 +22,7 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     if not (kind and taps) or out % 16 or channels % 16 or min(x.shape[2:]) + 2 * padding < k:
         return False
     module = native.compiled()
-    return module is not None and bool(module.has_avx512())
+    return module is not None and bool(module.vectors)
 
 
 def conv_f32_winograd(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:

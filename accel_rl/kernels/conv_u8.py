@@ -1,5 +1,5 @@
 """This module computes a network's first convolution, whose input is uint8 frames, with a compiled kernel for
-AVX-512."""
+AVX-512 or AVX2."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ KERNEL, STRIDE = 8, 4
 
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_u8` supports the arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with stride
+    """Return whether `conv_u8` supports the arguments: uint8 frames on a CPU with AVX2, an 8 x 8 kernel with stride
     4, and a number of output channels that is a multiple of 16. `FrameStacks` are supported only without gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
@@ -37,7 +37,7 @@ def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: in
     if not (shape and kind and on_cpu) or min(obs.shape[2:]) < KERNEL or torch.is_autocast_enabled("cpu"):
         return False
     module = native.compiled()
-    return module is not None and bool(module.has_avx512())
+    return module is not None and bool(module.vectors)
 
 
 def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor, relu: bool = True) -> Tensor:

@@ -19,7 +19,7 @@ def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None
     """Compute the product of x [N, F] and the transpose of weight [G, F], plus bias [G], as [N, G].
 
     Each output row is bitwise identical for any batch size and number of threads. The kernel requires that N is at most
-    64, that F is a large multiple of 16, that the tensors are contiguous float32 on a CPU with AVX-512, and that no
+    64, that F is a large multiple of 16, that the tensors are contiguous float32 on a CPU with AVX2, and that no
     gradient is needed. In other cases, return None.
     """
     if len(x) > MAX_ROWS or x.shape[1] < MIN_COLUMNS or x.shape[1] % 16:
@@ -28,7 +28,7 @@ def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None
     if not all(map(_is_plain, given)) or (torch.is_grad_enabled() and any(g.requires_grad for g in given)):
         return None
     module = native.compiled()
-    if module is None or not module.has_avx512():
+    if module is None or not module.vectors:
         return None
     out = torch.empty(len(x), len(weight))
     call(module, "linear_small_batch", *x.shape, len(weight), x, weight, bias, out, torch.get_num_threads())

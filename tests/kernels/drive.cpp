@@ -7,13 +7,24 @@
 #include <vector>
 
 #include "../../accel_rl/kernels/src/nn/actions.h"
-#include "../../accel_rl/kernels/src/nn/conv_u8.h"
 #include "../../accel_rl/kernels/src/nn/frame_stacks.h"
-#include "../../accel_rl/kernels/src/nn/linear_small_batch.h"
+#include "../../accel_rl/kernels/src/nn/vector_kernels.h"
 
 using namespace accel;
 
 namespace {
+
+// The kernels of an instruction set.
+struct Form {
+    decltype(&avx2::conv_u8) conv_u8;
+    decltype(&avx2::conv_u8_back) conv_u8_back;
+    decltype(&avx2::conv_u8_frames) conv_u8_frames;
+    decltype(&avx2::conv_f32_winograd) conv_f32_winograd;
+    decltype(&avx2::conv_f32_back) conv_f32_back;
+    decltype(&avx2::linear_small_batch) linear_small_batch;
+} form;
+#define FORM(of) \
+    Form { of::conv_u8, of::conv_u8_back, of::conv_u8_frames, of::conv_f32_winograd, of::conv_f32_back, of::linear_small_batch }
 
 std::mt19937 rng(1);
 
@@ -61,14 +72,14 @@ void conv_u8_of(i64 N, i64 H, i64 W, i64 D) {
     for (const bool many : {false, true}) {
         const int threads = many ? 4 : 1;
         const Floats& o = many ? out4 : out;
-        conv_u8(N, S, H, W, D, pictures.at(), S * H * W, weight.at(), bias.at(), o.at(), true, threads);
-        conv_u8_back(N, S, H, W, D, pictures.at(), S * H * W, grad.at(), o.at(), (many ? d_weight4 : d_weight).at(),
-                     (many ? d_bias4 : d_bias).at(), threads);
+        form.conv_u8(N, S, H, W, D, pictures.at(), S * H * W, weight.at(), bias.at(), o.at(), true, threads);
+        form.conv_u8_back(N, S, H, W, D, pictures.at(), S * H * W, grad.at(), o.at(), (many ? d_weight4 : d_weight).at(),
+                          (many ? d_bias4 : d_bias).at(), threads);
     }
     same("conv_u8", out, out4), same("conv_u8_back", d_weight, d_weight4), same("conv_u8_back", d_bias, d_bias4);
     for (const bool many : {false, true})
-        conv_u8_frames(N, S, H, W, D, frames.at(), 3 * H * W, H * W, t.at(), b.at(), age.at(), weight.at(), bias.at(),
-                       (many ? out4 : out).at(), true, many ? 4 : 1);
+        form.conv_u8_frames(N, S, H, W, D, frames.at(), 3 * H * W, H * W, t.at(), b.at(), age.at(), weight.at(), bias.at(),
+                            (many ? out4 : out).at(), true, many ? 4 : 1);
     same("conv_u8_frames", out, out4);
 }
 
@@ -80,17 +91,17 @@ void conv_f32_of(i64 N, i64 C, i64 H, i64 W, i64 D, i64 k, i64 s, i64 p) {
     Floats d_weight(D * C * k * k), d_weight4(D * C * k * k), d_bias(D), d_bias4(D);
     for (const bool many : {false, true}) {
         const Floats& o = many ? out4 : out;
-        conv_f32_winograd(N, geometry, x.at(), weight.at(), bias.at(), o.at(), true, many ? 4 : 1);
-        conv_f32_back(N, geometry, x.at(), grad.at(), o.at(), weight.at(), (many ? d_x4 : d_x).at(),
-                      (many ? d_weight4 : d_weight).at(), (many ? d_bias4 : d_bias).at(), many ? 4 : 1);
+        form.conv_f32_winograd(N, geometry, x.at(), weight.at(), bias.at(), o.at(), true, many ? 4 : 1);
+        form.conv_f32_back(N, geometry, x.at(), grad.at(), o.at(), weight.at(), (many ? d_x4 : d_x).at(),
+                           (many ? d_weight4 : d_weight).at(), (many ? d_bias4 : d_bias).at(), many ? 4 : 1);
     }
     same("conv_f32_winograd", out, out4), same("conv_f32_back", d_x, d_x4), same("conv_f32_back", d_weight, d_weight4);
 }
 
 void linear_of(i64 N, i64 K, i64 G) {
     Floats x(N * K), weight(G * K), bias(G), out(N * G), out4(N * G);
-    linear_small_batch(N, K, G, x.at(), weight.at(), bias.at(), out.at(), 1);
-    linear_small_batch(N, K, G, x.at(), weight.at(), bias.at(), out4.at(), 4);
+    form.linear_small_batch(N, K, G, x.at(), weight.at(), bias.at(), out.at(), 1);
+    form.linear_small_batch(N, K, G, x.at(), weight.at(), bias.at(), out4.at(), 4);
     same("linear_small_batch", out, out4);
 }
 
@@ -118,14 +129,21 @@ void small_ones(i64 N, i64 A) {
 
 int main() {
     team() = threads_of_our_own;
-    if (!has_avx512()) return std::puts("no AVX-512: nothing to drive"), 0;
-    for (const i64 N : {1, 3, 32}) {
-        conv_u8_of(N, 84, 84, 32), conv_u8_of(N, 104, 80, 16), conv_u8_of(N, 11, 9, 16);
-        conv_f32_of(N, 32, 20, 20, 64, 4, 2, 0), conv_f32_of(N, 64, 9, 9, 64, 3, 1, 0);
-        conv_f32_of(N, 16, 25, 19, 32, 4, 2, 1), conv_f32_of(N, 64, 12, 9, 64, 3, 1, 1), conv_f32_of(N, 16, 4, 5, 16, 4, 2, 1);
-        linear_of(N, 3136, 512), linear_of(N, 512, 7), linear_of(N, 256, 1);
-        frames_of(N, 84 * 84), frames_of(N, 37), small_ones(N, 18), small_ones(N, 1);
+    const Vectors best = vectors();
+    if (best == Vectors::none) return std::puts("no AVX2: nothing to drive"), 0;
+    std::vector<Form> forms{FORM(avx2)};
+    if (best == Vectors::avx512) forms.push_back(FORM(avx512));
+    for (const Form& each : forms) {
+        form = each;
+        for (const i64 N : {1, 3, 32}) {
+            conv_u8_of(N, 84, 84, 32), conv_u8_of(N, 104, 80, 16), conv_u8_of(N, 11, 9, 16);
+            conv_f32_of(N, 32, 20, 20, 64, 4, 2, 0), conv_f32_of(N, 64, 9, 9, 64, 3, 1, 0);
+            conv_f32_of(N, 16, 25, 19, 32, 4, 2, 1), conv_f32_of(N, 64, 12, 9, 64, 3, 1, 1),
+                conv_f32_of(N, 16, 4, 5, 16, 4, 2, 1);
+            linear_of(N, 3136, 512), linear_of(N, 512, 7), linear_of(N, 256, 1);
+            frames_of(N, 84 * 84), frames_of(N, 37), small_ones(N, 18), small_ones(N, 1);
+        }
+        for (const i64 N : {2, 4, 47, 64}) linear_of(N, 528, 31);
     }
-    for (const i64 N : {2, 4, 47, 64}) linear_of(N, 528, 31);
     std::puts("clean");
 }

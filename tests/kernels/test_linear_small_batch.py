@@ -6,7 +6,7 @@ import torch
 from accel_rl.kernels.linear import linear_small_batch
 from accel_rl.kernels.native import compiled
 
-pytestmark = pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")
+pytestmark = pytest.mark.skipif(compiled() is None or not compiled().vectors, reason="not compiled, or no AVX2")
 
 
 @pytest.mark.parametrize(("F", "G"), [(256, 1), (256, 6), (3456, 256), (3136, 512), (784, 31), (768, 13), (6912, 64)])

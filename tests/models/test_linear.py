@@ -87,7 +87,7 @@ def test_any_number_of_rows(n, layer):
     torch.testing.assert_close(layer(x, weight, bias), nn.functional.linear(x, weight, bias), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")
+@pytest.mark.skipif(compiled() is None or not compiled().vectors, reason="not compiled, or no AVX2")
 @pytest.mark.parametrize("network", ["a3c", "nature"])
 def test_an_observation_gives_the_same_bits_in_any_batch(network):
     """So rollouts do not depend on the sizes of groups, or the numbers of workers and threads."""

@@ -13,11 +13,16 @@ from accel_rl.models.q_network import QNetwork
 from accel_rl.speed.capturable import register_module
 from accel_rl.speed.captured_inference import CapturedInference
 from tests.env_settings import env_of
-from tests.samplers.conftest import digest_of, make_agent, make_sampler
+from tests.samplers.conftest import digest_of, make_sampler
 
-pytestmark = pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")
+pytestmark = pytest.mark.skipif(compiled() is None or not compiled().vectors, reason="not compiled, or no AVX2")
 ENV = env_of(game="breakout", max_episode_steps=40, noop_max=5)
 SPEC = make_spec(ENV, training=True)
+
+
+def policy_agent():
+    torch.manual_seed(0)
+    return CategoricalPolicyAgent(ActorCritic(SPEC, "a3c"))
 
 
 def q_agent(epsilon=0.3, **network):
@@ -65,7 +70,7 @@ def apart(agent, i):
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_policies(called, groups):
-    acts = called(lambda: make_agent(ENV), groups=groups)
+    acts = called(lambda: policy_agent(), groups=groups)
     assert len(acts._captures) == groups and not acts._uncapturable
 
 
@@ -76,7 +81,7 @@ def test_values_with_an_epsilon_that_changes(called, between):
 
 
 def test_in_threads_of_their_own(called):
-    acts = called(lambda: make_agent(ENV), workers=2, threaded_inference=True)
+    acts = called(lambda: policy_agent(), workers=2, threaded_inference=True)
     assert len(acts._captures) == 2
 
 
@@ -93,12 +98,12 @@ def replace(agent, i):
 
 
 def test_parameters_that_change_count_at_once(called):
-    assert len(called(lambda: make_agent(ENV), between=learn)._captures) == 2
+    assert len(called(lambda: policy_agent(), between=learn)._captures) == 2
 
 
 def test_parameters_may_not_move():
     with pytest.raises(AssertionError, match="moved to other memory"):
-        play(make_agent(ENV), between=replace)
+        play(policy_agent(), between=replace)
 
 
 @pytest.mark.parametrize("network", [{"is_dueling": True}, {"noisy": True}])
@@ -118,13 +123,13 @@ class Counting(CategoricalPolicyAgent):
 
 
 def test_an_agent_that_does_more_is_called_at_every_step():
-    agent = Counting(make_agent(ENV).model)
+    agent = Counting(policy_agent().model)
     _, acts = play(agent)
     assert agent.acted == 6 * 5 * 2 and not acts._captures
 
 
 def test_a_network_that_is_listened_to_is_called_at_every_step():
-    agent, heard = make_agent(ENV), []
+    agent, heard = policy_agent(), []
     agent.model.body.fc_0.register_forward_hook(lambda *_: heard.append(1))
     _, acts = play(agent)
     assert len(heard) == 6 * 5 * 2 and not acts._captures
@@ -148,7 +153,7 @@ def test_a_users_layer_is_called_at_every_step():
 def test_another_agent_is_recorded_anew(monkeypatch):
     def both():
         """Rollouts by one agent, then by the other."""
-        agents, sampler = (make_agent(ENV), q_agent()), make_sampler(ENV, 8, 2, 0)
+        agents, sampler = (policy_agent(), q_agent()), make_sampler(ENV, 8, 2, 0)
         try:
             return digest_of(sampler.collect(agents[i // 2 % 2]) for i in range(8)), sampler.server._inference
         finally:
@@ -185,8 +190,8 @@ def test_a_users_module_can_opt_in(called):
 @pytest.mark.parametrize(
     ("make", "options", "why"),
     [
-        (lambda: make_agent(ENV), {"capture": False}, "--sampler.no-capture"),
-        (lambda: Counting(make_agent(ENV).model), {}, "Counting is not registered as capturable"),
+        (lambda: policy_agent(), {"capture": False}, "--sampler.no-capture"),
+        (lambda: Counting(policy_agent().model), {}, "Counting is not registered as capturable"),
         (lambda: q_agent(noisy=True), {}, "no kernel computes"),
         (lambda: q_agent(is_dueling=True), {}, "no kernel computes"),
     ],

@@ -6,12 +6,11 @@
 #include "address.h"
 #include "call_graph.h"
 #include "nn/actions.h"
-#include "nn/conv_u8.h"
 #include "nn/frame_stacks.h"
 #include "replay.h"
 #include "threads.h"
 #include "nn/conv_bf16_batch.h"
-#include "nn/linear_small_batch.h"
+#include "nn/vector_kernels.h"
 
 namespace py = pybind11;
 
@@ -24,14 +23,17 @@ PYBIND11_MODULE(_native, m) {
     define<&accel::copy>(m, "copy");
     define<&accel::relu>(m, "relu");
     define<&gather_stacks>(m, "gather_stacks");
-    m.def("has_avx512", &accel::has_avx512);
+    const Vectors vectors = accel::vectors();
+    m.attr("vectors") = vectors == Vectors::avx512 ? "avx512" : vectors == Vectors::avx2 ? "avx2" : "";
 #if ACCEL_X86
-    define<&conv_u8>(m, "conv_u8");
-    define<&conv_u8_frames>(m, "conv_u8_frames");
-    define<&conv_u8_back>(m, "conv_u8_back");
-    define<&conv_f32_winograd>(m, "conv_f32_winograd");
-    define<&linear_small_batch>(m, "linear_small_batch");
-    define<&conv_f32_back>(m, "conv_f32_back");
+#define ACCEL_DEFINE(name) vectors == Vectors::avx512 ? define<&avx512::name>(m, #name) : define<&avx2::name>(m, #name)
+    ACCEL_DEFINE(conv_u8);
+    ACCEL_DEFINE(conv_u8_frames);
+    ACCEL_DEFINE(conv_u8_back);
+    ACCEL_DEFINE(conv_f32_winograd);
+    ACCEL_DEFINE(conv_f32_back);
+    ACCEL_DEFINE(linear_small_batch);
+#undef ACCEL_DEFINE
 #endif
     m.def("has_amx", &accel::has_amx);
     define<&conv_bf16_amx>(m, "conv_bf16_amx");

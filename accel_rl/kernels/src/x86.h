@@ -1,10 +1,11 @@
 // This header determines whether x86-64 instructions are compiled.
 // ACCEL_PLAIN omits x86-64 instructions, as on another architecture.
 #pragma once
+#include <cstdlib>
+#include <string>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 #define ACCEL_X86 1
-#define ACCEL_AVX512 __attribute__((target("avx512f,avx512bw")))
 #include <immintrin.h>
 #else
 #define ACCEL_X86 0
@@ -12,12 +13,19 @@
 
 namespace accel {
 
-inline bool has_avx512() {
+// The instruction sets for which nn/vector_kernels.h is compiled.
+enum class Vectors { none, avx2, avx512 };
+
+// Returns the best of this CPU's instruction sets. ACCEL_RL_VECTORS=avx2 excludes AVX-512, and ACCEL_RL_VECTORS=none both.
+inline Vectors vectors() {
 #if ACCEL_X86
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
-#else
-    return false;
+    const char* const given = std::getenv("ACCEL_RL_VECTORS");
+    const std::string most = given ? given : "";
+    if (most != "avx2" && most != "none" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
+        return Vectors::avx512;
+    if (most != "none" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Vectors::avx2;
 #endif
+    return Vectors::none;
 }
 
 }  // namespace accel

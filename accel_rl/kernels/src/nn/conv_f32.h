@@ -18,6 +18,7 @@
 namespace accel {
 
 // Pictures are [H, W, C] and outputs [rows, columns, D], where C and D are multiples of 16, and r = k / s is 2 or 3.
+// `wide` channels are processed at a time.
 struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
     const std::int64_t m, n;          // A tile has m x m outputs and n x n points.
@@ -28,7 +29,7 @@ struct ConvF32 {
     std::vector<std::int64_t> begins, numbers;
 
     ConvF32(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p,
-            bool as_it_is = true)
+            std::int64_t wide, bool as_it_is = true)
         : C(C), H(H), W(W), D(D), k(k), s(s), p(p), r(k / s), rows((H + 2 * p - k) / s + 1), columns((W + 2 * p - k) / s + 1),
           m(r == 2 ? Winograd<2>::outputs : Winograd<3>::outputs), n(m + r - 1), down((rows + m - 1) / m),
           across((columns + m - 1) / m), bare(as_it_is && !p && (down * m + r - 1) * s <= H && (across * m + r - 1) * s <= W),
@@ -36,7 +37,7 @@ struct ConvF32 {
         for (std::int64_t y = 0; y < down; y++)
             for (std::int64_t x = 0; x < across; x++) begins.push_back(m * (y * below + x * beside));
         for (std::int64_t y = 0; y < s; y++)
-            for (std::int64_t i = 0; i < beside; i += 16) numbers.push_back(y * line() + i);
+            for (std::int64_t i = 0; i < beside; i += wide) numbers.push_back(y * line() + i);
     }
 
     std::int64_t channels() const { return s * s * C; }
@@ -51,11 +52,6 @@ struct ConvF32 {
     std::int64_t bordered() const { return bare ? 0 : height() * line(); }
     std::int64_t weights() const { return channels() * D; }  // Each tap, or each point, has weights() weights.
     std::int64_t all_weights() const { return r * r * weights(); }
-    // Returns the number of channels that are processed at a time.
-    std::int64_t block() const { return widest(D); }
-    std::int64_t chunk() const { return widest(channels()); }
-
-    static std::int64_t widest(std::int64_t n) { return n % 64 == 0 ? 64 : n % 32 == 0 ? 32 : 16; }
 };
 
 // Returns the picture with its border: the picture itself if it is bare, else a copy in `scratch` [bordered()].

@@ -1,23 +1,9 @@
 // Batches of pictures go through float32 convolutions on torch's threads.
-#pragma once
-#include <algorithm>
-#include <functional>
-#include <limits>
-#include <vector>
+// The header is included by vector_kernels.h, once for each instruction set.
 
-#include "../address.h"
-#include "conv_f32_points.h"
-#include "../lines.h"
-#include "weight_layout.h"
-#include "weight_cache.h"
-#include "products.h"
-#include "../threads.h"
+namespace accel::ACCEL_FORM {
 
-namespace accel {
-
-inline ConvF32 conv_f32_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
-
-#if ACCEL_X86
+inline ConvF32 conv_f32_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6], WIDE}; }
 
 // `Pictures` is a batch of pictures [H, W, C].
 struct Pictures {
@@ -34,31 +20,35 @@ struct Pictures {
 // A layer's steps are compiled for its number of taps and its blocks of channels.
 template <class Number>
 struct Steps {
-    decltype(&accel::input_points<2, Number>) input_points;
-    decltype(&accel::input_values<2>) input_values;
-    decltype(&accel::output_points<2>) output_points;
-    decltype(&accel::output_values<2>) output_values;
-    decltype(&accel::weight_points<2>) weight_points;
-    decltype(&accel::weight_values<2>) weight_values;
-    decltype(&product<4>) to_output, to_input;
-    decltype(&turned_product<4>) to_weight;
+    decltype(&ACCEL_FORM::input_points<2, Number>) input_points;
+    decltype(&ACCEL_FORM::input_values<2>) input_values;
+    decltype(&ACCEL_FORM::output_points<2>) output_points;
+    decltype(&ACCEL_FORM::output_values<2>) output_values;
+    decltype(&ACCEL_FORM::weight_points<2>) weight_points;
+    decltype(&ACCEL_FORM::weight_values<2>) weight_values;
+    decltype(&product<2>) to_output, to_input;
+    decltype(&turned_product<2>) to_weight;
 
     explicit Steps(const ConvF32& l) {
         l.r == 2 ? take<2>() : take<3>();
-        to_output = l.block() == 64 ? product<4> : l.block() == 32 ? product<2> : product<1>;
-        to_input = l.chunk() == 64 ? product<4> : l.chunk() == 32 ? product<2> : product<1>;
-        to_weight = l.block() == 64 ? turned_product<4> : l.block() == 32 ? turned_product<2> : turned_product<1>;
+        const i64 block = widest(l.D) / WIDE, chunk = widest(l.channels()) / WIDE;
+        to_output = to_input = product<2>, to_weight = turned_product<2>;
+        if constexpr (WIDE == 16) {
+            if (block != 2) to_output = block == 4 ? product<4> : product<1>;
+            if (chunk != 2) to_input = chunk == 4 ? product<4> : product<1>;
+            if (block != 2) to_weight = block == 4 ? turned_product<4> : turned_product<1>;
+        }
     }
 
   private:
     template <int R>
     void take() {
-        input_points = accel::input_points<R, Number>;
-        input_values = accel::input_values<R>;
-        output_points = accel::output_points<R>;
-        output_values = accel::output_values<R>;
-        weight_points = accel::weight_points<R>;
-        weight_values = accel::weight_values<R>;
+        input_points = ACCEL_FORM::input_points<R, Number>;
+        input_values = ACCEL_FORM::input_values<R>;
+        output_points = ACCEL_FORM::output_points<R>;
+        output_values = ACCEL_FORM::output_values<R>;
+        weight_points = ACCEL_FORM::weight_points<R>;
+        weight_values = ACCEL_FORM::weight_values<R>;
     }
 };
 
@@ -94,7 +84,7 @@ void convolutions(i64 N, const Geometry& geometry, const Input& input, const flo
         float* const taps = kept.data()->number;
         input.places(false).in_order(weight, taps);
         for (i64 i = 0; i < layer.all_weights(); i++) taps[i] /= divisor;
-        steps.weight_points(taps, layer.D, layer.channels(), layer.block(), numbers);
+        steps.weight_points(taps, layer.D, layer.channels(), widest(layer.D), numbers);
     });
     const Block block(layer, (N + threads - 1) / threads);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
@@ -133,7 +123,7 @@ void convolutions_back(i64 N, const Input& input, const float* grad, const float
         turned = lines(points * layer.weights());
         weights = turned.data()->number;
         input.places(true).in_order(weight, taps.data()->number);
-        steps.weight_points(taps.data()->number, channels, D, layer.chunk(), weights);
+        steps.weight_points(taps.data()->number, channels, D, widest(channels), weights);
     }
     const Block block(layer, (N + parts - 1) / parts);
     const std::function<void(i64, i64)> part = [&](i64 first, i64 last) {
@@ -167,7 +157,7 @@ void convolutions_back(i64 N, const Input& input, const float* grad, const float
                     if (!layer.bare) without_border(layer, all, d_picture);
                 }
             }
-            steps.weight_values(d_points, D, channels, layer.block(), sum);
+            steps.weight_values(d_points, D, channels, widest(layer.D), sum);
         }
     };
     share(parts, threads, part, 1);
@@ -190,6 +180,4 @@ inline void conv_f32_back(i64 N, const Geometry& geometry, address input, addres
                       at<const float>(weight), at<float>(d_input), at<float>(d_weight), at<float>(d_bias), threads);
 }
 
-#endif
-
-}  // namespace accel
+}  // namespace accel::ACCEL_FORM

@@ -3,12 +3,10 @@
 //
 // The frames as floats, four times their size, never go through memory, and sums and differences of bytes are exact.
 // Stacks of frames need not be gathered, because conv_u8_frames reads the frames in place.
-#pragma once
-#include "conv_f32_batch.h"
+//
+// The header is included by vector_kernels.h, once for each instruction set.
 
-namespace accel {
-
-#if ACCEL_X86
+namespace accel::ACCEL_FORM {
 
 // Pictures [S, H, W] of `plane` bytes per frame are `stride` bytes apart.
 struct Stored {
@@ -44,7 +42,7 @@ struct Stacks {
     const Source source;
 
     Stacks(i64 N, i64 S, i64 H, i64 W, i64 D, const Source& source)
-        : N(N), S(S), W(W), layer(S * CELL, H / SIDE, W / SIDE, D, 2, 1, 0, false), source(source) {}
+        : N(N), S(S), W(W), layer(S * CELL, H / SIDE, W / SIDE, D, 2, 1, 0, WIDE, false), source(source) {}
 
     i64 bytes() const { return source.together(S); }
     const char* at(i64 i) const { return reinterpret_cast<const char*>(source.frame(std::min(i, N - 1), 0)); }
@@ -101,6 +99,4 @@ inline void conv_u8_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i6
                       at<const float>(out), nullptr, nullptr, at<float>(d_weight), at<float>(d_bias), threads);
 }
 
-#endif
-
-}  // namespace accel
+}  // namespace accel::ACCEL_FORM

@@ -1,23 +1,17 @@
 // Computes a fully connected layer x W' + b for few rows.
 // Repacking the large matrix W, as libraries for matrix products do, would take as long as multiplying.
-// | out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both are contiguous along k: 16 numbers at a time
+// | out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both are contiguous along k: WIDE numbers at a time
 //
-// The sixteen sums of an output, one for each k modulo 16, are added at the end.
+// The WIDE sums of an output, one for each k modulo WIDE, are added at the end.
 // Each output row is bitwise identical for any batch size and number of threads.
-#pragma once
-#include <algorithm>
+// The header is included by vector_kernels.h, once for each instruction set.
 
-#include "../address.h"
-#include "../threads.h"
-#include "../x86.h"
-
-#if ACCEL_X86
-
-namespace accel {
+namespace accel::ACCEL_FORM {
 
 constexpr i64 MAX_ROWS = 64;  // MAX_ROWS is the maximum batch size N.
 // For a piece of K, twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache.
 constexpr i64 PIECE = 576;
+constexpr int AT_ONCE = WIDE == 16 ? 6 : 2;  // The sums of four rows of x and AT_ONCE rows of W fit in the registers.
 
 struct Wide {
     i64 N, K, G;
@@ -25,27 +19,27 @@ struct Wide {
     float* out;
 };
 
-// Adds the terms k in [from, to), a multiple of 16 apart, to the sums of P rows of x and Q rows of W.
+// Adds the terms k in [from, to), a multiple of WIDE apart, to the sums of P rows of x and Q rows of W.
 // The function prefetches A rows of W.
 template <int P, int Q, int A = 0>
-ACCEL_AVX512 inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to, __m512* sums, const float* ahead = nullptr) {
-    __m512 s[P][Q];
+ACCEL_VECTOR inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to, Vector* sums, const float* ahead = nullptr) {
+    Vector s[P][Q];
 #pragma GCC unroll 4
     for (int p = 0; p < P; p++)
 #pragma GCC unroll 6
-        for (int q = 0; q < Q; q++) s[p][q] = from ? sums[p * Q + q] : _mm512_setzero_ps();
+        for (int q = 0; q < Q; q++) s[p][q] = from ? sums[p * Q + q] : ACCEL_MM(setzero_ps)();
     const float *x = w.x + n * w.K, *weight = w.weight + g * w.K;
-    for (i64 k = from; k < to; k += 16) {
-        __m512 row[P];
+    for (i64 k = from; k < to; k += WIDE) {
+        Vector row[P];
 #pragma GCC unroll 4
-        for (int p = 0; p < P; p++) row[p] = _mm512_loadu_ps(x + p * w.K + k);
+        for (int p = 0; p < P; p++) row[p] = ACCEL_MM(loadu_ps)(x + p * w.K + k);
 #pragma GCC unroll 6
         for (int a = 0; a < A; a++) _mm_prefetch(reinterpret_cast<const char*>(ahead + a * w.K + k - from), _MM_HINT_T0);
 #pragma GCC unroll 6
         for (int q = 0; q < Q; q++) {
-            const __m512 column = _mm512_loadu_ps(weight + q * w.K + k);
+            const Vector column = ACCEL_MM(loadu_ps)(weight + q * w.K + k);
 #pragma GCC unroll 4
-            for (int p = 0; p < P; p++) s[p][q] = _mm512_fmadd_ps(row[p], column, s[p][q]);
+            for (int p = 0; p < P; p++) s[p][q] = ACCEL_MM(fmadd_ps)(row[p], column, s[p][q]);
         }
     }
 #pragma GCC unroll 4
@@ -57,8 +51,8 @@ ACCEL_AVX512 inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to
 // Computes the outputs of Q rows of W from g on, for all rows of x.
 // `then` points to the next rows of W to prefetch, or is null.
 template <int Q>
-ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) {
-    alignas(64) __m512 sums[MAX_ROWS * Q];
+ACCEL_VECTOR void outputs_of(const Wide& w, i64 g, const float* then = nullptr) {
+    alignas(64) Vector sums[MAX_ROWS * Q];
     const i64 fours = std::max(w.N / 4, i64(1)), each = (Q + fours - 1) / fours;
     for (i64 from = 0; from < w.K; from += PIECE) {
         const i64 to = std::min(from + PIECE, w.K);
@@ -67,7 +61,7 @@ ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) 
         // With every four rows of x, some of the next rows of W are prefetched.
         for (i64 row = 0; n + 4 <= w.N; n += 4, row += each) {
             const float* const ahead = next ? next + row * w.K : nullptr;
-            __m512* const to_add = sums + n * Q;
+            Vector* const to_add = sums + n * Q;
             if (!next || row >= Q) add_terms<4, Q>(w, n, g, from, to, to_add);
             else if (each == 1) add_terms<4, Q, 1>(w, n, g, from, to, to_add, ahead);
             else if (each == 2) add_terms<4, Q, 2>(w, n, g, from, to, to_add, ahead);
@@ -77,30 +71,27 @@ ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) 
         for (; n < w.N; n++) add_terms<1, Q>(w, n, g, from, to, sums + n * Q);
     }
     for (i64 n = 0; n < w.N; n++)
-        for (int q = 0; q < Q; q++) w.out[n * w.G + g + q] = w.bias[g + q] + _mm512_reduce_add_ps(sums[n * Q + q]);
+        for (int q = 0; q < Q; q++) w.out[n * w.G + g + q] = w.bias[g + q] + sum_of(sums[n * Q + q]);
 }
 
 // Computes out [N, G] from x [N, K], weight [G, K] and bias [G], with N at most MAX_ROWS and K a multiple of 16.
 inline void linear_small_batch(i64 N, i64 K, i64 G, address x, address weight, address bias, address out, int threads) {
     const Wide w{N, K, G, at<const float>(x), at<const float>(weight), at<const float>(bias), at<float>(out)};
-    constexpr i64 SIX = 6;
-    share((G + SIX - 1) / SIX, threads,
+    share((G + AT_ONCE - 1) / AT_ONCE, threads,
           [&](i64 from, i64 to) {
               // The loop's direction alternates, because the last rows of W are still in the cache at the next call.
               static thread_local bool back = false;
               back = !back;
               for (i64 j = from; j < to; j++) {
                   const i64 i = back ? j : from + to - 1 - j;
-                  const i64 following = SIX * (back ? i + 1 : i - 1);
-                  const bool whole = j + 1 < to && following + SIX <= G;
-                  if (SIX * (i + 1) <= G) outputs_of<6>(w, SIX * i, whole ? w.weight + following * K : nullptr);
+                  const i64 following = AT_ONCE * (back ? i + 1 : i - 1);
+                  const bool whole = j + 1 < to && following + AT_ONCE <= G;
+                  if (AT_ONCE * (i + 1) <= G) outputs_of<AT_ONCE>(w, AT_ONCE * i, whole ? w.weight + following * K : nullptr);
                   else
-                      for (i64 g = SIX * i; g < G; g++) outputs_of<1>(w, g);
+                      for (i64 g = AT_ONCE * i; g < G; g++) outputs_of<1>(w, g);
               }
           },
           1);
 }
 
-}  // namespace accel
-
-#endif
+}  // namespace accel::ACCEL_FORM
