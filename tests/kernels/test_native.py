@@ -1,7 +1,9 @@
 """The extension, if it is missing, or built for another CPU."""
 
+import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -31,3 +33,27 @@ def test_it_compiles_for_a_cpu_that_is_no_x86():
         text=True,
     )
     assert not done.returncode and not done.stderr, done.stderr
+
+
+FLOAT32 = ("test_conv2d.py", "test_conv_f32_winograd.py", "test_conv_u8.py", "test_linear_small_batch.py")
+
+
+@pytest.mark.skipif(native.compiled() is None or native.compiled().vectors != "avx512", reason="no AVX-512 here")
+def test_the_kernels_for_avx2_are_right_too():
+    """On a CPU with AVX-512, the tests of the kernels run again with those for AVX2."""
+    files = [str(Path(__file__).parent / name) for name in FLOAT32]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files],
+        env=os.environ | {"ACCEL_RL_VECTORS": "avx2"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert not done.returncode and " passed" in done.stdout, done.stdout[-2000:]
+
+
+@pytest.mark.skipif(native.compiled() is None or not native.compiled().vectors, reason="neither AVX-512 nor AVX2 here")
+@pytest.mark.parametrize(("given", "expected"), [("none", ""), ("avx2", "avx2")])
+def test_instruction_sets_can_be_excluded(given, expected):
+    code = "from accel_rl.kernels import native; print(native.compiled().vectors)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"ACCEL_RL_VECTORS": given}, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == expected
