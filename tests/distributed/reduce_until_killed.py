@@ -47,7 +47,7 @@ def reduce(rank: int, size: int, folder: Path, fds: list[int]) -> None:
                 if i == 10:
                     (folder / str(rank)).write_text(f"{os.getpid()}\n")
     except RunError as e:
-        print(e, flush=True)
+        os.write(1, f"{e}\n".encode())  # One write per rank, because the ranks share the pipe.
         os._exit(1)
 
 
