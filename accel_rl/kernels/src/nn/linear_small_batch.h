@@ -9,9 +9,9 @@
 namespace accel::ACCEL_FORM {
 
 constexpr i64 MAX_ROWS = 64;  // MAX_ROWS is the maximum batch size N.
-// For a piece of K, twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache.
+// For a piece of K, twelve rows of W, six of them prefetched, and ROWS rows of x fit in the first-level cache.
 constexpr i64 PIECE = 576;
-constexpr int AT_ONCE = WIDE == 16 ? 6 : 2;  // The sums of four rows of x and AT_ONCE rows of W fit in the registers.
+constexpr int ROWS = WIDE == 16 ? 4 : 2, AT_ONCE = 6;  // The sums of ROWS rows of x and AT_ONCE of W fit in the registers.
 
 struct Wide {
     i64 N, K, G;
@@ -53,20 +53,20 @@ ACCEL_VECTOR inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to
 template <int Q>
 ACCEL_VECTOR void outputs_of(const Wide& w, i64 g, const float* then = nullptr) {
     alignas(64) Vector sums[MAX_ROWS * Q];
-    const i64 fours = std::max(w.N / 4, i64(1)), each = (Q + fours - 1) / fours;
+    const i64 blocks = std::max(w.N / ROWS, i64(1)), each = (Q + blocks - 1) / blocks;
     for (i64 from = 0; from < w.K; from += PIECE) {
         const i64 to = std::min(from + PIECE, w.K);
         const float* const next = to < w.K ? w.weight + g * w.K + to : then;
         i64 n = 0;
-        // With every four rows of x, some of the next rows of W are prefetched.
-        for (i64 row = 0; n + 4 <= w.N; n += 4, row += each) {
+        // With every ROWS rows of x, some of the next rows of W are prefetched.
+        for (i64 row = 0; n + ROWS <= w.N; n += ROWS, row += each) {
             const float* const ahead = next ? next + row * w.K : nullptr;
             Vector* const to_add = sums + n * Q;
-            if (!next || row >= Q) add_terms<4, Q>(w, n, g, from, to, to_add);
-            else if (each == 1) add_terms<4, Q, 1>(w, n, g, from, to, to_add, ahead);
-            else if (each == 2) add_terms<4, Q, 2>(w, n, g, from, to, to_add, ahead);
-            else if (each == 3) add_terms<4, Q, 3>(w, n, g, from, to, to_add, ahead);
-            else add_terms<4, Q, Q>(w, n, g, from, to, to_add, ahead);
+            if (!next || row >= Q) add_terms<ROWS, Q>(w, n, g, from, to, to_add);
+            else if (each == 1) add_terms<ROWS, Q, 1>(w, n, g, from, to, to_add, ahead);
+            else if (each == 2) add_terms<ROWS, Q, 2>(w, n, g, from, to, to_add, ahead);
+            else if (each == 3) add_terms<ROWS, Q, 3>(w, n, g, from, to, to_add, ahead);
+            else add_terms<ROWS, Q, Q>(w, n, g, from, to, to_add, ahead);
         }
         for (; n < w.N; n++) add_terms<1, Q>(w, n, g, from, to, sums + n * Q);
     }
