@@ -29,7 +29,6 @@ from accel_rl.system import hardware
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.output import open_standard_descriptors, steady_output
-from accel_rl.tuning.precision import choose
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
 """Maps each value of --cluster to a module with the functions `check` and `launch`. The package accel_rl.gorila is
@@ -179,7 +178,10 @@ def run_to_end(
         return cluster_of(config).launch(config, run, state, objects or Observers.of(config))
     if line := _emulation(config, plan):
         print(line, flush=True)
-    config = choose(config, plan, run)
+    if config.precision == "auto":
+        from accel_rl.tuning.precision import choose  # Other runs do not import the tuner.
+
+        config = choose(config, plan, run)
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
         print(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}", flush=True)

@@ -21,11 +21,9 @@ SECONDS = 0.5
 
 
 def choose(config: Resolved, plan: RunPlan, run: RunFolder) -> Resolved:
-    """Return a run's settings with a chosen precision. If the run has `--precision auto`, training is measured in
+    """Return the settings of a run that has `--precision auto`, with a chosen precision. Training is measured in
     float32 and in bfloat16, in turns, and the choice is stored in the run's config.json, so that a resumed run has the
     same precision."""
-    if config.precision != "auto":
-        return config
     precision, reason = measured(config, plan.ranks[0].device)
     line = f"--precision auto: {precision}, because {reason}"
     print(line, flush=True)

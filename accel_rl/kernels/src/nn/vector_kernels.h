@@ -24,32 +24,12 @@
 #define ACCEL_FORM avx512
 #define ACCEL_WIDE 16
 #define ACCEL_VECTOR __attribute__((target("avx512f,avx512bw")))
-#include "vector.h"
-#include "winograd_transforms.h"
-#include "conv_f32_points.h"
-#include "products.h"
-#include "conv_f32_batch.h"
-#include "conv_u8.h"
-#include "linear_small_batch.h"
-#undef ACCEL_FORM
-#undef ACCEL_WIDE
-#undef ACCEL_VECTOR
-#undef ACCEL_MM
+#include "vector_form.h"
 
 #define ACCEL_FORM avx2
 #define ACCEL_WIDE 8
 #define ACCEL_VECTOR __attribute__((target("avx2,fma")))
-#include "vector.h"
-#include "winograd_transforms.h"
-#include "conv_f32_points.h"
-#include "products.h"
-#include "conv_f32_batch.h"
-#include "conv_u8.h"
-#include "linear_small_batch.h"
-#undef ACCEL_FORM
-#undef ACCEL_WIDE
-#undef ACCEL_VECTOR
-#undef ACCEL_MM
+#include "vector_form.h"
 
 #undef ACCEL_INLINE
 
