@@ -1,7 +1,7 @@
 # accel_rl for a CPU:  docker build --tag accel_rl .
 # With CUDA:           docker build --tag accel_rl --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu130 .
-# A run, in ./runs:    docker run --rm --volume ./runs:/work/runs accel_rl train ppo --game pong
-# On the GPUs:         docker run --rm --gpus all --volume ./runs:/work/runs accel_rl train ppo --game pong
+# A run, in ./runs:    docker run --rm --volume ./runs:/work/runs accel_rl train pqn --game pong
+# On the GPUs:         docker run --rm --gpus all --volume ./runs:/work/runs accel_rl train pqn --game pong
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim-trixie AS build
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu

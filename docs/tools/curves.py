@@ -66,10 +66,12 @@ def pictures(runs: BySetting) -> dict[str, str]:
 
 def gallery(runs: BySetting, folder: str) -> str:
     """Return a page's pictures of the suite. `folder` is the path from the page to the pictures."""
-    return "\n".join(
-        f"![{' and '.join(names)} on {game}, score by env steps]({folder}/suite_{game}.svg)"
-        for game, names in _games(runs).items()
-    )
+    lines = []
+    for game, names in _games(runs).items():
+        *others, last = names
+        words = f"{', '.join(others)} and {last}" if others else last
+        lines.append(f"![{words} on {game}, score by env steps]({folder}/suite_{game}.svg)")
+    return "\n".join(lines)
 
 
 def tables(runs: BySetting) -> str:
