@@ -203,9 +203,9 @@ def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
     on the machine that `file` describes. Raises ConfigError."""
     machine = read_machine(file)
     if machine.memory is None:
-        raise ConfigError(f"--machine {file}: memory is missing")
+        raise ConfigError(f'--machine {file}: memory is missing, such as memory = "128 GiB"')
     if machine.gpus and not machine.gpu_memory:
-        raise ConfigError(f"--machine {file}: gpu_memory is missing")
+        raise ConfigError(f'--machine {file}: gpus.memory is missing (gpu_memory beside nodes), such as "80 GiB"')
     lines = [f"machine      {machine.resources()}"]
     warnings = 0
     problems = []

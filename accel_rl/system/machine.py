@@ -7,7 +7,7 @@ The first form states the number of cores:
     cores = 16                    # their number, or a list such as [0, 1, 2]
     quota = 12.5                  # cores that the cgroup grants; none: no limit
     memory = "128 GiB"            # bytes, or text with a unit
-    gpus = {number = 1, memory = "80 GiB"}
+    gpus = {number = 1, memory = "80 GiB"}    # or gpus = 1, if their memory is unknown
 
 The second form describes equal NUMA nodes, whose cores are numbered as by Linux:
 
@@ -143,9 +143,7 @@ def read_machine(path: str | Path) -> Machine:
 def _machine(values: dict[str, Any]) -> Machine:
     """Return the machine that the values of a file describe. Raises ValueError or ConfigError."""
     by_nodes = "nodes" in values
-    _check_keys(
-        values, (*(BY_NODES if by_nodes else BY_CORES), *IN_ALL), ("nodes",) if by_nodes else ("cores", "memory")
-    )
+    _check_keys(values, (*(BY_NODES if by_nodes else BY_CORES), *IN_ALL), ("nodes" if by_nodes else "cores",))
     memory, machines = values.get("memory"), values.get("machines", 1)
     if (gib := values.get("memory_gib")) is not None:
         if not _is_number(gib) or not gib > 0:
@@ -164,18 +162,15 @@ def _machine(values: dict[str, Any]) -> Machine:
 
 def _of_cores(values: dict[str, Any]) -> Machine:
     gpus = values.get("gpus", 0)
-    if isinstance(gpus, dict):
-        _check_keys(gpus, ("number", "memory"), ("number", "memory"), "gpus.")
-    elif gpus != 0:
-        raise ValueError(f"gpus = {gpus!r}: must be a table with number and memory")
-    else:
-        gpus = {"number": 0, "memory": 0}
+    if not isinstance(gpus, dict):
+        gpus = {"number": gpus}
+    _check_keys(gpus, ("number", "memory"), ("number",), "gpus.")
     quota, number = values.get("quota"), gpus["number"]
     if quota is not None and (not _is_number(quota) or quota <= 0):
         raise ValueError(f"quota = {quota!r}: must be a number above 0")
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise ValueError(f"gpus.number = {number!r}: must be a whole number of at least 0")
-    each = _bytes("gpus.memory", gpus["memory"]) if number else 0
+        raise ValueError(f"gpus = {number!r}: must be a whole number of at least 0, or a table with number and memory")
+    each = _bytes("gpus.memory", gpus["memory"]) if "memory" in gpus else 0
     return of_cores(_cores(values["cores"]), quota, gpus=number, gpu_memory=each)
 
 

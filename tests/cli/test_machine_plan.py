@@ -125,9 +125,10 @@ def test_the_last_line_counts_problems_and_warnings(doctor):
         ('cores = 4\nmemory = "much"', ["memory = 'much'", "128 GiB"]),
         ('cores = 4\nmemory = "1 PB"', ["memory = '1 PB'"]),
         ("cores = 4\nmemory = 1\nquota = 0", ["quota = 0"]),
-        ("cores = 4\nmemory = 1\ngpus = 2", ["gpus = 2", "number and memory"]),
-        ("cores = 4\nmemory = 1\ngpus = {number = 1}", ["gpus.memory is missing"]),
-        ("cores = 4\nmemory = 1\ngpus = {number = -1, memory = 1}", ["gpus.number = -1"]),
+        ("cores = 4\nmemory = 1\ngpus = 2", ["gpus.memory is missing"]),
+        ("cores = 4\nmemory = 1\ngpus = 'two'", ["gpus = 'two'", "number and memory"]),
+        ("cores = 4\nmemory = 1\ngpus = {number = 1}", ["gpus.memory is missing", "80 GiB"]),
+        ("cores = 4\nmemory = 1\ngpus = {number = -1, memory = 1}", ["gpus = -1"]),
     ],
 )
 def test_one_line_for_a_bad_file(doctor, text, parts):
@@ -154,6 +155,12 @@ def test_settings_that_the_machine_lacks(doctor):
     assert code == 2 and "--device cuda:0: not available" in err
     code, _, err = doctor(ONE_GPU, *pong("a2c", "--sampler.cores", "16"))
     assert code == 2 and "core [16] is not allowed" in err
+
+
+def test_the_number_of_cores_and_gpus_is_enough_for_a_search(tmp_path: Path):
+    (tmp_path / "m.toml").write_text("cores = 16\ngpus = 2")
+    machine = read_machine(tmp_path / "m.toml")
+    assert machine == of_cores(range(16), gpus=2) and machine.memory is None
 
 
 def test_a_plan_for_another_machine_leaves_this_one_alone(tmp_path: Path):
