@@ -9,6 +9,7 @@ turns. A family of kernels is kept if training or acting is at least 1.2 times a
 | conv_u8 | the first convolution by torch, on gathered stacks |
 | conv_f32_winograd | the other convolutions by torch |
 | linear_small_batch | fully connected layers of few rows by torch |
+| layer_norm | layer norms by torch, so that the inference of networks with layer norms is not captured |
 | gather_stacks | stacks of frames by torch's indexing |
 | captured_inference | the agent is called at every step |
 
@@ -24,8 +25,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest.mock import patch
 
+import torch.nn.functional as F
+
+from accel_rl.agents.agent import Agent
+from accel_rl.agents.epsilon_greedy import MaxValueAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent
+from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.models.q_network import QNetwork
 from benchmarks.harness import program
 from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.sampling import Sampling, sampling_config
@@ -34,7 +41,8 @@ from benchmarks.harness.training import Training
 from benchmarks.harness.turns import Measure
 from benchmarks.train import config_of
 
-WORKLOADS = ("a2c", "ppo", "dqn", "acting-8", "acting-32")
+ACTING = ("acting", "pqn_acting")
+WORKLOADS = ("a2c", "ppo", "dqn", "acting-8", "acting-32", "pqn_acting-16")
 WORTH = 1.2
 WITH_ALL = "with everything"
 
@@ -47,6 +55,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "conv_u8": {"accel_rl.kernels.conv_u8.supports": no},
     "conv_f32_winograd": {"accel_rl.kernels.conv_f32_winograd.supports": no},
     "linear_small_batch": {"accel_rl.kernels.linear.linear_small_batch": no},
+    "layer_norm": {"accel_rl.models.layers.layer_norm": F.layer_norm},
     "gather_stacks": {"accel_rl.kernels.frames.FrameStacks.has_whole_frames": property(lambda self: False)},
     "captured_inference": {"accel_rl.speed.capturable.refusal": lambda agent: "switched off"},
 }
@@ -57,7 +66,8 @@ class Options(program.Options):
     game: str = "breakout"
     """Atari game."""
     workloads: tuple[str, ...] = WORKLOADS
-    """Workloads that are measured: training (a2c, ppo, dqn), and acting with a number of environments per core."""
+    """Workloads that are measured: training (a2c, ppo, dqn), and acting with a number of environments per core, by a
+    policy or by PQN's network."""
     families: tuple[str, ...] = tuple(FAMILIES)
     """Families of kernels that are measured."""
 
@@ -79,16 +89,23 @@ def without(changes: dict[str, Any]) -> ExitStack:
 
 def worker(o: Options, workload: str, folder: Path, stack: ExitStack) -> Measure:
     """Return a function that measures env steps/s of training or acting, after a warm-up."""
-    if not workload.startswith("acting"):
+    kind, _, envs = workload.partition("-")
+    if kind not in ACTING:
         training = Training(config_of(workload, o.game), folder)
         stack.callback(training.close)
         training.training(o.seconds / 2)
         return training.training
-    sampling = Sampling(sampling_config(o.game, int(workload.partition("-")[2]), frame="84x84"))
+    sampling = Sampling(sampling_config(o.game, int(envs), frame="84x84"))
     stack.callback(sampling.close)
-    agent = CategoricalPolicyAgent(ActorCritic(sampling.spec, "nature"))
+    agent = acting_agent(kind, sampling.spec)
     sampling.collect(agent, 3)
     return partial(sampling.free, agent)
+
+
+def acting_agent(kind: str, spec: EnvSpec) -> Agent:
+    if kind == "acting":
+        return CategoricalPolicyAgent(ActorCritic(spec, "nature"))
+    return MaxValueAgent(QNetwork(spec, "a3c", layer_norm="after"), epsilon=0.1)
 
 
 def case(o: Options, workload: str, stack: ExitStack) -> Case:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.rollout import RnnState
-from accel_rl.kernels.actions import epsilon_greedy
+from accel_rl.kernels.actions import epsilon_greedy, largest_value
 from accel_rl.models.recurrent import RecurrentQNetwork
 from accel_rl.ops.q_learning import uniform_action
 
@@ -116,7 +116,7 @@ class MaxValueAgent(EpsilonGreedyAgent):
     """`MaxValueAgent` is an `EpsilonGreedyAgent` that records max_a Q(s, a) as `value`."""
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
-        return {"value": q.amax(-1)}
+        return {"value": largest_value(q)}
 
 
 class RecurrentMaxValueAgent(MaxValueAgent):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.kernels.conv2d import relu_
+from accel_rl.kernels.layer_norm import layer_norm
 from accel_rl.kernels.linear import head_linear, hidden_linear
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
@@ -38,14 +39,21 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
     return cell
 
 
+class Norm(nn.LayerNorm):
+    """A `Norm` is a layer norm of x [N, *shape] over `shape`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
 class NormedReLU(nn.Module):
     """`NormedReLU` is a ReLU, with a layer norm over `shape` before or after the ReLU, or without a layer norm.
     `NormedReLU` may overwrite its input x [N, *shape]."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()
-        self.before = nn.LayerNorm(shape) if layer_norm == "before" else None
-        self.after = nn.LayerNorm(shape) if layer_norm == "after" else None
+        self.before = Norm(shape) if layer_norm == "before" else None
+        self.after = Norm(shape) if layer_norm == "after" else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = relu_(x if self.before is None else self.before(x))

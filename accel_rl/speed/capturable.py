@@ -17,7 +17,7 @@ from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, MaxValueAgent, Re
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
 from accel_rl.models.convolution import Conv2d, ConvNet, NormConv2d
-from accel_rl.models.layers import MLP, Head, Linear, NormedReLU
+from accel_rl.models.layers import MLP, Head, Linear, Norm, NormedReLU
 from accel_rl.models.networks import A3CNet, DQNNet, NatureNet
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
@@ -44,7 +44,8 @@ class Same:
 _MODULES: set[type[nn.Module]] = {
     ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, ConvNet, A3CNet, DQNNet, NatureNet, Conv2d,
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
-    nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, NormedReLU,
+    nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, Norm,
+    NormedReLU,
 }  # fmt: skip
 # Maps each agent class to a function that returns other values on which `act` depends.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {

@@ -8,6 +8,7 @@
 
 #include "../../accel_rl/kernels/src/nn/actions.h"
 #include "../../accel_rl/kernels/src/nn/frame_stacks.h"
+#include "../../accel_rl/kernels/src/nn/layer_norm.h"
 #include "../../accel_rl/kernels/src/nn/vector_kernels.h"
 
 using namespace accel;
@@ -105,6 +106,13 @@ void linear_of(i64 N, i64 K, i64 G) {
     same("linear_small_batch", out, out4);
 }
 
+void layer_norm_of(i64 N, i64 F) {
+    Floats x(N * F), weight(F), bias(F), out(N * F), out4(N * F);
+    layer_norm(N, F, x.at(), weight.at(), bias.at(), out.at(), 1);
+    layer_norm(N, F, x.at(), weight.at(), bias.at(), out4.at(), 4);
+    same("layer_norm", out, out4);
+}
+
 void frames_of(i64 N, i64 pixels) {
     const i64 S = 4;
     Bytes frames((N + S) * 3 * pixels), age(N), stacks(N * S * pixels);
@@ -121,6 +129,7 @@ void small_ones(i64 N, i64 A) {
     epsilon_greedy(N, A, logits.at(), uniform.at(), epsilon.at(), 1, action.at());
     for (i64 i = 0; i < N; i++)
         if (action.data[i] < 0 || action.data[i] >= A) std::exit(1);
+    largest_value(N, A, logits.at(), log_prob.at());
     relu(N * A, x.at());
     copy(N * A * 4, logits.at(), x.at());
 }
@@ -141,7 +150,7 @@ int main() {
             conv_f32_of(N, 16, 25, 19, 32, 4, 2, 1), conv_f32_of(N, 64, 12, 9, 64, 3, 1, 1),
                 conv_f32_of(N, 16, 4, 5, 16, 4, 2, 1);
             linear_of(N, 3136, 512), linear_of(N, 512, 7), linear_of(N, 256, 1);
-            frames_of(N, 84 * 84), frames_of(N, 37), small_ones(N, 18), small_ones(N, 1);
+            frames_of(N, 84 * 84), frames_of(N, 37), small_ones(N, 18), small_ones(N, 1), layer_norm_of(N, 7601);
         }
         for (const i64 N : {2, 4, 47, 64}) linear_of(N, 528, 31);
     }

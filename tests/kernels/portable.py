@@ -45,9 +45,20 @@ log_all = wide - np.log(np.exp(wide).sum(1, keepdims=True))
 assert np.allclose(log_prob, log_all[np.arange(N), action], atol=1e-5)
 below = np.exp(log_all).cumsum(1)
 assert (uniform <= below[np.arange(N), action] + 1e-5).all()
+largest = np.empty(N, np.float32)
+native.largest_value(N, A, at(logits), at(largest))
+assert (largest == logits.max(1)).all()
 epsilons = np.full(1, 0.3, np.float32)
 native.epsilon_greedy(N, A, at(logits), at(uniform), at(epsilons), 0, at(action))
 assert (action[uniform >= 0.3] == logits[uniform >= 0.3].argmax(1)).all()
 digest.update(action)
+# layer norm; not hashed either, because some machines fuse products and sums
+x, weight, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((9, 1001), 1001, 1001))
+norms = np.empty_like(x)
+native.layer_norm(*x.shape, at(x), at(weight), at(bias), at(norms), 1)
+wide = x.astype(np.float64)
+expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * weight + bias
+assert np.allclose(norms, expected, atol=1e-5)
+
 print(digest.hexdigest()[:32], platform.machine(), native.__file__)
 assert digest.hexdigest()[:32] == EXPECTED

@@ -39,6 +39,15 @@ def test_epsilon_greedy_actions_are_those_of_the_equation(epsilon):
     assert torch.equal(actions.epsilon_greedy(q.double(), uniform, epsilon), want)
 
 
+def test_the_largest_value_is_that_of_each_row():
+    q = torch.randn(50, 7)
+    q[3, 4] = q[9, 0] = q[9, 5] = float("nan")
+    want = q.amax(-1)
+    for x in (q, q.t().contiguous().t(), q.double()):
+        assert torch.equal(actions.largest_value(x).float().nan_to_num(100.0), want.nan_to_num(100.0))
+    assert actions.largest_value(q.requires_grad_()).requires_grad
+
+
 def test_samples_at_the_edges():
     logits = torch.log(torch.tensor([[0.25, 0.75]])).expand(3, 2)
     assert actions.sample_categorical(logits, torch.tensor([0.0, 0.2499, 0.2501]))[0].tolist() == [0, 0, 1]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, MaxValueAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.envs.make import make_spec
 from accel_rl.kernels.native import compiled
@@ -77,6 +77,16 @@ def test_policies(called, groups):
 @pytest.mark.parametrize("between", [lambda agent, i: None, anneal, apart])
 def test_values_with_an_epsilon_that_changes(called, between):
     acts = called(q_agent, between=between)
+    assert len(acts._captures) == 2 and not acts._uncapturable
+
+
+@pytest.mark.parametrize("layer_norm", ["before", "after"])
+def test_values_of_a_network_with_layer_norms(called, layer_norm):
+    def make():
+        torch.manual_seed(0)
+        return MaxValueAgent(QNetwork(SPEC, "a3c", layer_norm=layer_norm), 0.3)
+
+    acts = called(make, between=learn)
     assert len(acts._captures) == 2 and not acts._uncapturable
 
 

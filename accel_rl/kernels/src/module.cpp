@@ -7,6 +7,7 @@
 #include "call_graph.h"
 #include "nn/actions.h"
 #include "nn/frame_stacks.h"
+#include "nn/layer_norm.h"
 #include "replay.h"
 #include "threads.h"
 #include "nn/conv_bf16_batch.h"
@@ -20,8 +21,10 @@ PYBIND11_MODULE(_native, m) {
     m.def("use_team", [](address parallel) { accel::team() = reinterpret_cast<accel::Team>(parallel); });
     define<&accel::sample_categorical>(m, "sample_categorical");
     define<&accel::epsilon_greedy>(m, "epsilon_greedy");
+    define<&accel::largest_value>(m, "largest_value");
     define<&accel::copy>(m, "copy");
     define<&accel::relu>(m, "relu");
+    define<&accel::layer_norm>(m, "layer_norm");
     define<&gather_stacks>(m, "gather_stacks");
     const Vectors vectors = accel::vectors();
     m.attr("vectors") = vectors == Vectors::avx512 ? "avx512" : vectors == Vectors::avx2 ? "avx2" : "";

@@ -27,6 +27,14 @@ inline void sample_categorical(std::int64_t N, std::int64_t A, address logits, a
     }
 }
 
+// Returns the index of the largest of A numbers, or of the first NaN, which counts as the largest.
+inline std::int64_t largest(std::int64_t A, const float* row) {
+    std::int64_t chosen = 0;
+    for (std::int64_t a = 1; a < A; a++)
+        if (row[a] > row[chosen] || (std::isnan(row[a]) && !std::isnan(row[chosen]))) chosen = a;
+    return chosen;
+}
+
 // Draws action [N] int64 from q [N, A], uniform [N] in [0, 1), and epsilon [N] or one number (step 0).
 inline void epsilon_greedy(std::int64_t N, std::int64_t A, address q, address uniform, address epsilon, std::int64_t step,
                            address action) {
@@ -37,11 +45,17 @@ inline void epsilon_greedy(std::int64_t N, std::int64_t A, address q, address un
         if (drawn < threshold) {
             chosen = std::min(std::int64_t(drawn / threshold * float(A)), A - 1);
         } else {
-            const float* const row = at<const float>(q) + n * A;
-            for (std::int64_t a = 1; a < A; a++)  // A value of NaN counts as the highest action value.
-                if (row[a] > row[chosen] || (std::isnan(row[a]) && !std::isnan(row[chosen]))) chosen = a;
+            chosen = largest(A, at<const float>(q) + n * A);
         }
         at<std::int64_t>(action)[n] = chosen;
+    }
+}
+
+// Computes value [N], the largest of each row of q [N, A].
+inline void largest_value(std::int64_t N, std::int64_t A, address q, address value) {
+    for (std::int64_t n = 0; n < N; n++) {
+        const float* const row = at<const float>(q) + n * A;
+        at<float>(value)[n] = row[largest(A, row)];
     }
 }
 
