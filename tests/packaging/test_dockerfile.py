@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "Dockerfile").read_text()
-TRAIN = ["train", "ppo", "--game", "pong"]
+TRAIN = ["train", "pqn", "--game", "pong"]
 
 
 def commands() -> list[str]:
