@@ -27,16 +27,19 @@ inline float sum_over(i64 F, const Term& term) {
 // the weight. Each output row is bitwise identical for any batch size and number of threads.
 inline void layer_norm(i64 N, i64 F, address x, address weight, address bias, address out, int threads) {
     const float *const w = at<const float>(weight), *const b = at<const float>(bias);
-    share(N, threads, [&](i64 from, i64 to) {
-        for (i64 n = from; n < to; n++) {
-            const float* const row = at<const float>(x) + n * F;
-            float* const result = at<float>(out) + n * F;
-            const float mean = sum_over(F, [row](i64 k) { return row[k]; }) / float(F);
-            const float variance = sum_over(F, [row, mean](i64 k) { return (row[k] - mean) * (row[k] - mean); }) / float(F);
-            const float scale = 1 / std::sqrt(variance + NORM_EPSILON);
-            for (i64 k = 0; k < F; k++) result[k] = (row[k] - mean) * scale * w[k] + b[k];
-        }
-    }, 1);
+    share(
+        N, threads,
+        [&](i64 from, i64 to) {
+            for (i64 n = from; n < to; n++) {
+                const float* const row = at<const float>(x) + n * F;
+                float* const result = at<float>(out) + n * F;
+                const float mean = sum_over(F, [row](i64 k) { return row[k]; }) / float(F);
+                const float variance = sum_over(F, [row, mean](i64 k) { return (row[k] - mean) * (row[k] - mean); }) / float(F);
+                const float scale = 1 / std::sqrt(variance + NORM_EPSILON);
+                for (i64 k = 0; k < F; k++) result[k] = (row[k] - mean) * scale * w[k] + b[k];
+            }
+        },
+        1);
 }
 
 }  // namespace accel
