@@ -275,3 +275,10 @@ def test_the_citation_has_the_version():
 def test_what_is_missing_is_seen():
     assert is_there("experiments.stooke:figure_3") and not is_there("experiments.stooke:figure_99")
     assert "atari-protocols" in anchors(ROOT / "docs/runs.md")
+
+
+def test_recorded_results_name_no_folder_of_the_machine():
+    """Programs write their options, which may be paths, into their results."""
+    folders = re.compile(r"/(home|root|work|Users)/")
+    recorded = [*(ROOT / "benchmarks/results").glob("*.json"), *(ROOT / "experiments/results").rglob("*.json")]
+    assert recorded and [p.name for p in recorded if folders.search(p.read_text())] == []
