@@ -41,10 +41,9 @@ def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
 
 def largest_value(q: Tensor) -> Tensor:
     """Return the largest action value [N] of each row of q [N, A]."""
-    module = native.compiled() if q.is_cpu and q.dtype == torch.float32 and q.dim() == 2 else None
-    if module is None or (torch.is_grad_enabled() and q.requires_grad):
+    module = native.compiled_for(q) if q.dim() == 2 else None
+    if module is None:
         return q.amax(-1)
-    q = q.contiguous()
     value = torch.empty(len(q))
     call(module, "largest_value", *q.shape, q, value)
     return value

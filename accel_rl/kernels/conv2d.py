@@ -4,19 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accel_rl.kernels import conv_bf16_amx, conv_f32_winograd, conv_u8, native
+from accel_rl.kernels import conv_bf16_amx, conv_f32_winograd, conv_u8
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.kernels.native import call
-
-
-def relu_(x: Tensor) -> Tensor:
-    """Compute max(x, 0) in place."""
-    plain = x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
-    module = native.compiled() if plain and not (torch.is_grad_enabled() and x.requires_grad) else None
-    if module is None:
-        return torch.relu_(x)
-    call(module, "relu", x.numel(), x)
-    return x
 
 
 def conv2d(

@@ -24,19 +24,12 @@ def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None
     """
     if len(x) > MAX_ROWS or x.shape[1] < MIN_COLUMNS or x.shape[1] % 16:
         return None
-    given = x, weight, bias
-    if not all(map(_is_plain, given)) or (torch.is_grad_enabled() and any(g.requires_grad for g in given)):
-        return None
-    module = native.compiled()
+    module = native.compiled_for(x, weight, bias)
     if module is None or not module.vectors:
         return None
     out = torch.empty(len(x), len(weight))
     call(module, "linear_small_batch", *x.shape, len(weight), x, weight, bias, out, torch.get_num_threads())
     return out
-
-
-def _is_plain(x: Tensor) -> bool:
-    return x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
 
 
 FEW = range(16, 48)

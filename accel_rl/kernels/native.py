@@ -52,6 +52,17 @@ def compiled() -> ModuleType | None:
         return None
 
 
+def compiled_for(*tensors: Tensor) -> ModuleType | None:
+    """Return the compiled extension if a float32 kernel without a gradient can compute with the tensors, and otherwise
+    None. The tensors must be contiguous float32 on a CPU, and need no gradient."""
+    for x in tensors:
+        if not (x.is_cpu and x.dtype == torch.float32 and x.is_contiguous()):
+            return None
+        if x.requires_grad and torch.is_grad_enabled():
+            return None
+    return compiled()
+
+
 def required() -> ModuleType:
     """Return the compiled extension, which the caller knows to exist."""
     module = compiled()

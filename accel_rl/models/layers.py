@@ -6,8 +6,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from accel_rl.kernels.conv2d import relu_
-from accel_rl.kernels.layer_norm import layer_norm
+from accel_rl.kernels.activations import layer_norm, relu_
 from accel_rl.kernels.linear import head_linear, hidden_linear
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from accel_rl.kernels import native
-from accel_rl.kernels.layer_norm import layer_norm
+from accel_rl.kernels.activations import layer_norm
 
 pytestmark = pytest.mark.skipif(native.compiled() is None, reason="no compiler built the kernels")
 EPSILON = 1e-5

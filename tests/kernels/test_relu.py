@@ -2,7 +2,7 @@
 
 import torch
 
-from accel_rl.kernels.conv2d import relu_
+from accel_rl.kernels.activations import relu_
 
 
 def test_it_is_torchs_in_place():

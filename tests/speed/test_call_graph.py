@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from accel_rl.kernels.conv2d import relu_
+from accel_rl.kernels.activations import relu_
 from accel_rl.kernels.native import call, compiled
 from accel_rl.speed.captured_inference import CallRecord, CallRecorder, copy_
 

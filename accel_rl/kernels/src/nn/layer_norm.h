@@ -7,7 +7,7 @@
 
 namespace accel {
 
-constexpr float NORM_EPSILON = 1e-5f;  // The default of torch.nn.LayerNorm; kernels/layer_norm.py has the same constant.
+constexpr float NORM_EPSILON = 1e-5f;  // The default of torch.nn.LayerNorm; kernels/activations.py has the same constant.
 constexpr i64 PARTIAL_SUMS = 16;
 
 // Returns the sum of term(k) for k < F, as the sum of PARTIAL_SUMS sums, one for each k modulo PARTIAL_SUMS.

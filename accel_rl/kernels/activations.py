@@ -1,4 +1,4 @@
-"""This module chooses the implementation of each layer norm."""
+"""This module chooses the implementation of what follows a layer of a network: its ReLU and its layer norm."""
 
 import math
 
@@ -12,6 +12,15 @@ from accel_rl.kernels.native import call
 EPSILON = 1e-5  # src/nn/layer_norm.h has the same constant.
 
 
+def relu_(x: Tensor) -> Tensor:
+    """Compute max(x, 0) in place."""
+    module = native.compiled_for(x)
+    if module is None:
+        return torch.relu_(x)
+    call(module, "relu", x.numel(), x)
+    return x
+
+
 def layer_norm(x: Tensor, shape: tuple[int, ...], weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
     """Compute the layer norm (Ba et al. 2016) of x [N, *shape] over `shape`, with the parameters weight and bias
     [*shape].
@@ -19,10 +28,7 @@ def layer_norm(x: Tensor, shape: tuple[int, ...], weight: Tensor, bias: Tensor, 
     The kernel requires that the tensors are contiguous float32 on a CPU, that epsilon is 1e-5, and that no gradient is
     needed. Each row of the kernel's result is bitwise identical for any batch size and number of threads.
     """
-    given = x, weight, bias
-    fits = all(t.is_cpu and t.dtype == torch.float32 and t.is_contiguous() for t in given) and epsilon == EPSILON
-    needs_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in given)
-    module = native.compiled() if fits and not needs_gradient else None
+    module = native.compiled_for(x, weight, bias) if epsilon == EPSILON else None
     if module is None:
         return F.layer_norm(x, shape, weight, bias, epsilon)
     out, features = torch.empty(x.shape), math.prod(shape)
