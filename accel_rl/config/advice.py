@@ -10,7 +10,7 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.atari_games import GAMES
 from accel_rl.envs.protocols import OVERRIDES
-from accel_rl.models.precision import multiplies_bfloat16
+from accel_rl.models.precision import gains_from_bfloat16
 
 Test = Callable[[Resolved], bool]
 
@@ -179,7 +179,7 @@ def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
         advice = f"accel-rl tune {words} measures other placements"
         if config.preset == "tuned":
             advice = "the placement is tuned"
-    if largest == "updates" and config.precision == "float32" and multiplies_bfloat16():
+    if largest == "updates" and config.precision == "float32" and gains_from_bfloat16():
         advice += ", and this CPU has instructions for --precision bfloat16, which changes the numbers"
     listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())
     return f"time: {listed}; {advice}"

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from accel_rl.system.devices import Device
-from accel_rl.system.hardware import say_once
+from accel_rl.system.hardware import CPUINFO, say_once
 
 Precision = Literal["float32", "tfloat32", "bfloat16", "auto"]
 """With tfloat32, a GPU rounds the factors of products to 10 bits of mantissa, and adds the products in float32. A run
 replaces `auto` by another precision (tuning/precision.py); elsewhere `auto` is float32."""
-CPUINFO = Path("/proc/cpuinfo")
 # For batches of fewer than 128 rows, converting a layer's weights to bfloat16 takes longer than the multiplication.
 WORTH_CONVERTING = 128
 
@@ -23,10 +22,8 @@ WORTH_CONVERTING = 128
 def autocast_for(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
     """Return a context manager in which convolutions and hidden layers multiply in the given precision and add in
     float32. Parameters, gradients and the outputs of heads stay float32."""
-    if precision == "bfloat16" and device.type == "cpu" and not multiplies_bfloat16():
-        say_once(
-            "--precision bfloat16: this CPU has no instructions for it (AMX or AVX512-BF16); float32 is faster here"
-        )
+    if precision == "bfloat16" and device.type == "cpu" and not gains_from_bfloat16():
+        say_once("--precision bfloat16: this CPU has no matrix instructions for it (AMX); float32 is faster here")
     if precision != "bfloat16" and not torch.is_autocast_enabled(device.type):
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
@@ -44,6 +41,12 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
 def multiplies_bfloat16() -> bool:
     """Return whether the CPU multiplies bfloat16 in hardware."""
     return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
+
+
+def gains_from_bfloat16() -> bool:
+    """Return whether the CPU may train faster in bfloat16. With AVX512-BF16 and without AMX, training is slower
+    (docs/benchmarks.md#training)."""
+    return not {"amx_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
 
 
 @functools.cache  # The result is cached, because every step of a rollout needs it.

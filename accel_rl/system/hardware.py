@@ -17,6 +17,9 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.machine import Machine, Node, numbers
 
 SYS = "/sys/devices/system"
+CPUINFO = Path("/proc/cpuinfo")
+VECTOR_INSTRUCTIONS = {"amx_bf16": "AMX", "avx512f": "AVX-512", "avx2": "AVX2"}
+"""Names of the vector instructions by their flags in /proc/cpuinfo, the fastest first."""
 _said: set[str] = set()
 _described: ContextVar[tuple[Machine, list[str]] | None] = ContextVar("described", default=None)
 
@@ -169,15 +172,17 @@ def gpu_count() -> int:
     return 0 if kind is None else int(runtime(kind).device_count())
 
 
-def cpu_name() -> str:
-    """Return the processor's model, such as AMD EPYC 7B13, or the architecture if the system does not report the
-    model."""
+def cpu_name(cpuinfo: Path = CPUINFO) -> str:
+    """Return the processor's model and its fastest vector instructions, such as AMD EPYC with AVX-512, or the
+    architecture if the system does not report the model. Virtual machines often hide the rest of the model's name."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = cpuinfo.read_text().splitlines()
     except OSError:
         lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    values = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    flags = values.get("flags", "").split()
+    vectors = next((f" with {name}" for flag, name in VECTOR_INSTRUCTIONS.items() if flag in flags), "")
+    return values.get("model name", platform.machine()) + vectors
 
 
 def gpu_models() -> list[str]:

@@ -191,7 +191,7 @@ def test_doctor_reports_what_limits_a_tuned_run(capsys):
 def test_the_line_at_the_end_of_a_run(monkeypatch):
     config = default_config("ppo")
     config = replace(config, env=replace(config.env, game="pong"))
-    monkeypatch.setattr("accel_rl.config.advice.multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr("accel_rl.config.advice.gains_from_bfloat16", lambda: True)
     updates = {"sampling": 0.28, "updates": 0.7, "other": 0.02}
     line = limit(config, updates)
     assert line.startswith("time: sampling 28 %, updates 70 %, other 2 %; accel-rl tune ppo --game pong measures")

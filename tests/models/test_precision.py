@@ -55,7 +55,7 @@ def test_memory_stays_exact(obs):
 def test_a_cpu_without_it_is_told_once(monkeypatch, tmp_path):
     lines = []
     monkeypatch.setattr(precision, "say_once", lines.append)
-    for flags, told in (("flags: avx2 avx512f\n", 1), ("flags: avx2 amx_bf16 amx_tile\n", 1)):
+    for flags, told in (("flags: avx2 avx512f avx512_bf16\n", 1), ("flags: avx2 amx_bf16 amx_tile\n", 1)):
         cpuinfo = tmp_path / f"cpuinfo_{len(flags)}"
         cpuinfo.write_text(flags)
         monkeypatch.setattr(precision, "CPUINFO", cpuinfo)

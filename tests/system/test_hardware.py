@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,14 @@ print(json.dumps([hardware.pin([{core}, {missing}]), "{missing}" in caught[-1], 
 print(json.dumps([hardware.pin([{missing}]), sorted(os.sched_getaffinity(0)), len(caught)]))
 """)
     assert got == [[[core], [core], 0], [[core], True, 1], [[], [core], 2]]
+
+
+def test_a_cpu_is_named_with_its_fastest_vector_instructions(tmp_path):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu avx2 avx512f avx512_bf16\n\n")
+    assert hardware.cpu_name(cpuinfo) == "AMD EPYC with AVX-512"
+    cpuinfo.write_text("model name\t: Intel(R) Xeon(R) Processor\nflags\t\t: avx2 avx512f amx_bf16\n")
+    assert hardware.cpu_name(cpuinfo) == "Intel(R) Xeon(R) Processor with AMX"
+    cpuinfo.write_text("model name\t: Old CPU\nflags\t\t: fpu sse2\n")
+    assert hardware.cpu_name(cpuinfo) == "Old CPU"
+    assert hardware.cpu_name(tmp_path / "missing") == platform.machine()
