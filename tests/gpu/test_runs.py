@@ -71,10 +71,11 @@ def on_cpu(tmp_path_factory):
 def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, tmp_path, on_cpu, name, capsys):
     expected = on_cpu(name)
     found = play(RUNS[name], gpu, tmp_path / "run", length(name))
+    near, far = {"atol": 2e-5, "rtol": 1e-4}, {"atol": 1e-3, "rtol": 1e-2}
+    # In PQN on Pong, RAdam divides by gradients near zero, of which only the rounding differs.
     for a, b in zip(expected.parameters, found.parameters, strict=True):
-        # Adam divides by the size of the gradients, so that the rounding of the smallest ones counts.
-        torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-2)
-        assert gpu == REAL or torch.isclose(a, b, atol=2e-5, rtol=1e-4).float().mean() > 0.99
+        torch.testing.assert_close(a, b, **(far if gpu == REAL or name == "pqn, pong" else near))
+        assert gpu == REAL or torch.isclose(a, b, **near).float().mean() > 0.99
     if gpu == REAL:
         return
     for a, b in zip(expected.metrics, found.metrics, strict=True):
