@@ -34,7 +34,7 @@ class PQNConfig(AlgorithmConfig):
     | learning rate | 2.5e-4, constant | 1e-3, linear |
     | lambda | 0.65 | 0.85 |
     | epsilon_final | 0.001 | 0.01 |
-    | epsilon_evaluation | 0 | 0.01 |
+    | epsilon_evaluation | 0 | 0.001 |
     | network | nature | a3c |
     | layer_norm | before | after |
 
@@ -62,9 +62,9 @@ class PQNConfig(AlgorithmConfig):
     epsilon_spread: float = 0.0
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0, all
     environments use the same epsilon (Gallici et al. 2024)."""
-    epsilon_evaluation: float = 0.01
-    """Epsilon in evaluations (Gallici et al.'s code: 0). If epsilon is 0 in an evaluation, the agent may repeat the
-    same actions for the rest of an episode, for example on Breakout."""
+    epsilon_evaluation: float = 0.001
+    """Epsilon in evaluations (Gallici et al.'s code: 0; Bellemare et al. 2017: 0.001). If epsilon is 0 in an
+    evaluation, the agent may repeat the same actions for the rest of an episode, for example on Breakout."""
     clip_grad_norm: float = 10.0
     """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). With 0, the gradient is not clipped."""
     reward_clip: float | None = None
