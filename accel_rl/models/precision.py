@@ -1,16 +1,14 @@
 """The precision of a network in training and sampling is float32, or a lower precision that is faster."""
 
-import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from accel_rl.system.devices import Device
-from accel_rl.system.hardware import CPUINFO, say_once
+from accel_rl.system.hardware import CPUINFO, cpu_flags, say_once
 
 Precision = Literal["float32", "tfloat32", "bfloat16", "auto"]
 """With tfloat32, a GPU rounds the factors of products to 10 bits of mantissa, and adds the products in float32. A run
@@ -40,21 +38,13 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
 
 def multiplies_bfloat16() -> bool:
     """Return whether the CPU multiplies bfloat16 in hardware."""
-    return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
+    return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(cpu_flags(CPUINFO))
 
 
 def gains_from_bfloat16() -> bool:
     """Return whether the CPU may train faster in bfloat16. With AVX512-BF16 and without AMX, training is slower
     (docs/benchmarks.md#training)."""
-    return not {"amx_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
-
-
-@functools.cache  # The result is cached, because every step of a rollout needs it.
-def _flags(cpuinfo: Path) -> frozenset[str]:
-    try:
-        return frozenset(cpuinfo.read_text().split())
-    except OSError:
-        return frozenset()
+    return not {"amx_bf16", "bf16"}.isdisjoint(cpu_flags(CPUINFO))
 
 
 def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

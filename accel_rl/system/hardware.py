@@ -5,6 +5,7 @@ context manager `described`, the functions return the resources of another machi
 """
 
 import contextlib
+import functools
 import os
 import platform
 import subprocess
@@ -175,14 +176,26 @@ def gpu_count() -> int:
 def cpu_name(cpuinfo: Path = CPUINFO) -> str:
     """Return the processor's model and its fastest vector instructions, such as AMD EPYC with AVX-512, or the
     architecture if the system does not report the model. Virtual machines often hide the rest of the model's name."""
-    try:
-        lines = cpuinfo.read_text().splitlines()
-    except OSError:
-        lines = []
-    values = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    values = _first_core(cpuinfo)
     flags = values.get("flags", "").split()
     vectors = next((f" with {name}" for flag, name in VECTOR_INSTRUCTIONS.items() if flag in flags), "")
     return values.get("model name", platform.machine()) + vectors
+
+
+@functools.cache  # The result is cached, because every step of a rollout needs it.
+def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
+    """Return the instructions that the processor has, by their names in /proc/cpuinfo. Outside Linux, they are
+    unknown, and the set is empty."""
+    values = _first_core(cpuinfo)
+    return frozenset(values.get("flags", values.get("Features", "")).split())  # Arm has Features.
+
+
+def _first_core(cpuinfo: Path) -> dict[str, str]:
+    try:
+        lines = cpuinfo.read_text().partition("\n\n")[0].splitlines()
+    except OSError:
+        lines = []
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def gpu_models() -> list[str]:
